@@ -1,0 +1,1 @@
+"""A disaster-recovery bench for Apache Kafka: an engine, runbooks and a ledger."""

@@ -1,0 +1,1 @@
+"""From a ``connect-mirror-maker.properties`` file to frozen settings."""

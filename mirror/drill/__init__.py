@@ -1,0 +1,1 @@
+"""The runbook engine: steps, gates, journal, strict notebook runner, evidence and report."""

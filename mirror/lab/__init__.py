@@ -1,0 +1,1 @@
+"""Clusters to practise on, the applications that load them, and the faults that break them."""

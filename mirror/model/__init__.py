@@ -1,0 +1,1 @@
+"""Pure values and rules of replication; no Kafka client, no Spark, no I/O."""
