@@ -1,0 +1,99 @@
+# Every verb of the project; `make` alone lists them. CI calls the same.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# More arguments for the command behind a verb: make test ARGS="-k checkpoint", make drill ARGS=--help
+ARGS ?=
+# What to answer when Java is missing and apt-get could install it: y or n; empty asks, if there is a terminal to ask on.
+ANSWER ?=
+
+# uv does not read pip's settings; where pip is told another index or certificates, uv is told the same.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifdef PIP_CERT
+export SSL_CERT_FILE ?= $(PIP_CERT)
+endif
+
+.PHONY: help
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
+	@$(BIN)/python -m mirror.lab.jars
+
+.PHONY: drill
+drill: setup ## set up two clusters, mirror, verify, fail over, fail back; prints the report's path
+	@$(BIN)/mirror runbook run failover-drill $(ARGS)
+
+.PHONY: test
+test: setup ## the whole suite, on real brokers, the drill included
+	@$(BIN)/pytest $(ARGS)
+
+.PHONY: unit
+unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
+	@$(BIN)/pytest tests/unit $(ARGS)
+
+.PHONY: golden
+golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=DIR takes other data of the same form
+	@$(BIN)/pytest tests/golden $(ARGS)
+
+.PHONY: check
+check: $(READY) ## lint, format, types, and the rules of the house
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy mirror $(wildcard runbooks/*.py scenarios/*.py)
+	@$(BIN)/pytest -q tests/unit/house
+
+.PHONY: lab
+lab: setup ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab --notebook-dir=notebooks $(ARGS)
+
+.PHONY: bench
+bench: setup ## measure the copy against Java MirrorMaker 2
+	@$(BIN)/mirror bench $(ARGS)
+
+.PHONY: lock
+lock: $(READY) ## renew requirements.lock: the newest versions that pyproject.toml allows
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' \
+	  pyproject.toml --output-file requirements.lock
+
+.PHONY: clean
+clean: ## remove .venv and what tools leave behind; runs/ stays
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis artifacts build spark-warehouse *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: python
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or later is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1): say make PYTHON=python3.11, or create the environment with conda env create --file environment.yml."; \
+	  exit 1; }
+
+# The project's own words about a missing Java, which the standard library alone can say before anything is installed.
+.PHONY: java
+java: python
+	@missing=$$($(PYTHON) -c 'from mirror.lab import java; java.find()' 2>&1) && exit 0; \
+	missing=$$(echo "$$missing" | tail -n 1 | sed 's/^[a-zA-Z.]*JavaMissing: //'); echo "$$missing"; \
+	install=$$(echo "$$missing" | sed -n 's/.*run `\(apt-get install [^`]*\)`.*/\1/p'); answer="$(ANSWER)"; \
+	test -n "$$install" && command -v apt-get > /dev/null || exit 1; \
+	if test -z "$$answer" && test -t 0; then printf 'Run it now? [y/N] '; read -r answer; fi; \
+	case "$$answer" in [yY]*) apt-get update --quiet --quiet && DEBIAN_FRONTEND=noninteractive $$install ;; *) exit 1 ;; esac
+
+# pip installs uv, by the hash in the lock; uv, several times faster, checks and installs the rest, builds PySpark's source archive
+# with the setuptools of the lock, and installs the project itself without asking a registry.
+$(READY): requirements.lock pyproject.toml | python
+	@echo "Creating .venv from requirements.lock"
+	@test -x $(BIN)/uv || $(PYTHON) -m venv .venv || { \
+	  echo "Python's venv module is incomplete: on Debian and Ubuntu, run apt-get install python3-venv."; exit 1; }
+	@awk '/^uv==/, !/\\$$/' requirements.lock > .venv/uv.lock
+	@test -x $(BIN)/uv || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,196 @@
+"""The command ``mirror``: reads arguments, calls, prints. Exit codes: 0; 1 a verdict other than PASS; 2 bad usage or
+configuration; 3 could not start.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.control.group_view import view_groups
+from mirror.control.status import FlowStatus, observe
+from mirror.drill.commands import app as runbook_app
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
+from mirror.kafka.security import UnsupportedSetting
+from mirror.lab.commands import app as lab_app
+from mirror.model.flow import Flow
+from mirror.model.verdict import Verdict
+
+VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
+
+app = typer.Typer(
+    name="mirror",
+    help="Replicate Kafka clusters from an unchanged connect-mirror-maker.properties, and prove what a failover loses.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(lab_app, name="lab")
+app.add_typer(runbook_app, name="runbook")
+
+File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]
+FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, written east->west.", metavar="A->B")]
+
+_out = Console()
+_err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+@app.command()
+def run(
+    file: File,
+    more_clusters: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option(help="Only flows whose target is among these.", metavar="ALIAS...")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="A Spark master; this machine by default.", metavar="URL")] = None,
+) -> None:
+    """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C)."""
+    from mirror.engine.run import Engine  # PySpark takes a second to import; other commands need none of it.
+
+    with _explained():
+        settings = load(file)
+        if more_clusters and not clusters:
+            raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
+        # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
+        targets = [*(clusters or ()), *(more_clusters or ())]
+        engine = Engine(settings, clusters=targets, master=master, tell=_err.print)
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        engine.run(stop)
+
+
+@app.command()
+def status(file: File, as_json: AsJson = False) -> None:
+    """Say where every flow stands: state, reasons, and lag by partition."""
+    with _explained():
+        observers = observe(load(file))
+        found = [observer.look() for observer in observers]
+        for observer in observers:
+            observer.close()
+    if as_json:
+        _print_json({"flows": [one.as_json() for one in found]})
+        return
+    for one in found:
+        _print_status(one)
+
+
+@app.command()
+def offsets(
+    file: File,
+    flow: FlowName = None,
+    group: Annotated[str, typer.Option(help="Groups whose whole id matches.", metavar="RE")] = ".*",
+    as_json: AsJson = False,
+) -> None:
+    """Say where each group would go on, on the target; works without the source, from the checkpoints."""
+    with _explained():
+        settings = load(file)
+        chosen = _flow(settings, flow)
+        view = view_groups(chosen, settings.clusters, pattern=group)
+    if view.source_problem:
+        _err.print(f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}")
+    rows = [one.as_json() for one in view.positions]
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(f"Groups of {chosen.flow}", rows)
+
+
+@app.command()
+def verify(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
+    """Compare the copy with its source, record by record, up to where the flow stands now."""
+    from mirror.engine.verify import verify_flow
+
+    with _explained():
+        settings = load(file)
+        chosen = _flow(settings, flow)
+        found = verify_flow(chosen, settings.clusters)
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        _print_table(f"{chosen.flow}: {found.verdict}", found.as_json()["partitions"])
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what can be wrong with a file or a cluster into one message and an exit code."""
+    try:
+        yield
+    except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
+        _err.print(str(error), style="red", markup=False)
+        raise typer.Exit(BAD_USAGE) from None
+    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown) as error:
+        _err.print(str(error), style="red", markup=False)
+        raise typer.Exit(COULD_NOT_START) from None
+
+
+def _flow(settings: MirrorSettings, name: str | None) -> FlowSettings:
+    """Return the flow called ``name``, or the only one.
+
+    Raises
+    ------
+    ConfigError
+        if there is no such flow, or several and none was named.
+    """
+    enabled = {flow.flow: flow for flow in settings.enabled_flows}
+    if name is None and len(enabled) == 1:
+        return next(iter(enabled.values()))
+    known = ", ".join(map(str, enabled))
+    if name is None:
+        raise ConfigError(settings.path, None, "--flow", f"name one of the enabled flows: {known}")
+    try:
+        return enabled[Flow.parse(name)]
+    except (KeyError, ValueError):
+        raise ConfigError(settings.path, None, "--flow", f"{name} is not an enabled flow; there are {known}") from None
+
+
+def _print_json(content: Any) -> None:
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def _print_status(status: FlowStatus) -> None:
+    colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
+    _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
+    for reason in status.reasons:
+        _out.print(f"  {reason}", markup=False)
+    _print_table(None, status.as_json()["partitions"])
+
+
+def _print_table(title: str | None, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        _out.print(f"{title}: nothing" if title else "  no partition is mirrored yet")
+        return
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        number = isinstance(rows[0][name], int | float) and not isinstance(rows[0][name], bool)
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    _out.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

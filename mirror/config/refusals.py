@@ -1,0 +1,112 @@
+"""What MirrorMaker 2 would run, or silently ignore, and this engine refuses before anything is touched."""
+
+from __future__ import annotations
+
+import regex
+
+from mirror.config.definitions import CONNECTOR_KEYS, Connector
+from mirror.config.errors import ConfigError
+from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.model.flow import Flow
+from mirror.model.patterns import parse_list
+
+_MIRROR = "org.apache.kafka.connect.mirror."
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_ONLY_CLASS = {
+    "topic.filter.class": f"{_MIRROR}DefaultTopicFilter",
+    "group.filter.class": f"{_MIRROR}DefaultGroupFilter",
+    "config.property.filter.class": f"{_MIRROR}DefaultConfigPropertyFilter",
+    "forwarding.admin.class": "org.apache.kafka.clients.admin.ForwardingAdmin",
+    "key.converter": _BYTES,
+    "value.converter": _BYTES,
+    "header.converter": _BYTES,
+}
+_ADDRESS = regex.compile(r"([0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+
+
+def require_usable(config: MirrorMakerConfig) -> None:
+    """Refuse a file that cannot be mirrored from.
+
+    Raises
+    ------
+    ConfigError
+        naming the first thing that is wrong, with its line and key.
+    """
+    _require_known_clusters(config)
+    for alias in config.clusters:
+        _require_address(config, alias)
+    _require_enabled_flow(config)
+    for flow in config.flows:
+        _require_supported(config, flow)
+
+
+def _require_known_clusters(config: MirrorMakerConfig) -> None:
+    """Refuse an enabled flow of a cluster that is not listed; MirrorMaker 2 would never start it.
+
+    Its other settings are left alone, as MirrorMaker 2 does: an alias may hold dots, so they may be anything.
+    """
+    known = ", ".join(config.clusters)
+    for entry in config.file.entries:
+        flow = _switched_flow(entry.key)
+        if flow is None or config.resolved[entry.key].lower() != "true":
+            continue
+        for alias in (flow.source, flow.target):
+            if alias not in config.clusters:
+                message = f"the cluster {alias!r} is not among clusters ({known}); add it there or mend the name"
+                raise config.file.error(entry.key, message)
+        if flow.source == flow.target:
+            raise config.file.error(entry.key, "a flow needs two clusters; name another source or target")
+
+
+def _switched_flow(key: str) -> Flow | None:
+    """Return the flow ``A->B`` if ``key`` is its switch ``A->B.enabled``, not that of something it does."""
+    pair, dot, _ = key.rpartition(".enabled")
+    if not dot or any(name != "enabled" and key.endswith(f".{name}") for name in CONNECTOR_KEYS):
+        return None
+    try:
+        return Flow.parse(pair)
+    except ValueError:
+        return None
+
+
+def _require_address(config: MirrorMakerConfig, alias: str) -> None:
+    key = f"{alias}.bootstrap.servers"
+    servers = parse_list(config.replace_placeholders(config.cluster(alias)).get("bootstrap.servers", ""))
+    if not servers:
+        place = key if config.file.line_of(key) is not None else "clusters"
+        raise ConfigError(
+            config.file.path,
+            config.file.line_of(place),
+            key,
+            f"the cluster {alias!r} has no bootstrap servers; add {key} = HOST:PORT",
+        )
+    for server in servers:
+        match = _ADDRESS.fullmatch(server)
+        if match is None or not match[2] or not 0 <= int(match[3]) <= 65535:
+            place = key if config.file.line_of(key) is not None else "bootstrap.servers"
+            raise config.file.error(place, f"{server!r} is not an address; write HOST:PORT")
+
+
+def _require_enabled_flow(config: MirrorMakerConfig) -> None:
+    if not any(config.connector(flow, Connector.SOURCE)["enabled"].strip().lower() == "true" for flow in config.flows):
+        first, second = (*config.clusters, "A", "B")[:2]
+        raise config.file.error("clusters", f"no flow is enabled; add, for instance, {first}->{second}.enabled = true")
+
+
+def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
+    """Refuse classes of the user's own, converters other than of bytes, and transforms: none can run here."""
+    worker = config.worker(flow)
+    for connector in Connector:
+        values = config.replace_placeholders(config.connector(flow, connector))
+        for key, only in _ONLY_CLASS.items():
+            given = values.get(key, worker.get(key, only)).strip()
+            if given != only:
+                raise _unsupported(config, flow, key, f"{given!r} is not available here; the only one is {only}")
+        for key in ("transforms", "predicates"):
+            if parse_list(values.get(key, "")):
+                raise _unsupported(config, flow, key, "records are copied unchanged here; remove the key")
+
+
+def _unsupported(config: MirrorMakerConfig, flow: Flow, key: str, message: str) -> ConfigError:
+    forms = (f"{flow}.{key}", key, f"{flow.target}.{key}")
+    return config.file.error(next((form for form in forms if config.file.line_of(form) is not None), key), message)

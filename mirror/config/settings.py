@@ -1,0 +1,440 @@
+"""The whole of a properties file as frozen values: clusters, flows and what each flow does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mirror.config.clients import ConnectorClients, cluster_admin, data_producer
+from mirror.config.definitions import (
+    CONNECTORS,
+    ENGINE,
+    FILTERS,
+    TOPICS_EXCLUDE_OF_3_9,
+    WORKER,
+    BadValue,
+    Connector,
+    Definition,
+)
+from mirror.config.errors import ConfigError
+from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
+from mirror.config.properties import read
+from mirror.config.providers import ProviderProblem
+from mirror.config.refusals import require_usable
+from mirror.model.flow import Flow
+from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
+from mirror.model.topics import (
+    DefaultReplicationPolicy,
+    Generation,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    replicates,
+)
+
+__all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load"]
+
+End = Literal["source", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How to reach one cluster (CFG-080).
+
+    Parameters
+    ----------
+    client
+        resolved Java client properties: ``bootstrap.servers``, ``security.protocol``, ``ssl.*``, ``sasl.*`` and the
+        settings of admin clients on this cluster
+    """
+
+    alias: str
+    client: Mapping[str, str]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the comma-separated addresses, as the file gives them."""
+        return self.client["bootstrap.servers"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Java client properties of every client of a flow, merged in the order of section 1.7.
+
+    ``data_producer`` carries records, checkpoints and heartbeats; ``offset_syncs_*`` speak to the cluster the
+    offset-syncs topic is on; the consumers and admin clients are named after their cluster.
+    """
+
+    source_consumer: Mapping[str, str]
+    data_producer: Mapping[str, str]
+    source_admin: Mapping[str, str]
+    target_admin: Mapping[str, str]
+    offset_syncs_producer: Mapping[str, str]
+    offset_syncs_consumer: Mapping[str, str]
+    offset_syncs_admin: Mapping[str, str]
+    checkpoints_consumer: Mapping[str, str]
+    heartbeats_admin: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What one flow does; also a flow that exists only for its heartbeats (``enabled`` is False, DED-07).
+
+    Intervals are in seconds; what is switched off keeps its interval and has its switch False. Replication factors
+    may be -1: the broker's default.
+    """
+
+    flow: Flow
+    enabled: bool
+    generation: Generation
+    policy: ReplicationPolicy
+    topic_filter: PatternFilter
+    group_filter: PatternFilter
+    config_property_filter: ConfigPropertyFilter
+    clients: ClientSettings
+
+    replication_factor: int
+    offset_syncs_replication_factor: int
+    checkpoints_replication_factor: int
+    heartbeats_replication_factor: int
+    offset_storage_replication_factor: int
+    offset_storage_partitions: int
+    offset_storage_topic: str
+
+    offset_syncs_location: End
+    offset_lag_max: int
+    tasks_max: int
+
+    emit_offset_syncs: bool
+    emit_checkpoints: bool
+    emit_heartbeats: bool
+    sync_group_offsets: bool
+    sync_topic_configs: bool
+    sync_topic_acls: bool
+    refresh_topics: bool
+    refresh_groups: bool
+    heartbeats_replication: bool
+
+    emit_checkpoints_interval_seconds: float
+    emit_heartbeats_interval_seconds: float
+    sync_group_offsets_interval_seconds: float
+    sync_topic_configs_interval_seconds: float
+    sync_topic_acls_interval_seconds: float
+    refresh_topics_interval_seconds: float
+    refresh_groups_interval_seconds: float
+    offset_commit_interval_seconds: float
+
+    exactly_once: bool
+    """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
+    group_id: str
+    """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
+
+    @property
+    def use_defaults_from(self) -> End:
+        """Return whose defaults a topic config at its default takes (CFG-025)."""
+        return "source" if self.config_property_filter.source_defaults else "target"
+
+    @property
+    def auto_offset_reset(self) -> str:
+        """Return where a partition without a position starts: ``earliest``, ``latest`` or ``none``."""
+        return self.clients.source_consumer["auto.offset.reset"]
+
+    @property
+    def isolation_level(self) -> str:
+        """Return ``read_uncommitted`` or ``read_committed``, as the source is read (REC-08)."""
+        return self.clients.source_consumer.get("isolation.level", "read_uncommitted")
+
+    @property
+    def source_consumer(self) -> Mapping[str, str]:
+        """Return the client properties of the reader of the source."""
+        return self.clients.source_consumer
+
+    @property
+    def target_producer(self) -> Mapping[str, str]:
+        """Return the client properties of the data producer."""
+        return self.clients.data_producer
+
+    @property
+    def offset_syncs_topic(self) -> str:
+        """Return the name of the offset-syncs topic: it carries the alias of the cluster it is not on (section 3.1)."""
+        other = self.flow.target if self.offset_syncs_location == "source" else self.flow.source
+        return self.policy.offset_syncs_topic(other)
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """Return the name, on the target, of the checkpoints topic."""
+        return self.policy.checkpoints_topic(self.flow.source)
+
+    @property
+    def heartbeats_topic(self) -> str:
+        """Return the name, on the target, of the heartbeats topic."""
+        return self.policy.heartbeats_topic()
+
+    def replicates(self, topic: str) -> bool:
+        """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
+        return replicates(
+            topic,
+            policy=self.policy,
+            topic_filter=self.topic_filter,
+            flow=self.flow,
+            heartbeats_replication=self.heartbeats_replication,
+            generation=self.generation,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The engine's own settings: keys starting ``mirror.``, which MirrorMaker 2 ignores (CFG-078).
+
+    Parameters
+    ----------
+    epoch_seconds
+        length of one Spark job
+    commit_interval_seconds
+        how often positions are written to the target
+    discovery_seconds
+        how often topics and partitions are looked for, unless the file sets ``refresh.topics.interval.seconds``
+    tasks
+        Spark tasks per epoch; 0 = as many as cores
+    """
+
+    epoch_seconds: float = 10.0
+    commit_interval_seconds: float = 1.0
+    discovery_seconds: float = 5.0
+    tasks: int = 0
+    generation: Generation = Generation.NEWEST
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """Everything a properties file says."""
+
+    path: Path
+    clusters: Mapping[str, ClusterSettings]
+    flows: tuple[FlowSettings, ...]
+    engine: EngineSettings
+
+    @property
+    def enabled_flows(self) -> tuple[FlowSettings, ...]:
+        """Return the flows that replicate."""
+        return tuple(flow for flow in self.flows if flow.enabled)
+
+    def flow(self, flow: Flow) -> FlowSettings | None:
+        """Return the settings of ``flow``, ``None`` if the file has no such flow."""
+        return next((settings for settings in self.flows if settings.flow == flow), None)
+
+
+def load(path: Path) -> MirrorSettings:
+    """Read a ``connect-mirror-maker.properties`` file.
+
+    Raises
+    ------
+    ConfigError
+        naming file, line and key of what is wrong: what MirrorMaker 2 refuses, what it would ignore although it must
+        be a mistake (a flow of an unknown cluster), and what this engine does not do.
+    """
+    config = MirrorMakerConfig.of(read(path))
+    require_usable(config)
+    return resolve(config, path)
+
+
+def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
+    """Return everything ``config`` says, as MirrorMaker 2 reads it.
+
+    Raises
+    ------
+    ConfigError
+        for a value that MirrorMaker 2 refuses.
+    """
+    engine = engine_settings(config)
+    clusters = {
+        alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
+        for alias in config.clusters
+    }
+    return MirrorSettings(path, clusters, tuple(flow_settings(config, flow, engine) for flow in config.flows), engine)
+
+
+def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
+    """Return the engine's own settings.
+
+    Raises
+    ------
+    ConfigError
+        for a value that cannot be used.
+    """
+    keys = _Keys(config, ENGINE, config.resolved)
+    return EngineSettings(
+        epoch_seconds=keys.get("mirror.epoch.seconds"),
+        commit_interval_seconds=keys.get("mirror.commit.interval.ms") / 1000,
+        discovery_seconds=keys.get("mirror.discovery.seconds"),
+        tasks=keys.get("mirror.tasks"),
+        generation=Generation(keys.get("mirror.compatibility")),
+    )
+
+
+def flow_settings(config: MirrorMakerConfig, flow: Flow, engine: EngineSettings) -> FlowSettings:
+    """Return what ``flow`` does.
+
+    Raises
+    ------
+    ConfigError
+        for a value MirrorMaker 2 refuses, or a class it could load and this engine does not have.
+    """
+    worker = _Keys(config, WORKER, config.worker(flow))
+    source, checkpoint, heartbeat = (_Keys.of_connector(config, flow, connector) for connector in Connector)
+    exactly_once = worker.get("exactly.once.source.support").lower() == "enabled"
+    clients = _clients(source, checkpoint, heartbeat)
+    clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
+    return FlowSettings(
+        flow=flow,
+        enabled=source.get("enabled"),
+        generation=engine.generation,
+        policy=_policy(source, engine.generation),
+        topic_filter=_pattern_filter(source, "topics", engine.generation),
+        group_filter=_pattern_filter(checkpoint, "groups", engine.generation),
+        config_property_filter=_config_property_filter(source),
+        clients=clients,
+        replication_factor=source.get("replication.factor"),
+        offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
+        checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
+        heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
+        offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
+        offset_storage_partitions=worker.get("offset.storage.partitions"),
+        offset_storage_topic=worker.get("offset.storage.topic"),
+        offset_syncs_location=source.get("offset-syncs.topic.location"),
+        offset_lag_max=source.get("offset.lag.max"),
+        tasks_max=source.get("tasks.max"),
+        emit_offset_syncs=source.get("emit.offset-syncs.enabled"),
+        emit_checkpoints=checkpoint.get("emit.checkpoints.enabled"),
+        emit_heartbeats=heartbeat.get("emit.heartbeats.enabled"),
+        sync_group_offsets=checkpoint.get("sync.group.offsets.enabled"),
+        sync_topic_configs=source.get("sync.topic.configs.enabled"),
+        sync_topic_acls=source.get("sync.topic.acls.enabled"),
+        refresh_topics=source.get("refresh.topics.enabled"),
+        refresh_groups=checkpoint.get("refresh.groups.enabled"),
+        heartbeats_replication=source.get("heartbeats.replication.enabled"),
+        emit_checkpoints_interval_seconds=checkpoint.get("emit.checkpoints.interval.seconds"),
+        emit_heartbeats_interval_seconds=heartbeat.get("emit.heartbeats.interval.seconds"),
+        sync_group_offsets_interval_seconds=checkpoint.get("sync.group.offsets.interval.seconds"),
+        sync_topic_configs_interval_seconds=source.get("sync.topic.configs.interval.seconds"),
+        sync_topic_acls_interval_seconds=source.get("sync.topic.acls.interval.seconds"),
+        refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
+        refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
+        offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
+        exactly_once=exactly_once,
+        group_id=worker.get("group.id"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Values of one connector, worker or the engine, read by their definitions; errors name the file's own key."""
+
+    config: MirrorMakerConfig
+    definitions: Mapping[str, Definition]
+    values: Mapping[str, str]
+    flow: Flow | None = None
+
+    @classmethod
+    def of_connector(cls, config: MirrorMakerConfig, flow: Flow, connector: Connector) -> _Keys:
+        """Resolve a connector's settings, and read every key once, so that all that is malformed is found."""
+        unresolved = config.connector(flow, connector)
+        try:
+            values = resolve_like_a_connector(unresolved)
+        except ProviderProblem as problem:
+            raise config.file.error(_key_in_file(config, flow, problem.key), problem.message) from problem
+        keys = cls(config, CONNECTORS[connector], config.replace_placeholders(values), flow)
+        for name in CONNECTORS[connector]:
+            keys.get(name)
+        return keys
+
+    def get(self, name: str) -> Any:
+        return self.read(self.definitions[name])
+
+    def read(self, definition: Definition) -> Any:
+        try:
+            return definition.value(self.values)
+        except BadValue as problem:
+            raise self.error(definition.name, str(problem)) from problem
+
+    def error(self, name: str, message: str) -> ConfigError:
+        return self.config.file.error(_key_in_file(self.config, self.flow, name), message)
+
+
+def _key_in_file(config: MirrorMakerConfig, flow: Flow | None, name: str) -> str:
+    """Return the key of the file a setting comes from: the most specific form the file has."""
+    forms = [name]
+    if flow is not None:
+        forms = [f"{flow}.{name}", f"{flow.target}.{name}", name]
+    return next((form for form in forms if config.file.line_of(form) is not None), name)
+
+
+def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:
+    of_source, of_checkpoint, of_heartbeat = (_connector_clients(keys) for keys in (source, checkpoint, heartbeat))
+    if source.get("offset-syncs.topic.location") == "source":
+        syncs_producer = of_source.source_producer("offset-syncs-source-producer")
+        syncs_consumer = of_checkpoint.source_consumer("offset-syncs-source-consumer")
+        syncs_admin = of_source.source_admin("offset-syncs-source-admin")
+    else:
+        syncs_producer = of_source.target_producer("offset-syncs-target-producer")
+        syncs_consumer = of_checkpoint.target_consumer("offset-syncs-target-consumer")
+        syncs_admin = of_source.target_admin("offset-syncs-target-admin")
+    return ClientSettings(
+        source_consumer=of_source.source_consumer("replication-consumer"),
+        data_producer={},
+        source_admin=of_source.source_admin("replication-source-admin"),
+        target_admin=of_source.target_admin("replication-target-admin"),
+        offset_syncs_producer=syncs_producer,
+        offset_syncs_consumer=syncs_consumer,
+        offset_syncs_admin=syncs_admin,
+        checkpoints_consumer=of_checkpoint.target_consumer("checkpoints-target-consumer"),
+        heartbeats_admin=of_heartbeat.target_admin("heartbeats-target-admin"),
+    )
+
+
+def _connector_clients(keys: _Keys) -> ConnectorClients:
+    aliases = Flow(keys.get("source.cluster.alias"), keys.get("target.cluster.alias"))
+    return ConnectorClients(keys.values, aliases, keys.get("name"))
+
+
+def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
+    """Make the policy from the untrimmed values, as Java does; without a separator CFG-007 is not looked at."""
+    key = "replication.policy.class"
+    separator = keys.values.get("replication.policy.separator", ".")
+    enabled_key = "replication.policy.internal.topic.separator.enabled"
+    internal = "replication.policy.separator" not in keys.values or (
+        keys.values.get(enabled_key, "true").lower() == "true"
+    )
+    match keys.get(key):
+        case "org.apache.kafka.connect.mirror.DefaultReplicationPolicy":
+            return DefaultReplicationPolicy(separator, internal, generation)
+        case "org.apache.kafka.connect.mirror.IdentityReplicationPolicy":
+            alias = keys.values["source.cluster.alias"]
+            return IdentityReplicationPolicy(separator, internal, alias, generation)
+        case other:
+            known = "DefaultReplicationPolicy and IdentityReplicationPolicy of org.apache.kafka.connect.mirror"
+            raise keys.error(key, f"the policy {other!r} is not available; there are {known}")
+
+
+def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:
+    include = keys.read(FILTERS[name])
+    exclude = keys.read(FILTERS[f"{name}.exclude"])
+    if name == "topics" and generation is Generation.V3_9 and "topics.exclude" not in keys.values:
+        exclude = TOPICS_EXCLUDE_OF_3_9
+    for key, patterns in ((name, include), (f"{name}.exclude", exclude)):
+        _require_patterns(keys, key, patterns)
+    return PatternFilter(include, exclude)
+
+
+def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter:
+    exclude = keys.read(FILTERS["config.properties.exclude"])
+    _require_patterns(keys, "config.properties.exclude", exclude)
+    return ConfigPropertyFilter(exclude, keys.read(FILTERS["use.defaults.from"]) == "source")
+
+
+def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:
+    try:
+        PatternList(patterns)
+    except PatternError as problem:
+        raise keys.error(key, f"is not a list of names and Java regular expressions: {problem}") from problem

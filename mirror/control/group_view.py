@@ -1,0 +1,167 @@
+"""Where each group would go on, on the target: the table of ``mirror offsets``, and the input of a failover.
+
+Positions are read from the source while it answers. When it does not, the checkpoints on the target say where each group
+was seen last; they are translated again through the exact offset map.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.checkpoints import last_checkpoints, remote_partition
+from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.log import LogTail
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, describe
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedPosition:
+    """One group's position on one partition.
+
+    Attributes
+    ----------
+    topic
+        name on the target.
+    upstream
+        the group's position on the source.
+    translation
+        what it is on the target, or why that cannot be told.
+    metadata
+        what the group committed with its position.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+    translation: Translation
+    metadata: str = ""
+
+    @property
+    def downstream(self) -> int | None:
+        """Return the position on the target, None when there is none to be had."""
+        return self.translation.downstream if isinstance(self.translation, Exact | Bounded) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form ``mirror offsets --json`` prints; ``behind_records`` bounds what is read again."""
+        behind = self.translation.behind_records if isinstance(self.translation, Bounded) else None
+        return {
+            "group": self.group,
+            "topic": self.topic,
+            "partition": self.partition,
+            "upstream": self.upstream,
+            "downstream": self.downstream,
+            "exact": isinstance(self.translation, Exact),
+            "behind_records": 0 if isinstance(self.translation, Exact) else behind,
+            "note": describe(self.translation),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The positions of all groups, and where they were read: from the source, or from checkpoints and why."""
+
+    positions: tuple[TranslatedPosition, ...]
+    source_problem: str | None
+
+
+def view_groups(
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], *, pattern: str = ".*", ask_source: bool = True
+) -> GroupView:
+    """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
+
+    Raises
+    ------
+    ConnectionFailed, BrokerRefused, LeaderUnknown
+        if the target does not answer.
+    """
+    flow = settings.flow
+    target_client = clusters[flow.target].client
+    log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
+    opposite: FlowLog | None = None
+    try:
+        log.poll()
+        committed, problem = _from_source(settings, clusters) if ask_source else ({}, "it was not asked")
+        if problem is None:
+            opposite = _opposite(settings, clusters)
+            translator = FlowTranslator(log, opposite, settings.policy, flow.target)
+            found = [
+                _translated(settings, translator, group, source, position, metadata)
+                for (group, source), (position, metadata) in sorted(committed.items())
+            ]
+        else:
+            found = _from_checkpoints(settings, target_client, log)
+    finally:
+        log.close()
+        if opposite is not None:
+            opposite.close()
+    return GroupView(tuple(one for one in found if re.fullmatch(pattern, one.group)), problem)
+
+
+def _from_source(
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings]
+) -> tuple[dict[tuple[str, TopicPartition], tuple[int, str]], str | None]:
+    try:
+        with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
+            names = [
+                listing.group
+                for listing in source.groups()
+                if listing.is_consumer_group and settings.group_filter.matches(listing.group)
+            ]
+            return {
+                (group, partition): (position.position, position.metadata)
+                for group, positions in source.positions_of_groups(names).items()
+                for partition, position in positions.items()
+                if settings.topic_filter.matches(partition.topic)
+            }, None
+    except ClusterError as problem:
+        return {}, str(problem)
+
+
+def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowLog | None:
+    flow, topic = settings.flow, state_topic(settings.flow.target)
+    with Cluster.connect(clusters[flow.source]) as source:
+        if topic not in source.topics([topic]):
+            return None
+    log = FlowLog(clusters[flow.source].client, topic, alias=flow.source)
+    log.poll()
+    return log
+
+
+def _translated(
+    settings: FlowSettings,
+    translator: FlowTranslator,
+    group: str,
+    source: TopicPartition,
+    position: int,
+    metadata: str,
+) -> TranslatedPosition:
+    target = remote_partition(source, settings)
+    return TranslatedPosition(group, *target, position, translator.translate(source, position), metadata)
+
+
+def _from_checkpoints(
+    settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog
+) -> list[TranslatedPosition]:
+    tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
+    try:
+        checkpoints = last_checkpoints(tail.poll())
+    finally:
+        tail.close()
+    sources = {remote_partition(source, settings): source for source in log.state.positions}
+    found = []
+    for (group, target), checkpoint in sorted(checkpoints.items()):
+        source = sources.get(target)
+        again = log.offset_map(source) if source else None
+        translation: Translation = again.translate(checkpoint.upstream) if again else Bounded(checkpoint.downstream, 0)
+        if isinstance(translation, TooOld | NotMirrored):
+            translation = Bounded(checkpoint.downstream, 0)
+        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, checkpoint.metadata))
+    return found

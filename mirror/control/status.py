@@ -1,0 +1,179 @@
+"""Where every flow stands, read from the clusters themselves: it is told whether or not an engine runs, from anywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror.control.flow_log import FlowLog
+from mirror.kafka import batch
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.log import LogReader
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, Gap, RunReport, state_topic
+from mirror.model.partition import TopicPartition
+
+State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
+
+# An engine reports every two seconds; one that has been silent for so long is not running.
+SILENT_AFTER_MS = 15_000
+
+_PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition of a flow.
+
+    Attributes
+    ----------
+    topic, partition
+        on the source.
+    upstream_next
+        position up to which it is copied.
+    source_end
+        end of the source's log, None when the source does not tell.
+    downstream_next
+        position on the target behind the last copied record.
+    lag_records
+        upstream offsets still to be copied; transaction markers count, so an upper bound.
+    lag_seconds
+        age of the oldest record still to be copied; 0 when there is none, None when the source does not tell.
+    """
+
+    topic: str
+    partition: int
+    upstream_next: int
+    source_end: int | None
+    downstream_next: int
+    lag_records: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow: its state, why it is not simply running, and its partitions."""
+
+    flow: Flow
+    state: State
+    reasons: tuple[str, ...]
+    partitions: tuple[PartitionStatus, ...]
+    gaps: tuple[Gap, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form ``mirror status --json`` prints."""
+        return {
+            "flow": str(self.flow),
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "partitions": [asdict(partition) for partition in self.partitions],
+        }
+
+
+def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> tuple[State, tuple[str, ...]]:
+    """Return a flow's state and reasons from its engine's last report and from what was met while reading."""
+    met = tuple(trouble)
+    if run is None:
+        return "STOPPED", ("no engine has ever reported on this flow", *met)
+    if run.state == "STOPPED":
+        return "STOPPED", (*run.reasons, *met)
+    silent_ms = now_ms - run.at_ms
+    if silent_ms > SILENT_AFTER_MS:
+        return "STOPPED", (f"the engine last reported {silent_ms / 1000:.0f} s ago", *run.reasons, *met)
+    reasons = (*run.reasons, *met)
+    return ("DEGRADED" if reasons else "RUNNING"), reasons
+
+
+class FlowObserver:
+    """Looks at one flow again and again over connections that it keeps; a cluster that is away is tried again."""
+
+    def __init__(self, flow: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> None:
+        """Observe ``flow``; nothing is connected before the first look."""
+        self._settings = flow
+        self._source_settings = source
+        self._target_settings = target
+        self._source: Channel | None = None
+        self._log: FlowLog | None = None
+
+    @property
+    def flow(self) -> Flow:
+        """The flow observed."""
+        return self._settings.flow
+
+    def look(self) -> FlowStatus:
+        """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
+        flow = self._settings.flow
+        try:
+            state = self._state()
+        except _PROBLEMS as problem:
+            self._forget_target()
+            return FlowStatus(flow, "FAILED", (str(problem),), ())
+        trouble: list[str] = []
+        try:
+            partitions = self._partitions(state)
+        except _PROBLEMS as problem:
+            self._forget_source()
+            trouble.append(str(problem))
+            partitions = tuple(
+                PartitionStatus(*source, position.upstream, None, position.downstream, None, None)
+                for source, position in sorted(state.positions.items())
+            )
+        verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
+        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._forget_source()
+        self._forget_target()
+
+    def _state(self) -> FlowState:
+        if self._log is None:
+            flow = self._settings.flow
+            self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
+        return self._log.poll()
+
+    def _partitions(self, state: FlowState) -> tuple[PartitionStatus, ...]:
+        if self._source is None:
+            self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
+        ends = self._source.offsets(state.positions, LATEST) if state.positions else {}
+        found = []
+        for source, position in sorted(state.positions.items()):
+            lag = max(0, ends[source] - position.upstream)
+            seconds = self._age(self._source, source, position.upstream, ends[source]) if lag else 0.0
+            found.append(PartitionStatus(*source, position.upstream, ends[source], position.downstream, lag, seconds))
+        return tuple(found)
+
+    @staticmethod
+    def _age(channel: Channel, source: TopicPartition, position: int, end: int) -> float:
+        """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow."""
+        reader = LogReader(channel, source, position)
+        try:
+            while reader.position < end:
+                for content, _ in reader.fetch():
+                    for record in batch.records(content):
+                        if record.offset >= position:
+                            return max(0.0, time.time() - record.timestamp / 1000)
+            return 0.0
+        finally:
+            reader.close()
+
+    def _forget_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _forget_target(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def observe(settings: MirrorSettings) -> list[FlowObserver]:
+    """Return an observer for every enabled flow."""
+    return [
+        FlowObserver(flow, settings.clusters[flow.flow.source], settings.clusters[flow.flow.target])
+        for flow in settings.enabled_flows
+    ]

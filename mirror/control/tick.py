@@ -1,0 +1,79 @@
+"""A tick: one bounded round of control work, with a report that says what was done and what went wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError, ItemResult
+from mirror.kafka.log import NewRecord
+
+Clock: TypeAlias = Callable[[], int]
+"""The time in milliseconds since the epoch."""
+
+# What a cluster can do to a round: it is reported and the round comes again. Anything else is a defect and raises.
+_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
+
+
+def now_ms() -> int:
+    """Return the time of this machine in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What one round did.
+
+    Attributes
+    ----------
+    name
+        which tick, with its flow: ``checkpoints east->west``.
+    at_ms
+        when the round began.
+    done
+        how many items were changed or written.
+    problems
+        what went wrong, in words for people; a flow with problems is degraded until a round has none.
+    """
+
+    name: str
+    at_ms: int
+    done: int
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether nothing went wrong."""
+        return not self.problems
+
+
+class Appender(Protocol):
+    """Who appends records to a partition; :class:`mirror.kafka.log.LogWriter` is one."""
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        """Append records (key, value, headers, timestamp in ms), acknowledged, and return the offset of the first."""
+        ...
+
+
+def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, Sequence[str]]]) -> TickReport:
+    """Run one round and report on it; a cluster that fails is a problem in the report, not an exception.
+
+    Parameters
+    ----------
+    round_of_work
+        is given the time and returns how many items it changed and what went wrong with others.
+    """
+    at_ms = clock()
+    try:
+        done, problems = round_of_work(at_ms)
+    except _OPERATIONAL as error:
+        return TickReport(name, at_ms, 0, (str(error),))
+    return TickReport(name, at_ms, done, tuple(problems))
+
+
+def problems_of(results: Sequence[ItemResult], doing: str) -> tuple[str, ...]:
+    """Return the problems among the results of a change, each with what was being done to which item."""
+    return tuple(f"{doing} {result.item}: {result.problem}" for result in results if result.problem is not None)

@@ -1,0 +1,320 @@
+"""Topics on the target: which to create, grow and configure so that a flow can copy into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mirror.config.settings import FlowSettings
+from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
+from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, ItemResult, NewTopic, Topic
+from mirror.model.flow_state import state_topic
+
+_COMPACT = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopics:
+    """What one cluster has.
+
+    Attributes
+    ----------
+    alias
+        the cluster, for messages.
+    topics
+        all its topics, Kafka's own excepted (SEL-01).
+    configs
+        the settings of those topics they were asked for.
+    brokers
+        how many brokers are up.
+    """
+
+    alias: str
+    topics: Mapping[str, Topic]
+    configs: Found[str, tuple[ConfigEntry, ...]] = field(default_factory=Found)
+    brokers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A topic that gets more partitions."""
+
+    topic: str
+    present: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """Changes to one cluster's topics, and what cannot be done."""
+
+    creates: tuple[NewTopic, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    config_changes: Mapping[str, ConfigChange] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be changed; there may still be problems."""
+        return not (self.creates or self.growths or self.config_changes)
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return the plan as rows of a table: topic, action, detail."""
+        rows = [_row(topic.name, "create", _described(topic)) for topic in self.creates]
+        rows += [
+            _row(growth.topic, "add partitions", f"{growth.present} -> {growth.wanted}") for growth in self.growths
+        ]
+        for topic, change in self.config_changes.items():
+            rows += [_row(topic, "set", f"{key}={value}") for key, value in change.set.items()]
+            rows += [_row(topic, "reset", f"{key} to the target's default") for key in change.delete]
+        rows += [_row("", "problem", problem) for problem in self.problems]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicPlan:
+    """The side topics a flow needs, by the cluster they live on."""
+
+    source: TopicPlan
+    target: TopicPlan
+
+
+def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> TopicPlan:
+    """Return what is to be done on the target so that every replicated topic of the source has its copy.
+
+    A missing topic is created with the source's partition count and filtered settings (TOP-01, TCS-07), one with
+    fewer partitions is grown and never shrunk (TOP-02); the replication factor of an existing topic is left alone
+    (TOP-05). Settings are compared, so that a plan names real changes only; where the target's settings are not known,
+    it names all of them, as MirrorMaker 2 does each time (TCS-01 to TCS-06, TCS-08).
+
+    A topic whose settings cannot be read on the source is a problem of that topic only; it is not created, since it
+    would get the wrong ones (TOP-06 would give up on all of them).
+    """
+    creates, growths, changes, problems = [], [], {}, []
+    for name in sorted(topic for topic in source.topics if settings.replicates(topic)):
+        upstream = source.topics[name]
+        remote_name = settings.policy.format_remote_topic(settings.flow.source, name)
+        remote = target.topics.get(remote_name)
+        entries = source.configs.get(name)
+        if entries is None:
+            problems.append(_unreadable(source, name, remote is None))
+        if remote is None:
+            problem = _replication_problem(
+                remote_name, settings.replication_factor, "replication.factor", target, settings
+            )
+            if problem is not None:
+                problems.append(problem)
+            elif entries is not None:
+                creates.append(
+                    NewTopic(
+                        remote_name,
+                        len(upstream.partitions),
+                        settings.replication_factor,
+                        _creation_configs(entries, settings),
+                    )
+                )
+            continue
+        if len(remote.partitions) < len(upstream.partitions):
+            growths.append(Growth(remote_name, len(remote.partitions), len(upstream.partitions)))
+        if settings.sync_topic_configs and entries is not None:
+            change = _config_change(entries, target.configs.get(remote_name), settings)
+            if change.set or change.delete:
+                changes[remote_name] = change
+    return TopicPlan(tuple(creates), tuple(growths), changes, tuple(problems))
+
+
+def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> InternalTopicPlan:
+    """Return which side topics of the flow are to be created, all compacted (TOP-07, DED-03).
+
+    A flow that exists only for its heartbeats (HB-02) gets the heartbeats topic alone.
+    """
+    wanted: list[_Internal] = []
+    on_source: list[_Internal] = []
+    if settings.emit_heartbeats:
+        wanted.append(
+            _Internal(settings.heartbeats_topic, 1, settings.heartbeats_replication_factor, "heartbeats.topic")
+        )
+    if settings.enabled:
+        storage = settings.offset_storage_replication_factor
+        wanted += [
+            _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, storage, "offset.storage"),
+            _Internal(state_topic(settings.flow.source), 1, storage, "offset.storage"),
+        ]
+        if settings.emit_checkpoints:
+            factor = settings.checkpoints_replication_factor
+            wanted.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
+        if settings.emit_offset_syncs:
+            factor = settings.offset_syncs_replication_factor
+            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic")
+            (on_source if settings.offset_syncs_location == "source" else wanted).append(syncs)
+    return InternalTopicPlan(
+        _plan_internal(on_source, source, settings),
+        _plan_internal(wanted, target, settings),
+    )
+
+
+def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
+    """Carry out a plan on its cluster; what exists by now is no problem."""
+    return (
+        *(cluster.create_topics(plan.creates) if plan.creates else ()),
+        *(cluster.grow_partitions({each.topic: each.wanted for each in plan.growths}) if plan.growths else ()),
+        *(cluster.alter_configs(plan.config_changes) if plan.config_changes else ()),
+    )
+
+
+def read_topics(cluster: Cluster, needs_configs: Callable[[str], bool]) -> ClusterTopics:
+    """Read the topics of a cluster, and the settings of those that ``needs_configs`` picks by name."""
+    topics = cluster.topics()
+    picked = [name for name in topics if needs_configs(name)]
+    return ClusterTopics(
+        cluster.alias,
+        topics,
+        cluster.topic_configs(picked) if picked else Found(),
+        len(cluster.broker_ids()),
+    )
+
+
+def read_both_ends(source: Cluster, target: Cluster, settings: FlowSettings) -> tuple[ClusterTopics, ClusterTopics]:
+    """Read what `plan_topics` and `plan_internal_topics` need to know of both ends of a flow."""
+    upstream = read_topics(source, lambda name: settings.replicates(name) or name == settings.offset_syncs_topic)
+    remote = {settings.policy.format_remote_topic(settings.flow.source, name) for name in upstream.topics}
+    side_topics = {
+        settings.heartbeats_topic,
+        settings.offset_storage_topic,
+        settings.checkpoints_topic,
+        settings.offset_syncs_topic,
+        state_topic(settings.flow.source),
+    }
+    return upstream, read_topics(target, lambda name: name in remote or name in side_topics)
+
+
+class TopicsTick:
+    """Keeps the target's topics in step with the source's: discovery, growth and settings in one round."""
+
+    def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._clock = clock
+
+    def tick(self) -> TickReport:
+        """Run one round: read both ends, plan, apply."""
+        return run_tick(f"topics {self._settings.flow}", self._clock, self._round)
+
+    def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
+        source, target = read_both_ends(self._source, self._target, self._settings)
+        internal = plan_internal_topics(source, target, self._settings)
+        plans = [(internal.source, self._source), (internal.target, self._target)]
+        if self._settings.enabled:
+            plans.append((plan_topics(source, target, self._settings), self._target))
+        done, problems = 0, []
+        for plan, cluster in plans:
+            results = apply_plan(plan, cluster)
+            failures = problems_of(results, f"topic on {cluster.alias}:")
+            done += len(results) - len(failures)
+            problems += [*plan.problems, *failures]
+        return done, tuple(problems)
+
+
+# --- settings of topics ------------------------------------------------------------------------------------------
+
+
+def _candidates(entries: tuple[ConfigEntry, ...], settings: FlowSettings) -> list[tuple[ConfigEntry, str]]:
+    """Return the entries that a flow carries over, with their values (TCS-02, TCS-03)."""
+    return [
+        (entry, entry.value)
+        for entry in entries
+        if entry.value is not None
+        and not entry.is_read_only
+        and not entry.is_sensitive
+        and entry.source != "STATIC_BROKER_CONFIG"
+        and settings.config_property_filter.should_replicate(entry.name)
+    ]
+
+
+def _creation_configs(entries: tuple[ConfigEntry, ...], settings: FlowSettings) -> dict[str, str]:
+    """Return the settings a new copy is created with: defaults only with ``use.defaults.from=source`` (TCS-07)."""
+    with_defaults = settings.use_defaults_from == "source"
+    return {
+        entry.name: value for entry, value in _candidates(entries, settings) if with_defaults or not entry.is_default
+    }
+
+
+def _config_change(
+    entries: tuple[ConfigEntry, ...], present: tuple[ConfigEntry, ...] | None, settings: FlowSettings
+) -> ConfigChange:
+    """Return what makes the copy's own settings those of the source (TCS-04, TCS-05)."""
+    own = {each.name: each.value for each in present or () if each.source == "DYNAMIC_TOPIC_CONFIG"}
+    wanted, unwanted = {}, []
+    for entry, value in _candidates(entries, settings):
+        if entry.is_default and settings.use_defaults_from == "target":
+            if present is None or entry.name in own:
+                unwanted.append(entry.name)
+        elif own.get(entry.name) != value:
+            wanted[entry.name] = value
+    return ConfigChange(wanted, tuple(unwanted))
+
+
+# --- side topics -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Internal:
+    name: str
+    partitions: int
+    replication_factor: int
+    key_prefix: str
+
+
+def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: FlowSettings) -> TopicPlan:
+    creates, problems = [], []
+    for topic in wanted:
+        if topic.name in cluster.topics:
+            problem = _forgetful(cluster, topic.name)
+        else:
+            key = f"{topic.key_prefix}.replication.factor"
+            problem = _replication_problem(topic.name, topic.replication_factor, key, cluster, settings)
+            if problem is None:
+                creates.append(NewTopic(topic.name, topic.partitions, topic.replication_factor, _COMPACT))
+        if problem is not None:
+            problems.append(problem)
+    return TopicPlan(creates=tuple(creates), problems=tuple(problems))
+
+
+def _forgetful(cluster: ClusterTopics, name: str) -> str | None:
+    """Say so if an existing side topic deletes old records: what the mirror keeps there would be lost by retention."""
+    policy = next((each.value for each in cluster.configs.get(name, ()) if each.name == "cleanup.policy"), "compact")
+    if policy == "compact":
+        return None
+    return (
+        f"topic {name} on {cluster.alias} has cleanup.policy={policy}, so what is kept there gets lost with time: "
+        f"set cleanup.policy=compact"
+    )
+
+
+def _replication_problem(
+    topic: str, factor: int, key: str, cluster: ClusterTopics, settings: FlowSettings
+) -> str | None:
+    if factor <= cluster.brokers:
+        return None
+    brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    return (
+        f"{settings.flow}: topic {topic} on {cluster.alias} needs replication factor {factor}, "
+        f"but the cluster has {brokers}: set {key}={cluster.brokers}"
+    )
+
+
+def _unreadable(source: ClusterTopics, name: str, is_missing: bool) -> str:
+    reason = source.configs.problems.get(name, "they were not asked for")
+    consequence = "it is not created on the target until then" if is_missing else "they are not synchronized until then"
+    return f"the settings of topic {name} on {source.alias} cannot be read ({reason}): {consequence}"
+
+
+def _row(topic: str, action: str, detail: str) -> dict[str, str]:
+    return {"topic": topic, "action": action, "detail": detail}
+
+
+def _described(topic: NewTopic) -> str:
+    configs = "".join(f", {key}={value}" for key, value in topic.configs.items())
+    factor = "the target's default" if topic.replication_factor < 0 else str(topic.replication_factor)
+    return f"{topic.partitions} partitions, replication factor {factor}{configs}"

@@ -1,0 +1,114 @@
+"""Resume without duplicates: which source records already lie on the target beyond the recorded position.
+
+After a crash the target may hold batches that were acknowledged but not recorded, or written and never acknowledged. They
+carry the producer id of one of the flow's writers and stand in the order of the source, so they are matched against
+the source from the recorded position on; the contents are the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mirror.kafka import batch
+from mirror.kafka.batch import Header, Record
+from mirror.model.offset_map import Run, extend, runs_of
+
+# A data batch: its bytes and its header.
+Batch = tuple[memoryview, Header]
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The tail is understood: copying goes on at ``upstream``, and ``runs`` say what was found to be copied already."""
+
+    upstream: int
+    runs: tuple[Run, ...]
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The tail holds something that the source does not: nothing is guessed, the partition stops."""
+
+    reason: str
+
+
+def match_tail(
+    source: Iterable[Batch], tail: Iterable[Batch], upstream: int, is_ours: Callable[[int], bool]
+) -> Matched | Mismatch:
+    """Match what ``tail`` holds of our writers against ``source``, both beginning at the recorded position.
+
+    Parameters
+    ----------
+    source
+        data batches of the source from ``upstream`` on; the first may begin before it.
+    tail
+        data batches of the target from the recorded downstream position on.
+    upstream
+        the recorded upstream position.
+    is_ours
+        whether a producer id is one of the flow's writers; batches of others in between are passed over.
+    """
+    runs: list[Run] = []
+    reader = _SourceRecords(source, upstream)
+    count = 0
+    for content, header in tail:
+        if not is_ours(header.producer_id):
+            continue
+        whole = reader.take_batch(content, header)
+        if whole is not None:
+            extend(runs, whole)
+        else:
+            expected = reader.take(header.record_count)
+            if [record[1:5] for record in expected] != [record[1:5] for record in batch.records(content)]:
+                return Mismatch(
+                    f"the target holds {header.record_count} records at offset {header.base_offset}, written by this "
+                    f"flow (producer id {header.producer_id}), that are not the source's from offset "
+                    f"{expected[0].offset if expected else reader.position} on"
+                )
+            for run in runs_of([record.offset for record in expected], header.base_offset):
+                extend(runs, run)
+        count += header.record_count
+    return Matched(reader.position, tuple(runs), count)
+
+
+class _SourceRecords:
+    """The source from a position on: whole batches where both sides agree byte for byte, records otherwise."""
+
+    def __init__(self, batches: Iterable[Batch], upstream: int) -> None:
+        self._batches = iter(batches)
+        self._start = upstream
+        self._pending: list[Record] = []
+        self._ahead: Batch | None = None
+        self.position = upstream
+
+    def take_batch(self, copy: memoryview, header: Header) -> Run | None:
+        if self._pending:
+            return None
+        if self._ahead is None:
+            self._ahead = next(self._batches, None)
+        if self._ahead is None:
+            return None
+        original, source_header = self._ahead
+        if source_header.base_offset < self._start or not source_header.is_dense:
+            return None
+        if not batch.same_records(original, copy):
+            return None
+        self._ahead = None
+        self.position = source_header.next_offset
+        return Run(source_header.base_offset, header.base_offset, header.record_count)
+
+    def take(self, count: int) -> list[Record]:
+        while len(self._pending) < count:
+            following = self._ahead or next(self._batches, None)
+            self._ahead = None
+            if following is None:
+                break
+            self._pending += [record for record in batch.records(following[0]) if record.offset >= self._start]
+        taken, self._pending = self._pending[:count], self._pending[count:]
+        if taken:
+            self.position = taken[-1].offset + 1
+        return taken
+
+

@@ -1,0 +1,128 @@
+"""What is handed to a copy task and what it hands back: plain values, shipped by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirror.model.flow import Flow
+from mirror.model.flow_state import Position
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class FlowWork:
+    """What a task must know of a flow.
+
+    Attributes
+    ----------
+    source_client, target_client
+        Java client properties of both clusters.
+    writers
+        producer ids this flow has written with, as far as is known.
+    syncs_topic
+        where offset syncs go, None when they are off; ``syncs_on_source`` says on which cluster it lies.
+    offset_lag_max
+        ``offset.lag.max``: at most so many records lie between two syncs of a partition (CFG-033).
+    read_committed
+        whether aborted transactions are left out.
+    from_latest
+        whether a partition never copied before begins at its end instead of its beginning.
+    """
+
+    flow: Flow
+    source_client: Mapping[str, str]
+    target_client: Mapping[str, str]
+    state_topic: str
+    offsets_topic: str
+    offsets_partitions: int
+    syncs_topic: str | None
+    syncs_on_source: bool
+    offset_lag_max: int
+    read_committed: bool
+    from_latest: bool
+    writers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Where one partition stands.
+
+    Attributes
+    ----------
+    position
+        the position last acknowledged.
+    runs
+        the chunk of the offset map that is still being filled.
+    clean
+        whether nothing can have been written beyond the position; otherwise the tail is matched first.
+    """
+
+    position: Position
+    runs: tuple[Run, ...]
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """One partition to copy: from ``source`` to ``target``, on from ``handover``, or from its start when there is none.
+
+    Attributes
+    ----------
+    mm2_position
+        where Java MM2 stood, when it copied this partition before and this engine did not.
+    """
+
+    flow: Flow
+    source: TopicPartition
+    target: TopicPartition
+    topic_id: str
+    handover: Handover | None
+    mm2_position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWork:
+    """What one task copies for ``seconds``."""
+
+    flows: tuple[FlowWork, ...]
+    partitions: tuple[PartitionWork, ...]
+    seconds: float
+    commit_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """What became of one partition in an epoch. ``bytes`` as on the wire.
+
+    Attributes
+    ----------
+    stopped
+        why it cannot go on without somebody's help, None when it can.
+    trouble
+        what kept it from going on for now; it is tried again.
+    skipped_by_match
+        records found on the target already, when the tail was matched.
+    """
+
+    flow: Flow
+    source: TopicPartition
+    handover: Handover | None
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    slow_records: int = 0
+    skipped_by_match: int = 0
+    stopped: str | None = None
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did. ``cpu_seconds`` of its process."""
+
+    partitions: tuple[PartitionResult, ...]
+    writers: frozenset[int]
+    cpu_seconds: float
+    wall_seconds: float

@@ -1,0 +1,237 @@
+"""The commands ``mirror runbook ...``: thin; exit status 0 for PASS, 1 for any other verdict, 2 for bad usage."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
+
+from mirror.drill.catalogue import (
+    LoadedRunbook,
+    RunbookNotFound,
+    RunbookRefused,
+    find_runbook,
+    load_runbook,
+    runbook_files,
+    runbooks_folder,
+)
+from mirror.drill.evidence import read_settings
+from mirror.drill.facts import FactError
+from mirror.drill.notebook import NotebookRefused
+from mirror.drill.progress import STYLES, LiveTable, PlainLines, observer_for
+from mirror.drill.report import write_report
+from mirror.drill.runbook import ParameterRefused, ParameterValue, Runbook, Step, plan_steps
+from mirror.drill.rundir import NotARunDirectory, RunDirectory, RunInUse
+from mirror.drill.runner import Confirm, ResumeRefused, RunResult, check_runbook, resume_run, start_run
+from mirror.model.verdict import Verdict
+
+app = typer.Typer(help="Procedures as notebooks: list, show, run, resume, report.", no_args_is_help=True)
+
+RunbooksOption = Annotated[
+    Path | None,
+    typer.Option("--runbooks", help="Folder of runbooks; otherwise ./runbooks, or the one beside the package."),
+]
+NameArgument = Annotated[str, typer.Argument(help="Name of the runbook, e.g. failover-drill.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN_DIRECTORY", help="Directory of a run, e.g. runs/<utc>-<name>.")
+]
+ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the point of no return is crossed.")]
+
+_USAGE = (
+    FactError,
+    NotARunDirectory,
+    NotebookRefused,
+    ParameterRefused,
+    ResumeRefused,
+    RunInUse,
+    RunbookNotFound,
+    RunbookRefused,
+)
+
+
+@app.command("list")
+def list_runbooks(runbooks: RunbooksOption = None) -> None:
+    """List the runbooks there are; one that cannot be loaded is listed with what is wrong in it."""
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("runbook", no_wrap=True)
+    table.add_column("steps", justify="right")
+    table.add_column("purpose")
+    broken = False
+    try:
+        files = runbook_files(runbooks_folder(runbooks))
+    except RunbookNotFound as refused:
+        _refuse(refused)
+    for path in files:
+        try:
+            runbook = load_runbook(path).runbook
+            table.add_row(runbook.name, str(len(runbook.steps)), runbook.purpose)
+        except RunbookRefused as refused:
+            broken = True
+            table.add_row(path.stem.replace("_", "-"), "", Text(str(refused), style="red"))
+    console.print(table)
+    if broken:
+        raise typer.Exit(2)
+
+
+@app.command()
+def show(name: NameArgument, runbooks: RunbooksOption = None) -> None:
+    """Show a runbook: its page of prose, its parameters, its steps."""
+    console = Console()
+    try:
+        loaded = find_runbook(name, runbooks_folder(runbooks))
+    except _USAGE as refused:
+        _refuse(refused)
+    runbook = loaded.runbook
+    console.print(Markdown(loaded.prose or f"# {runbook.title}\n\n{runbook.purpose}"))
+    console.print()
+    console.print(_parameter_table(runbook, {}))
+    console.print()
+    console.print(_step_table(runbook))
+
+
+@app.command()
+def run(
+    name: NameArgument,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Set a parameter; repeatable.")
+    ] = None,
+    runs_directory: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check notebooks and parameters, show the plan, start nothing. UNKNOWN.")
+    ] = False,
+    confirm: ConfirmOption = False,
+    runbooks: RunbooksOption = None,
+) -> None:
+    """Run a runbook from its first step and write the report; the last line printed is the report's path."""
+    console = Console()
+    try:
+        loaded = find_runbook(name, runbooks_folder(runbooks))
+        given = loaded.runbook.parse(parameter or [])
+        if dry_run:
+            _show_plan(console, loaded, given)
+            raise typer.Exit(1)
+        with _interruptible(), observer_for(console) as observer:
+            result = start_run(loaded, given, runs_directory, observer, confirm=_asker(confirm, observer))
+    except _USAGE as refused:
+        _refuse(refused)
+    _finish(console, result)
+
+
+@app.command()
+def resume(
+    run_directory: RunArgument,
+    recheck: Annotated[
+        list[str] | None, typer.Option("--recheck", metavar="STEP", help="Run a passed step again; repeatable.")
+    ] = None,
+    confirm: ConfirmOption = False,
+    runbooks: RunbooksOption = None,
+) -> None:
+    """Go on with a run where it stopped: steps that passed are passed over, the parameters stay."""
+    console = Console()
+    try:
+        directory = RunDirectory.open(run_directory)
+        loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
+        with _interruptible(), observer_for(console) as observer:
+            result = resume_run(directory, loaded, observer, recheck=recheck or (), confirm=_asker(confirm, observer))
+    except _USAGE as refused:
+        _refuse(refused)
+    _finish(console, result)
+
+
+@app.command()
+def report(run_directory: RunArgument) -> None:
+    """Write the report of a run again, finished or not; print its path."""
+    try:
+        path = write_report(RunDirectory.open(run_directory))
+    except _USAGE as refused:
+        _refuse(refused)
+    Console().print(str(path), soft_wrap=True, highlight=False)
+
+
+def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, ParameterValue]) -> None:
+    """Show what a run would do; the checks that need no run have been made by then."""
+    values = check_runbook(loaded, given)
+    console.print(_parameter_table(loaded.runbook, values))
+    console.print()
+    console.print(_step_table(loaded.runbook))
+    console.print()
+    steps = len(plan_steps(loaded.runbook, {}))
+    console.print(f"Notebooks and parameters are in order; {steps} steps would be run. Nothing was started.")
+    console.print(
+        Text.assemble("verdict ", (Verdict.UNKNOWN.value, STYLES[Verdict.UNKNOWN]), ": a dry run proves nothing")
+    )
+
+
+def _parameter_table(runbook: Runbook, values: dict[str, ParameterValue]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("parameter", "value" if values else "default", "unit", "meaning"):
+        table.add_column(column)
+    for parameter in runbook.parameters:
+        value = values.get(parameter.name, parameter.default)
+        table.add_row(parameter.name, str(value), parameter.unit, parameter.help)
+    return table
+
+
+def _step_table(runbook: Runbook) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("step", "title", "budget", "gates", "undo"):
+        table.add_column(column, justify="right" if column == "budget" else "left")
+    for step in runbook.steps:
+        title = Text(step.title)
+        if step.point_of_no_return:
+            title.append(" point of no return", style="bold red")
+        gates = "; ".join(gate.title for gate in step.gates)
+        table.add_row(step.name, title, f"{step.budget_seconds:g} s", gates, step.undo)
+    return table
+
+
+def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
+    if not confirm:
+        return None
+
+    def ask(step: Step) -> bool:
+        observer.pause()
+        try:
+            return typer.confirm(f"Cross it ({step.name})?", default=False)
+        finally:
+            observer.proceed()
+
+    return ask
+
+
+def _finish(console: Console, result: RunResult) -> NoReturn:
+    """Write the report, print verdict, reasons and the report's path, and exit with the verdict's status."""
+    path = write_report(result.run)
+    told = Text.assemble("verdict ", (result.verdict.value, STYLES[result.verdict]), f", run {result.status}")
+    console.print(told)
+    for reason in result.reasons:
+        console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"report {path}", soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(result.exit_status)
+
+
+def _refuse(refused: Exception) -> NoReturn:
+    Console(stderr=True).print(f"mirror runbook: {refused}", soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(2)
+
+
+class _interruptible:  # noqa: N801 - reads as the statement it is used in
+    """While it is entered, SIGTERM ends a run as Ctrl-C does: journal closed, kernel ended, evidence kept."""
+
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGTERM, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+
+    @staticmethod
+    def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt

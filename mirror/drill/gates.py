@@ -1,0 +1,95 @@
+"""Gates: what must hold before a step may act. A gate measures and says what it saw; unmeasured is not passed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import Protocol
+
+from mirror.drill.facts import FactError
+from mirror.drill.rundir import RunDirectory
+from mirror.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What a gate saw, and whether the step may begin: only PASS opens it."""
+
+    verdict: Verdict
+    observed: str
+
+
+class Gate(Protocol):
+    """A precondition of a step."""
+
+    @property
+    def title(self) -> str:
+        """Return the condition as a sentence."""
+        ...
+
+    def check(self, run: RunDirectory) -> GateResult:
+        """Measure the condition now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepsPassed:
+    """Earlier steps ended with PASS."""
+
+    steps: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the condition as a sentence."""
+        return f"passed before: {', '.join(self.steps)}"
+
+    def check(self, run: RunDirectory) -> GateResult:
+        """Read the outcomes of the steps; one that is missing or unreadable closes the gate."""
+        unmet: list[str] = []
+        for step in self.steps:
+            try:
+                outcome = run.read_outcome(step)
+            except (FactError, ValueError) as unreadable:
+                unmet.append(f"{step} has an unreadable outcome ({unreadable})")
+                continue
+            if outcome is None:
+                unmet.append(f"{step} has not been run")
+            elif outcome.verdict is not Verdict.PASS:
+                unmet.append(f"{step} is {outcome.verdict}")
+        if unmet:
+            return GateResult(Verdict.FAIL, "; ".join(unmet))
+        return GateResult(Verdict.PASS, f"{', '.join(self.steps)}: PASS")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalIntact:
+    """The journal's chain of hashes holds."""
+
+    @property
+    def title(self) -> str:
+        """Return the condition as a sentence."""
+        return "the journal is intact"
+
+    def check(self, run: RunDirectory) -> GateResult:
+        """Read the journal and check every link."""
+        reading = run.journal.read()
+        if reading.problem is not None:
+            return GateResult(Verdict.FAIL, reading.problem)
+        return GateResult(Verdict.PASS, f"{len(reading.entries)} entries, every hash matches")
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """The disk of the run directory has room for clusters, ledger and evidence."""
+
+    gigabytes: float
+
+    @property
+    def title(self) -> str:
+        """Return the condition as a sentence."""
+        return f"at least {self.gigabytes:g} GB free on the disk of the run directory"
+
+    def check(self, run: RunDirectory) -> GateResult:
+        """Ask the file system."""
+        free = shutil.disk_usage(run.path).free / 1e9
+        return GateResult(Verdict.PASS if free >= self.gigabytes else Verdict.FAIL, f"{free:.1f} GB free")

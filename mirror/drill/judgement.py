@@ -1,0 +1,80 @@
+"""The verdict on a whole run: what its steps say, held against the evidence's own consistency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.drill.evidence import Evidence
+from mirror.model.verdict import Verdict, worst
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict and why it is not PASS; no reasons when it is."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Judge a run.
+
+    The worst of its steps (one that was not run is UNKNOWN), and beyond what the steps claim:
+
+    * a record that is lost at the end is FAIL: no delivery mode tolerates loss;
+    * an account that says it balances and does not add up is FAIL;
+    * a recovery point or time beyond its objective is FAIL;
+    * a journal whose chain is broken, or evidence in another form than agreed, is at best UNKNOWN.
+    """
+    found: list[tuple[Verdict, str]] = []
+    for step in evidence.steps:
+        if step.outcome is None:
+            found.append((Verdict.UNKNOWN, f"{step.settings.title}: not run"))
+        elif step.verdict is not Verdict.PASS:
+            because = "; ".join(step.outcome.reasons) or "no reason was given"
+            found.append((step.verdict, f"{step.settings.title}: {because}"))
+    if evidence.totals is not None and evidence.totals.lost:
+        found.append((Verdict.FAIL, f"{evidence.totals.lost:,} acknowledged records are lost"))
+    found.extend(_account(evidence))
+    found.extend(_objectives(evidence))
+    if evidence.journal.problem is not None:
+        found.append((Verdict.UNKNOWN, f"the journal does not hold: {evidence.journal.problem}"))
+    found.extend((Verdict.UNKNOWN, f"evidence not as agreed: {problem}") for problem in evidence.problems)
+    if not evidence.steps:
+        found.append((Verdict.UNKNOWN, "the run has no steps"))
+    if not found:
+        return Judgement(Verdict.PASS, ())
+    verdict = worst(verdict for verdict, _ in found)
+    # What made the verdict comes first.
+    reasons = sorted(found, key=lambda item: item[0] is not verdict)
+    return Judgement(verdict, tuple(reason for _, reason in reasons))
+
+
+def _account(evidence: Evidence) -> list[tuple[Verdict, str]]:
+    failback = evidence.failback
+    if failback is None:
+        return []
+    if not failback.adds_up:
+        told = f"{failback.accounted_records:,} of {failback.acked_records:,} acknowledged records are accounted for"
+        return [(Verdict.FAIL, f"the account does not add up: {told}")]
+    if not failback.balances:
+        return [(Verdict.FAIL, "the account does not balance")]
+    return []
+
+
+def _objectives(evidence: Evidence) -> list[tuple[Verdict, str]]:
+    failover = evidence.failover
+    if failover is None:
+        return []
+    missed: list[tuple[Verdict, str]] = []
+    rpo, rto = failover.rpo, failover.rto_seconds
+    if rpo and rpo.objective_seconds is not None and rpo.seconds > rpo.objective_seconds:
+        told = f"RPO of {rpo.seconds:.1f} s is beyond its objective of {rpo.objective_seconds:g} s"
+        missed.append((Verdict.FAIL, told))
+    if rpo and rpo.objective_records is not None and rpo.records > rpo.objective_records:
+        told = f"RPO of {rpo.records:,} records is beyond its objective of {rpo.objective_records:,}"
+        missed.append((Verdict.FAIL, told))
+    objective = failover.rto_objective_seconds
+    if rto is not None and objective is not None and rto > objective:
+        missed.append((Verdict.FAIL, f"RTO of {rto:.1f} s is beyond its objective of {objective:g} s"))
+    return missed

@@ -1,0 +1,71 @@
+"""The outcome of a step: its verdict, the reasons for it, and the facts it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from mirror.drill.facts import Facts, Json, plain
+from mirror.model.verdict import Verdict, worst
+
+
+class StepNotPassed(Exception):
+    """A step has written an outcome other than PASS; raised after writing, so that its notebook counts as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step says about itself when it ends.
+
+    Attributes
+    ----------
+    step
+        the step's name; ``outcomes/<step>.json`` holds this outcome.
+    verdict
+        whether the step's objectives were met.
+    facts
+        measured values as JSON; `mirror.drill.evidence` defines the ones the report reads.
+    reasons
+        sentences for people: why the verdict is not PASS, or what PASS rests on.
+    """
+
+    step: str
+    verdict: Verdict
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the form of ``outcomes/<step>.json``.
+
+        Raises
+        ------
+        FactError
+            if a fact is not data JSON can hold.
+        """
+        return {
+            "step": self.step,
+            "verdict": self.verdict.value,
+            "reasons": list(self.reasons),
+            "facts": plain(self.facts),
+        }
+
+    @classmethod
+    def from_json(cls, document: Facts) -> Self:
+        """Read ``outcomes/<step>.json`` back.
+
+        Raises
+        ------
+        FactError
+            naming the file and key, if it is not an outcome.
+        """
+        return cls(
+            step=document.text("step"),
+            verdict=Verdict(document.text("verdict")),
+            facts=document.object("facts").values,
+            reasons=document.texts("reasons"),
+        )
+
+    def worsened(self, verdict: Verdict, reason: str) -> Outcome:
+        """Return this outcome with ``verdict`` taken into account and the reason put first; facts are kept."""
+        return replace(self, verdict=worst((self.verdict, verdict)), reasons=(reason, *self.reasons))

@@ -1,0 +1,439 @@
+"""The pictures of a run, as matplotlib figures: the notebooks show them, the report embeds them.
+
+All of them take `Evidence`, shade the fault interval, and say "not measured" where there is nothing to draw. Every
+colour is one of `PALETTE`, so that the report can replace each by a variable of its light or dark theme. With
+``narrow`` a figure is drawn for a window as wide as a telephone: fewer ticks, labels above instead of beside.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from contextlib import _GeneratorContextManager
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from mirror.drill.evidence import Evidence, FaultInterval
+from mirror.drill.journal import Entry, Event
+from mirror.model.verdict import Verdict
+
+PALETTE = {
+    "ink": "#1d2733",
+    "muted": "#5b6775",
+    "grid": "#e4e8ec",
+    "paper": "#fffffe",
+    "fault": "#c4392f",
+    "pass": "#2c8059",
+    "fail": "#b5281f",
+    "unknown": "#a5781b",
+    "link": "#2f6fb2",
+    "rest": "#97a1ad",
+    "series-0": "#2a6fbb",
+    "series-1": "#c8553d",
+    "series-2": "#2f8f6b",
+    "series-3": "#8a5bb5",
+    "series-4": "#b07d10",
+    "series-5": "#2d93a8",
+    "series-6": "#b5487f",
+    "series-7": "#5f7f2a",
+}
+"""Colour of everything drawn, by its role."""
+
+_SERIES = 8
+_MOST_POINTS = 240
+_WIDE_INCHES = 10.6
+_NARROW_INCHES = 3.8
+
+_STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "svg.fonttype": "none",
+    "text.color": PALETTE["ink"],
+    "axes.edgecolor": PALETTE["grid"],
+    "axes.labelcolor": PALETTE["muted"],
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": PALETTE["grid"],
+    "grid.linewidth": 0.8,
+    "xtick.color": PALETTE["muted"],
+    "ytick.color": PALETTE["muted"],
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "ytick.minor.size": 0,
+    "figure.facecolor": PALETTE["paper"],
+    "savefig.facecolor": PALETTE["paper"],
+    "legend.frameon": False,
+}
+
+MARKED_EVENTS = {
+    Event.LOAD_STARTED: "load started",
+    Event.POINT_OF_NO_RETURN: "point of no return",
+    Event.FAULT_INJECTED: "fault",
+    Event.FAULT_DETECTED: "fault detected",
+    Event.FENCED: "old active cluster fenced",
+    Event.DRAINED: "mirror drained",
+    Event.CUT: "flow cut",
+    Event.OFFSETS_APPLIED: "group offsets applied",
+    Event.FIRST_WRITE: "first accepted write",
+    Event.GROUP_READING: "group reads new records",
+    Event.FAULT_HEALED: "failed cluster back",
+    Event.LOAD_STOPPED: "load stopped",
+}
+"""Events that the timeline marks, and what it calls them."""
+
+
+def _styled() -> _GeneratorContextManager[None]:
+    """Return the style, as a context or as a decorator."""
+    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]  # the stubs want every key as a literal
+
+
+class RunFigure(Figure):
+    """A matplotlib figure that a notebook shows without pyplot."""
+
+    def _repr_svg_(self) -> str:
+        """Return the picture for Jupyter."""
+        return svg(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineMark:
+    """A numbered event of the timeline."""
+
+    number: int
+    at_ms: int
+    label: str
+    detail: str
+
+
+def svg(figure: Figure, *, transparent: bool = False) -> str:
+    """Return a figure as an SVG document, its texts as text."""
+    target = io.StringIO()
+    with _styled():
+        figure.savefig(target, format="svg", transparent=transparent, metadata={"Date": None, "Creator": None})
+    return target.getvalue()
+
+
+def flows(evidence: Evidence) -> tuple[str, ...]:
+    """Return the flows lag was sampled for, in the order in which they appeared."""
+    return tuple(str(flow) for flow in evidence.lag["flow"].drop_duplicates())
+
+
+def timeline_marks(evidence: Evidence) -> tuple[TimelineMark, ...]:
+    """Return the journal's marked events, numbered in their order."""
+    entries = sorted(
+        (entry for entry in evidence.journal.entries if entry.event in MARKED_EVENTS), key=lambda e: e.at_ms
+    )
+    return tuple(
+        TimelineMark(number, entry.at_ms, MARKED_EVENTS[entry.event], _detail(entry))
+        for number, entry in enumerate(entries, start=1)
+    )
+
+
+def _detail(entry: Entry) -> str:
+    """Return who or what an event concerns, from the facts that name it."""
+    if entry.event is Event.POINT_OF_NO_RETURN:
+        return (entry.step or "").replace("_", " ")
+    return " ".join(
+        str(entry.facts[key]) for key in ("cluster", "fault", "flow", "group", "topic") if key in entry.facts
+    )
+
+
+@_styled()
+def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
+    """Draw the steps as bars over the run's time, coloured by verdict; numbered events above, the fault shaded."""
+    steps = [step for step in evidence.steps if step.began_at_ms is not None]
+    marks = timeline_marks(evidence)
+    if not steps:
+        return _nothing("no step has been run", narrow=narrow)
+    origin = evidence.began_at_ms
+    end = max(evidence.ended_at_ms, *(mark.at_ms for mark in marks), origin + 1000) if marks else evidence.ended_at_ms
+    span = max((end - origin) / 1000, 1.0)
+    levels = _levels([(mark.at_ms - origin) / 1000 / span for mark in marks], 0.055 if narrow else 0.024)
+    top = 0.75 + 0.62 * (max(levels, default=0) + 1) if marks else 0.4
+    row_inches = 0.52 if narrow else 0.4
+    rows = len(steps)
+    figure, axes = _figure(narrow, (rows + top) * row_inches + 0.45)
+    _shade(axes, evidence.fault, origin, end, label=False)
+    for row, step in enumerate(steps):
+        assert step.began_at_ms is not None
+        began = (step.began_at_ms - origin) / 1000
+        ended = ((step.ended_at_ms or end) - origin) / 1000
+        depth = rows - 1 - row
+        axes.barh(
+            depth - (0.16 if narrow else 0),
+            max(ended - began, span * 0.004),
+            left=began,
+            height=0.34 if narrow else 0.56,
+            color=PALETTE[_VERDICT_COLOURS[step.verdict]],
+        )
+        took = f"{step.seconds:.1f} s" if step.seconds is not None else "unfinished"
+        if narrow:
+            axes.text(0, depth + 0.16, f"{step.settings.title}, {took}", va="bottom", ha="left", fontsize=9)
+        else:
+            right = ended > span * 0.88
+            axes.text(
+                began - span * 0.006 if right else ended + span * 0.006,
+                depth,
+                took,
+                va="center",
+                ha="right" if right else "left",
+                color=PALETTE["muted"],
+            )
+    for mark, level in zip(marks, levels, strict=True):
+        x, y = (mark.at_ms - origin) / 1000, rows - 0.2 + 0.62 * level
+        if not narrow:
+            axes.plot([x, x], [-0.5, y], color=PALETTE["muted"], linewidth=0.6, alpha=0.35, zorder=0.5)
+        axes.text(
+            x,
+            y,
+            str(mark.number),
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            color=PALETTE["paper"],
+            zorder=4,
+            bbox={"boxstyle": "circle,pad=0.22", "facecolor": PALETTE["ink"], "edgecolor": "none"},
+        )
+    axes.set_ylim(-0.6, rows - 0.6 + top)
+    axes.set_xlim(-span * 0.01, span * 1.015)
+    axes.set_yticks(
+        [] if narrow else range(rows - 1, -1, -1), [] if narrow else [step.settings.title for step in steps]
+    )
+    axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
+    axes.grid(axis="y", visible=False)
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x) // 60}:{int(x) % 60:02d}" if x >= 0 else ""))
+    axes.set_xlabel("minutes and seconds since the run began")
+    return figure
+
+
+@_styled()
+def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = False) -> Figure:
+    """Draw replication lag of each partition over time, in records above and in seconds below, the fault shaded.
+
+    The eight partitions that lagged most have a line each; the worst of all others is one grey line. A line is
+    interrupted
+    where the lag could not be measured. An axis turns logarithmic (linear below 1) when its greatest value would
+    flatten the
+    rest.
+    """
+    known = flows(evidence)
+    chosen = flow or (known[0] if known else "")
+    samples = evidence.lag[evidence.lag["flow"] == chosen]
+    if samples.empty:
+        return _nothing("lag was not measured", narrow=narrow)
+    origin = evidence.fault.from_ms if evidence.fault else evidence.began_at_ms
+    end = int(samples["at_ms"].max())
+    lines = _lag_lines(samples)
+    legend_rows = math.ceil(len(lines) / (2 if narrow else 8))
+    height = (4.6 if narrow else 4.9) + 0.24 * legend_rows
+    figure = _empty_figure(narrow, height)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    for axes, column, title in (
+        (upper, "lag_records", f"{chosen}: lag in records"),
+        (lower, "lag_seconds", f"{chosen}: lag in seconds (age of the oldest record not yet mirrored)"),
+    ):
+        axes.set_title(title if not narrow else title.partition(" (")[0])
+        for line in lines:
+            seconds = (line.samples["at_ms"] - origin) / 1000
+            width = 1.0 if line.colour == "rest" else 1.5
+            axes.plot(seconds, line.samples[column], color=PALETTE[line.colour], linewidth=width, label=line.label)
+        _scale(axes, samples[column])
+        _shade(axes, evidence.fault, origin, end, label=axes is upper)
+    lower.set_xlabel("seconds since the fault" if evidence.fault else "seconds since the run began")
+    lower.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 3, 5, 10]))
+    handles, labels = upper.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=2 if narrow else min(len(labels), 8),
+        fontsize=8.5,
+        handlelength=1.4,
+    )
+    return figure
+
+
+@_styled()
+def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
+    """Draw the RTO chain as a waterfall: each link begins where the one before ended; beyond its budget it is red."""
+    chain = evidence.failover.rto_chain if evidence.failover else ()
+    if not chain:
+        return _nothing("the RTO chain was not measured", narrow=narrow)
+    total = sum(link.seconds for link in chain)
+    rows = len(chain) + 1
+    figure, axes = _figure(narrow, rows * (0.52 if narrow else 0.36) + 0.5)
+    longest = max(total, 0.001)
+    began = 0.0
+    bars = [(link.link, link.seconds, link.budget_seconds) for link in chain]
+    bars.append(("RTO achieved", total, evidence.failover.rto_objective_seconds if evidence.failover else None))
+    for row, (name, seconds, budget) in enumerate(bars):
+        is_total = row == rows - 1
+        left = 0.0 if is_total else began
+        depth = rows - 1 - row
+        exceeded = budget is not None and seconds > budget
+        colour = PALETTE["fail"] if exceeded else PALETTE["ink"] if is_total else PALETTE["link"]
+        axes.barh(
+            depth - (0.16 if narrow else 0),
+            max(seconds, longest * 0.003),
+            left=left,
+            height=0.34 if narrow else 0.58,
+            color=colour,
+        )
+        if not is_total:
+            axes.plot(
+                [left + seconds] * 2, [depth - 1, depth], color=PALETTE["muted"], linewidth=0.6, linestyle=":", zorder=0
+            )
+        told = _seconds(seconds) + (
+            "" if budget is None else f"  of {budget:g} s" if not narrow else f" of {budget:g} s"
+        )
+        if narrow:
+            axes.text(
+                0, depth + 0.16, f"{name}, {told}", va="bottom", ha="left", fontweight="bold" if is_total else None
+            )
+        else:
+            axes.text(
+                left + seconds + longest * 0.008, depth, told, va="center", fontweight="bold" if is_total else None
+            )
+        began += 0.0 if is_total else seconds
+    axes.set_ylim(-0.65, rows - 0.25 if narrow else rows - 0.45)
+    axes.set_xlim(0, longest * (1.02 if narrow else 1.17))
+    axes.set_yticks([] if narrow else range(rows - 1, -1, -1), [] if narrow else [name for name, _, _ in bars])
+    axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
+    axes.grid(axis="y", visible=False)
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 5, 10]))
+    axes.set_xlabel("seconds since the fault")
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class _LagLine:
+    label: str
+    colour: str
+    samples: pd.DataFrame
+
+
+def _lag_lines(samples: pd.DataFrame) -> list[_LagLine]:
+    keys = ["topic", "partition"]
+    worst = samples.groupby(keys)["lag_records"].max().fillna(0).sort_values(ascending=False, kind="stable")
+    shown = sorted(worst.index[:_SERIES])
+    one_topic = samples["topic"].nunique() == 1
+    indexed = samples.set_index(keys).sort_index()
+    lines = [
+        _LagLine(
+            label=f"partition {partition}" if one_topic else f"{topic}-{partition}",
+            colour=f"series-{index}",
+            samples=_thinned(indexed.loc[[(topic, partition)]]),
+        )
+        for index, (topic, partition) in enumerate(shown)
+    ]
+    rest = indexed.drop(index=shown)
+    if len(rest):
+        others = rest.groupby("at_ms", as_index=False)[["lag_records", "lag_seconds"]].max()
+        lines.insert(0, _LagLine(f"worst of the {len(worst) - _SERIES} others", "rest", _thinned(others)))
+    return lines
+
+
+def _thinned(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return at most `_MOST_POINTS` points: of neighbours the greatest, so that no peak disappears.
+
+    Neighbours of which one was not measured stay "not measured", so that no interruption is bridged.
+    """
+    ordered = samples.sort_values("at_ms").reset_index(drop=True)
+    width = math.ceil(len(ordered) / _MOST_POINTS)
+    if width <= 1:
+        return ordered
+    return ordered[["at_ms", "lag_records", "lag_seconds"]].groupby(ordered.index // width).agg(_greatest)
+
+
+def _greatest(values: pd.Series[float]) -> float:
+    return float(values.max(skipna=False))
+
+
+def _scale(axes: Axes, values: pd.Series[float]) -> None:
+    positive = values[values > 0]
+    if len(positive) and positive.max() > 1 and positive.max() > 100 * positive.median():
+        axes.set_yscale("symlog", linthresh=1)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    low = min(0.0, float(values.min())) if len(values.dropna()) else 0.0
+    axes.set_ylim(bottom=low if low < 0 else None)
+    if low >= 0:
+        top = float(positive.max()) if len(positive) else 1.0
+        axes.set_ylim(0, top * (1.9 if axes.get_yscale() == "symlog" else 1.12))
+
+
+def _shade(axes: Axes, fault: FaultInterval | None, origin: int, end: int, *, label: bool) -> None:
+    if fault is None:
+        return
+    began = (fault.from_ms - origin) / 1000
+    until = ((fault.until_ms if fault.until_ms is not None else max(end, fault.from_ms)) - origin) / 1000
+    axes.axvspan(began, until, color=PALETTE["fault"], alpha=0.12, linewidth=0, zorder=0)
+    axes.axvline(began, color=PALETTE["fault"], linewidth=1.1, zorder=1)
+    if label:
+        axes.annotate(
+            fault.what,
+            xy=(began, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -3),
+            textcoords="offset points",
+            va="top",
+            color=PALETTE["fault"],
+            fontsize=9,
+        )
+
+
+def _levels(places: Sequence[float], nearest: float) -> list[int]:
+    """Return for each place (ascending, fractions of the width) the lowest level on which it keeps its distance."""
+    taken: list[float] = []
+    levels: list[int] = []
+    for place in places:
+        level = next((index for index, last in enumerate(taken) if place - last >= nearest), len(taken))
+        if level == len(taken):
+            taken.append(place)
+        taken[level] = place
+        levels.append(level)
+    return levels
+
+
+def _empty_figure(narrow: bool, height: float) -> RunFigure:
+    return RunFigure(figsize=(_NARROW_INCHES if narrow else _WIDE_INCHES, height), layout="constrained")
+
+
+def _figure(narrow: bool, height: float) -> tuple[RunFigure, Axes]:
+    figure = _empty_figure(narrow, height)
+    return figure, figure.subplots()
+
+
+def _nothing(what: str, *, narrow: bool) -> RunFigure:
+    figure, axes = _figure(narrow, 1.0)
+    axes.axis("off")
+    axes.text(0.5, 0.5, what, ha="center", va="center", color=PALETTE["muted"], transform=axes.transAxes)
+    return figure
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _short(value: float) -> str:
+    """Return a tick's number, shortened: 1.5 M, 20 k, 300, 0.5."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"
+
+
+_VERDICT_COLOURS = {Verdict.PASS: "pass", Verdict.FAIL: "fail", Verdict.UNKNOWN: "unknown"}

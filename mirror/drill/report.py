@@ -1,0 +1,351 @@
+"""The report of a run: one HTML page that needs nothing else, to be read first and to be kept.
+
+`summarise` decides what is said (pure, over `Evidence`); the template decides how it looks. Pictures are inline SVG,
+drawn once for wide and once for narrow windows, in colours that follow the page's light or dark theme.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from mirror.drill.evidence import Evidence, Totals, read_evidence
+from mirror.drill.facts import Json
+from mirror.drill.journal import Event
+from mirror.drill.judgement import Judgement, judge
+from mirror.drill.plots import (
+    PALETTE,
+    TimelineMark,
+    flows,
+    lag_plot,
+    rto_chain_plot,
+    svg,
+    timeline_marks,
+    timeline_plot,
+)
+from mirror.drill.rundir import RunDirectory
+from mirror.model.verdict import Verdict
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_MINUS = "\N{MINUS SIGN}"
+_MOST_EXAMPLES = 20
+_MOST_PARTITIONS = 24
+_AGREED_FACTS = frozenset({"clusters", "versions", "totals", "findings", "rpo", "rto_chain", "account", "partitions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One figure at the top of the page.
+
+    Attributes
+    ----------
+    tone
+        ``good``, ``bad`` or ``plain``; ``absent`` when it was not measured.
+    """
+
+    title: str
+    value: str
+    unit: str
+    notes: tuple[str, ...]
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure as inline SVG, in a wide and a narrow form."""
+
+    title: str
+    wide: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the page says above its details."""
+
+    judgement: Judgement
+    headline: str
+    sentences: tuple[str, ...]
+    objectives: tuple[Card, ...]
+    totals: tuple[Card, ...]
+
+
+def write_report(run: RunDirectory) -> Path:
+    """Write ``report.html`` of a run, finished or not; return its path.
+
+    Raises
+    ------
+    FactError
+        when ``run.json`` cannot be read; any other missing or damaged evidence is named on the page.
+    """
+    run.report.write_text(render_report(read_evidence(run)), encoding="utf-8")
+    return run.report
+
+
+def render_report(evidence: Evidence) -> str:
+    """Return the page."""
+    templates = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(
+        count=_count, seconds=_seconds, size=_size, clock=_clock, moment=_moment, relative=_relative, value=_value
+    )
+    page = templates.get_template("report.html.j2")
+    cuts = list(evidence.failover.partitions) if evidence.failover else []
+    if len(cuts) > _MOST_PARTITIONS:
+        cuts.sort(key=lambda cut: -cut.stranded_records)
+    return page.render(
+        evidence=evidence,
+        summary=summarise(evidence),
+        timeline=_picture(
+            "timeline", "Steps and events over time", timeline_plot(evidence), timeline_plot(evidence, narrow=True)
+        ),
+        marks=timeline_marks(evidence),
+        lags=[
+            _picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
+            for index, flow in enumerate(flows(evidence))
+        ],
+        chain=_picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
+        cuts=cuts[:_MOST_PARTITIONS],
+        other_cuts=cuts[_MOST_PARTITIONS:],
+        examples=evidence.findings[:_MOST_EXAMPLES],
+        single_facts=_single_facts,
+        files=_files(evidence.run),
+    )
+
+
+def summarise(evidence: Evidence) -> Summary:
+    """Decide what the page says first: verdict, headline, the few sentences below it, and the figures."""
+    judgement = judge(evidence)
+    headline = {
+        Verdict.PASS: f"{evidence.settings.title}: passed",
+        Verdict.FAIL: f"{evidence.settings.title}: failed",
+        Verdict.UNKNOWN: f"{evidence.settings.title}: not proven",
+    }[judgement.verdict]
+    return Summary(
+        judgement=judgement,
+        headline=headline,
+        sentences=_sentences(evidence, judgement),
+        objectives=_objective_cards(evidence),
+        totals=_total_cards(evidence),
+    )
+
+
+def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
+    told: list[str] = []
+    failover, failback, totals = evidence.failover, evidence.failback, evidence.totals
+    if failover and failover.rpo:
+        rpo = failover.rpo
+        if rpo.records:
+            told.append(
+                f"At the fault {_count(rpo.records)} acknowledged records ({_size(rpo.bytes)}, reaching back "
+                f"{_seconds(rpo.seconds)}) had not arrived on the standby."
+            )
+        else:
+            told.append("At the fault every acknowledged record had arrived on the standby.")
+    if failover and failover.rto_seconds is not None:
+        told.append(f"Applications were writing and reading again {_seconds(failover.rto_seconds)} after the fault.")
+    if totals and totals.lost is not None:
+        told.append(
+            "No acknowledged record was lost."
+            if not totals.lost
+            else f"{_count(totals.lost)} acknowledged records are lost."
+        )
+    if failback and failback.adds_up and failback.balances:
+        told.append(
+            f"The account balances: all {_count(failback.acked_records)} acknowledged records are accounted for."
+        )
+    crossed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
+    if crossed and judgement.verdict is not Verdict.PASS:
+        told.append("The point of no return had been crossed.")
+        told.extend(f"The way back: {entry.facts['undo']}." for entry in crossed[-1:] if "undo" in entry.facts)
+    if not told and judgement.verdict is Verdict.PASS:
+        told.append("Every step met its objectives.")
+    return tuple(told)
+
+
+def _objective_cards(evidence: Evidence) -> tuple[Card, ...]:
+    failover = evidence.failover
+    if failover is None:
+        return ()
+    cards: list[Card] = []
+    rpo = failover.rpo
+    if rpo is None:
+        cards.append(Card("RPO achieved", "not measured", "", (), "absent"))
+    else:
+        notes = [f"{_count(rpo.records)} records, {_size(rpo.bytes)}"]
+        met = True
+        if rpo.objective_seconds is not None:
+            met = met and rpo.seconds <= rpo.objective_seconds
+            notes.append(f"objective {rpo.objective_seconds:g} s")
+        if rpo.objective_records is not None:
+            met = met and rpo.records <= rpo.objective_records
+            notes.append(f"objective {_count(rpo.objective_records)} records")
+        has_objective = rpo.objective_seconds is not None or rpo.objective_records is not None
+        value, unit = _split(_seconds(rpo.seconds))
+        cards.append(Card("RPO achieved", value, unit, tuple(notes), _tone(met, has_objective)))
+    rto = failover.rto_seconds
+    if rto is None:
+        cards.append(Card("RTO achieved", "not measured", "", (), "absent"))
+    else:
+        objective = failover.rto_objective_seconds
+        notes = ["from the fault to every group reading new records"]
+        if objective is not None:
+            notes.append(f"objective {objective:g} s")
+        value, unit = _split(_seconds(rto))
+        cards.append(
+            Card(
+                "RTO achieved",
+                value,
+                unit,
+                tuple(notes),
+                _tone(objective is None or rto <= objective, objective is not None),
+            )
+        )
+    return tuple(cards)
+
+
+def _total_cards(evidence: Evidence) -> tuple[Card, ...]:
+    totals = evidence.totals or Totals()
+    shown: list[tuple[str, int | None, str, bool | None]] = [
+        ("acked", totals.acked, "records that a cluster acknowledged", None),
+        ("mirrored", totals.mirrored, "of those, found on the target", None),
+        ("stranded", totals.stranded, "acknowledged, cut off by the fault, brought home later", None),
+        ("lost", totals.lost, "acknowledged and nowhere", True),
+        ("duplicated", totals.duplicated, "there more than once", False),
+    ]
+    shown += [
+        (name, number, note, must)
+        for name, number, note, must in (
+            ("reordered", totals.reordered, "out of order within a partition", False),
+            ("altered", totals.altered, "content differs", True),
+            ("indeterminate", totals.indeterminate, "sent, neither acknowledged nor refused", None),
+        )
+        if number is not None
+    ]
+    return tuple(_total_card(*row) for row in shown) if evidence.totals or evidence.failover else ()
+
+
+def _total_card(title: str, number: int | None, note: str, wanted_zero: bool | None) -> Card:
+    if number is None:
+        return Card(title, "–", "", ("not measured",), "absent")  # noqa: RUF001 - a dash, as typeset
+    tone = "plain"
+    if wanted_zero is not None:
+        tone = "good" if number == 0 else "bad" if wanted_zero else "plain"
+    return Card(title, _count(number), "", (note,), tone)
+
+
+def _tone(met: bool, has_objective: bool) -> str:
+    return "plain" if met and not has_objective else "good" if met else "bad"
+
+
+def _picture(key: str, title: str, wide: Figure, narrow: Figure) -> Picture:
+    return Picture(title, _inline(wide, f"{key}-wide", title), _inline(narrow, f"{key}-narrow", title))
+
+
+def _inline(figure: Figure, key: str, title: str) -> Markup:
+    """Return a figure as an ``svg`` element: own ids, colours as CSS variables, the page's font."""
+    drawn = svg(figure, transparent=True)
+    drawn = drawn[drawn.index("<svg") :]
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'\bid="', f'id="{key}-', drawn)
+    drawn = re.sub(r'(url\(#|href="#)', rf"\g<1>{key}-", drawn)
+    drawn = re.sub(r"font-family: [^;\"]*", "font-family: inherit", drawn)
+    drawn = re.sub(r"font: (?:(bold) )?([\d.]+px) [^;\"]*", _font, drawn)
+    for name, colour in PALETTE.items():
+        drawn = drawn.replace(colour, f"var(--{name})")
+    opening = re.sub(r'\s(width|height)="[^"]*"', "", drawn[: drawn.index(">")])
+    label = Markup.escape(title)
+    # The figures come from matplotlib, which escapes the texts in them.
+    return Markup(f'{opening} role="img" aria-label="{label}"{drawn[drawn.index(">") :]}')  # noqa: S704
+
+
+def _font(found: re.Match[str]) -> str:
+    weight = "; font-weight: bold" if found.group(1) else ""
+    return f"font-size: {found.group(2)}{weight}"
+
+
+def _single_facts(facts: Mapping[str, Json]) -> list[tuple[str, Json]]:
+    """Return those facts of a step that are a single value and that no other part of the page shows."""
+    return [
+        (name.replace("_", " "), value)
+        for name, value in facts.items()
+        if name not in _AGREED_FACTS and isinstance(value, bool | int | float | str) and not name.endswith("_at_ms")
+    ]
+
+
+def _files(run: RunDirectory) -> list[tuple[str, str]]:
+    """Return the evidence that is there, as (path in the run directory, what it is)."""
+    known = (
+        (run.run_json, "what was started: steps, parameters, environment"),
+        (run.journal.path, "what happened, in order; hash-chained"),
+        (run.lag, "samples of replication lag"),
+        (run.mirror_properties, "the configuration the mirror ran from"),
+        (run.outcomes, "verdict and facts of each step"),
+        (run.ledger, "every send and every read, recorded outside the clusters"),
+        (run.logs, "logs of the processes"),
+    )
+    return [(str(path.relative_to(run.path)), what) for path, what in known if path.exists()]
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def _size(size: float) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def _split(measured: str) -> tuple[str, str]:
+    value, _, unit = measured.partition(" ")
+    return (measured, "") if " " in unit else (value, unit)
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _relative(mark: TimelineMark, evidence: Evidence) -> str:
+    """Return when a mark was, told from the fault, or from the run's start where there was none."""
+    if evidence.fault is not None:
+        return f"{(mark.at_ms - evidence.fault.from_ms) / 1000:+.1f} s".replace("-", _MINUS)
+    return f"{(mark.at_ms - evidence.began_at_ms) / 1000:.1f} s"
+
+
+def _value(value: Json) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return _count(value)
+        case float():
+            return f"{value:,.3f}".rstrip("0").rstrip(".")
+        case _:
+            return str(value)

@@ -1,0 +1,238 @@
+"""The directory of a run: where everything a run leaves behind has its place.
+
+::
+
+    runs/<utc>-<runbook>/
+      run.json            what was started: runbook, steps, parameters, environment
+      run.lock            held by the process that is running the runbook
+      journal.jsonl       what happened (mirror.drill.journal)
+      notebooks/          executed notebooks and their HTML pages; earlier/ keeps those of earlier attempts
+      outcomes/           <step>.json, one a step; earlier/ keeps those of earlier attempts
+      ledger/ plots/ logs/ lab/
+      lag.jsonl           samples of replication lag
+      mirror.properties   the file the mirror ran from
+      report.html         the page to read first
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirror.drill.facts import FactError, Facts, Json, plain
+from mirror.drill.journal import Journal
+from mirror.drill.outcome import Outcome, StepNotPassed
+from mirror.model.verdict import Verdict
+
+_FOLDERS = ("notebooks", "outcomes", "ledger", "plots", "logs", "lab")
+
+
+class NotARunDirectory(ValueError):
+    """The directory was not made by a run; the message says what is missing in it."""
+
+
+class RunInUse(RuntimeError):
+    """Another process is running this runbook in the same directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The paths of one run, and the reading and writing of its outcomes."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs: Path, runbook: str, *, started_at: datetime | None = None) -> RunDirectory:
+        """Create ``runs/<utc>-<runbook>/`` with its folders.
+
+        A second run started in the same second gets ``-2``, ``-3``, ... at its end.
+        """
+        stamp = (started_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        runs.mkdir(parents=True, exist_ok=True)
+        attempt = 1
+        while True:
+            path = runs.absolute() / (f"{stamp}-{runbook}" if attempt == 1 else f"{stamp}-{runbook}-{attempt}")
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                attempt += 1
+        for folder in _FOLDERS:
+            (path / folder).mkdir()
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunDirectory:
+        """Return the run in ``path``.
+
+        Raises
+        ------
+        NotARunDirectory
+            if there is no ``run.json`` in it.
+        """
+        directory = cls(Path(path).absolute())
+        if not directory.run_json.is_file():
+            raise NotARunDirectory(f"{path} is not the directory of a run: it has no {directory.run_json.name}")
+        return directory
+
+    @property
+    def name(self) -> str:
+        """Return the directory's name, which names the run."""
+        return self.path.name
+
+    @property
+    def run_json(self) -> Path:
+        """Return the file that says what was started."""
+        return self.path / "run.json"
+
+    @property
+    def journal(self) -> Journal:
+        """Return the journal, to append to and to read."""
+        return Journal(self.path / "journal.jsonl")
+
+    @property
+    def notebooks(self) -> Path:
+        """Return the folder of executed notebooks and their pages."""
+        return self.path / "notebooks"
+
+    @property
+    def outcomes(self) -> Path:
+        """Return the folder of outcomes."""
+        return self.path / "outcomes"
+
+    @property
+    def ledger(self) -> Path:
+        """Return the folder of the ledger's Parquet parts (``sends/``, ``reads/``)."""
+        return self.path / "ledger"
+
+    @property
+    def lag(self) -> Path:
+        """Return the file of lag samples, one JSON object a line."""
+        return self.path / "lag.jsonl"
+
+    @property
+    def plots(self) -> Path:
+        """Return the folder for pictures."""
+        return self.path / "plots"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder for logs of processes."""
+        return self.path / "logs"
+
+    @property
+    def lab(self) -> Path:
+        """Return the folder of the practice clusters: their state and data."""
+        return self.path / "lab"
+
+    @property
+    def mirror_properties(self) -> Path:
+        """Return the properties file the mirror runs from."""
+        return self.path / "mirror.properties"
+
+    @property
+    def report(self) -> Path:
+        """Return the one-page report."""
+        return self.path / "report.html"
+
+    def outcome_path(self, step: str) -> Path:
+        """Return the file of a step's outcome."""
+        return self.outcomes / f"{step}.json"
+
+    def write_outcome(self, outcome: Outcome) -> Path:
+        """Write ``outcomes/<step>.json``, forced to disk, whole or not at all; return its path."""
+        path = self.outcome_path(outcome.step)
+        write_json(path, outcome.as_json())
+        return path
+
+    def read_outcome(self, step: str) -> Outcome | None:
+        """Return a step's outcome, or None when the step has not written one.
+
+        Raises
+        ------
+        FactError
+            if the file is there but is not an outcome.
+        """
+        path = self.outcome_path(step)
+        if not path.exists():
+            return None
+        return Outcome.from_json(read_json(path))
+
+    def conclude(self, outcome: Outcome) -> None:
+        """Write a step's outcome, then raise unless it is PASS: a notebook's last call.
+
+        Raises
+        ------
+        StepNotPassed
+            with the verdict and its reasons, after they have been written.
+        """
+        self.write_outcome(outcome)
+        if outcome.verdict is not Verdict.PASS:
+            because = "; ".join(outcome.reasons) or "no reason was given"
+            raise StepNotPassed(f"step {outcome.step}: {outcome.verdict}: {because}")
+
+    def set_aside(self, path: Path) -> Path | None:
+        """Move a file of an earlier attempt to ``earlier/`` beside it; return where, or None if there was none."""
+        if not path.exists():
+            return None
+        earlier = path.parent / "earlier"
+        earlier.mkdir(exist_ok=True)
+        attempt = 1 + sum(1 for _ in earlier.glob(f"{path.stem}-*{path.suffix}"))
+        return path.rename(earlier / f"{path.stem}-{attempt}{path.suffix}")
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Hold the run's lock; it falls with the process.
+
+        Raises
+        ------
+        RunInUse
+            if another process holds it.
+        """
+        with (self.path / "run.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise RunInUse(f"{self.path} is being run by process {file.read().strip() or 'unknown'}") from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+
+def write_json(path: Path, document: Mapping[str, object]) -> None:
+    """Write a JSON file, forced to disk, whole or not at all."""
+    text = json.dumps(plain(document, path.name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_json(path: Path) -> Facts:
+    """Read a JSON object from a file.
+
+    Raises
+    ------
+    FactError
+        naming the file, if it is not JSON or not an object.
+    """
+    try:
+        document: Json = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as unreadable:
+        raise FactError(f"{path}: not JSON: {unreadable}") from None
+    return Facts.of(document, f"{path.parent.name}/{path.name}")

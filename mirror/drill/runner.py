@@ -1,0 +1,373 @@
+"""Running a runbook: journal, gates, budgets, a stop at the first verdict that is not PASS, and a resume where it
+stopped.
+
+Status and verdict are two things: COMPLETED says that every step was run, PASS that the objectives were met.
+The process that calls `start_run` or `resume_run` owns the clusters and processes that outlive a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from mirror.drill.catalogue import LoadedRunbook
+from mirror.drill.environment import describe_environment
+from mirror.drill.evidence import RunSettings, StepSettings, read_evidence, read_settings
+from mirror.drill.facts import FactError
+from mirror.drill.gates import Gate, GateResult
+from mirror.drill.journal import Event
+from mirror.drill.judgement import judge
+from mirror.drill.notebook import CellProgress, NotebookRefused, NotebookResult, check_parameters, inspect, run_notebook
+from mirror.drill.outcome import Outcome
+from mirror.drill.runbook import (
+    RUN_DIRECTORY_PARAMETER,
+    Decision,
+    ParameterValue,
+    PlannedStep,
+    Runbook,
+    Step,
+    plan_steps,
+)
+from mirror.drill.rundir import RunDirectory, write_json
+from mirror.model.verdict import Verdict
+
+
+class RunStatus(StrEnum):
+    """How far a run went; says nothing about whether it was good."""
+
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+
+class ResumeRefused(ValueError):
+    """A run cannot be resumed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of one step of a run.
+
+    Attributes
+    ----------
+    decision
+        whether it was run now or had passed before.
+    executed
+        the notebook's result; None when it was passed over, or a gate kept it shut.
+    """
+
+    step: Step
+    decision: Decision
+    outcome: Outcome
+    executed: NotebookResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What became of a run.
+
+    Attributes
+    ----------
+    verdict
+        the worst of all steps, where a step that was not run is UNKNOWN, and of the evidence's own consistency.
+    reasons
+        why it is not PASS.
+    """
+
+    run: RunDirectory
+    status: RunStatus
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    steps: tuple[StepResult, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """Return 0 for PASS and 1 for any other verdict."""
+        return 0 if self.verdict is Verdict.PASS else 1
+
+
+class Observer(Protocol):
+    """Is told what a run does, as it does it."""
+
+    def run_began(self, run: RunDirectory, planned: Collection[PlannedStep]) -> None:
+        """Take note of the plan."""
+        ...
+
+    def point_of_no_return(self, step: Step) -> None:
+        """Name the point of no return before it is crossed."""
+        ...
+
+    def step_began(self, step: Step) -> None:
+        """Take note of a step whose gates are open."""
+        ...
+
+    def cell_began(self, progress: CellProgress) -> None:
+        """Take note of a notebook's cell."""
+        ...
+
+    def step_ended(self, result: StepResult) -> None:
+        """Take note of a step's end, also of one that was passed over or whose gate was shut."""
+        ...
+
+
+Confirm = Callable[[Step], bool]
+"""Asks a person whether to cross a point of no return."""
+
+
+def check_runbook(loaded: LoadedRunbook, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+    """Check the runbook's notebooks and parameters without starting anything; return every parameter's value.
+
+    This is all a dry run does, beside showing the plan; what it has not run is UNKNOWN.
+
+    Raises
+    ------
+    ParameterRefused, NotebookRefused
+        naming what would not be started, and why.
+    """
+    values = loaded.runbook.values(given)
+    for step in loaded.runbook.steps:
+        inspection = inspect(loaded.notebooks / step.notebook)
+        check_parameters(inspection, {RUN_DIRECTORY_PARAMETER: "runs/", **_parameters_of(step, values)})
+    return values
+
+
+def start_run(
+    loaded: LoadedRunbook,
+    given: Mapping[str, ParameterValue],
+    runs: Path,
+    observer: Observer,
+    *,
+    confirm: Confirm | None = None,
+) -> RunResult:
+    """Run a runbook from its first step in a new directory under ``runs``.
+
+    Raises
+    ------
+    ParameterRefused, NotebookRefused
+        before the directory is made.
+    """
+    values = check_runbook(loaded, given)
+    started_at = datetime.now(UTC)
+    run = RunDirectory.create(runs, loaded.runbook.name, started_at=started_at)
+    settings = RunSettings(
+        runbook=loaded.runbook.name,
+        title=loaded.runbook.title,
+        purpose=loaded.runbook.purpose,
+        started_at=started_at,
+        parameters=values,
+        units={parameter.name: parameter.unit for parameter in loaded.runbook.parameters},
+        environment=describe_environment(),
+        steps=tuple(_settings_of(step) for step in loaded.runbook.steps),
+    )
+    with run.owned():
+        write_json(run.run_json, settings.as_json())
+        run.journal.append(Event.RUN_STARTED, facts={"runbook": loaded.runbook.name, "parameters": values})
+        planned = plan_steps(loaded.runbook, {})
+        return _Running(run, loaded, values, observer, confirm).go(planned)
+
+
+def resume_run(
+    run: RunDirectory,
+    loaded: LoadedRunbook,
+    observer: Observer,
+    *,
+    recheck: Collection[str] = (),
+    confirm: Confirm | None = None,
+) -> RunResult:
+    """Go on with a run where it stopped, with the parameters it was started with.
+
+    Raises
+    ------
+    ResumeRefused
+        when the journal was altered, the runbook is another one or its steps have changed, or ``recheck`` names no
+        step.
+    ParameterRefused, NotebookRefused
+        when the notebooks no longer take the run's parameters.
+    RunInUse
+        when another process is running it.
+    """
+    settings = read_settings(run)
+    runbook = loaded.runbook
+    if settings.runbook != runbook.name:
+        raise ResumeRefused(f"{run.name} is a run of {settings.runbook!r}, not of {runbook.name!r}")
+    before, now = [step.name for step in settings.steps], [step.name for step in runbook.steps]
+    if before != now:
+        raise ResumeRefused(
+            f"{run.name} was started with the steps {before}; the runbook now has {now}: start a new run"
+        )
+    if unknown := sorted(set(recheck) - set(now)):
+        raise ResumeRefused(f"no step {', '.join(unknown)} to re-check; the steps are {', '.join(now)}")
+    values = check_runbook(loaded, settings.parameters)
+    with run.owned():
+        reading = run.journal.read()
+        if reading.problem is not None:
+            raise ResumeRefused(f"{run.path}: {reading.problem}; an altered run is kept as it is, start a new one")
+        crossed = {
+            entry.step
+            for entry in reading.entries
+            if entry.event is Event.POINT_OF_NO_RETURN and entry.step is not None
+        }
+        planned = plan_steps(runbook, _verdicts(run, runbook), crossed=crossed, recheck=recheck)
+        plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
+        run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
+        return _Running(run, loaded, values, observer, confirm).go(planned)
+
+
+class _Running:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        loaded: LoadedRunbook,
+        values: Mapping[str, ParameterValue],
+        observer: Observer,
+        confirm: Confirm | None,
+    ) -> None:
+        self._run = run
+        self._loaded = loaded
+        self._values = values
+        self._observer = observer
+        self._confirm = confirm
+
+    def go(self, planned: Collection[PlannedStep]) -> RunResult:
+        """Take the planned steps one after another until one does not pass."""
+        self._observer.run_began(self._run, planned)
+        results: list[StepResult] = []
+        status = RunStatus.COMPLETED
+        for item in planned:
+            try:
+                result = self._skip(item) if item.decision is Decision.SKIP else self._step(item.step)
+            except KeyboardInterrupt:
+                self._finish(RunStatus.INTERRUPTED, results)
+                raise
+            results.append(result)
+            self._observer.step_ended(result)
+            if result.outcome.verdict is not Verdict.PASS:
+                status = RunStatus.STOPPED
+                break
+        return self._finish(status, results)
+
+    def _finish(self, status: RunStatus, results: Collection[StepResult]) -> RunResult:
+        judgement = judge(read_evidence(self._run))
+        facts = {"status": status.value, "verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
+        self._run.journal.append(Event.RUN_FINISHED, facts=facts)
+        return RunResult(self._run, status, judgement.verdict, judgement.reasons, tuple(results))
+
+    def _skip(self, item: PlannedStep) -> StepResult:
+        step = item.step
+        outcome = self._run.read_outcome(step.name)
+        assert outcome is not None, "only a step that passed is passed over"
+        self._run.journal.append(Event.STEP_SKIPPED, step=step.name, facts={"reason": item.reason})
+        return StepResult(step, Decision.SKIP, outcome, None)
+
+    def _step(self, step: Step) -> StepResult:
+        for gate in step.gates:
+            seen = self._gate(step, gate)
+            if seen.verdict is not Verdict.PASS:
+                return self._not_run(step, f"gate shut: {gate.title}: {seen.observed}")
+        if step.point_of_no_return:
+            self._observer.point_of_no_return(step)
+            if self._confirm is not None and not self._confirm(step):
+                return self._not_run(step, "the point of no return was not confirmed")
+            self._run.journal.append(Event.POINT_OF_NO_RETURN, step=step.name, facts={"undo": step.undo})
+        source = self._loaded.notebooks / step.notebook
+        parameters = _parameters_of(step, self._values)
+        self._run.journal.append(
+            Event.STEP_STARTED,
+            step=step.name,
+            facts={
+                "notebook": step.notebook,
+                "sha256": inspect(source).sha256,
+                "parameters": parameters,
+                "budget_seconds": step.budget_seconds,
+            },
+        )
+        self._observer.step_began(step)
+        executed = run_notebook(
+            source,
+            self._run,
+            step.name,
+            parameters,
+            budget_seconds=step.budget_seconds,
+            progress=self._observer.cell_began,
+        )
+        outcome = executed.outcome
+        self._run.journal.append(
+            Event.STEP_FINISHED,
+            step=step.name,
+            facts={
+                "verdict": outcome.verdict.value,
+                "reasons": list(outcome.reasons),
+                "seconds": round(executed.seconds, 3),
+                "crash": str(executed.crash) if executed.crash else None,
+            },
+        )
+        return StepResult(step, Decision.RUN, outcome, executed)
+
+    def _gate(self, step: Step, gate: Gate) -> GateResult:
+        try:
+            seen = gate.check(self._run)
+        except Exception as failure:  # noqa: BLE001 - a gate that cannot be measured is shut, whatever broke in it
+            seen = GateResult(Verdict.UNKNOWN, f"could not be measured: {type(failure).__name__}: {failure}")
+        facts = {"gate": gate.title, "verdict": seen.verdict.value, "observed": seen.observed}
+        self._run.journal.append(Event.GATE_CHECKED, step=step.name, facts=facts)
+        return seen
+
+    def _not_run(self, step: Step, reason: str) -> StepResult:
+        self._run.set_aside(self._run.outcome_path(step.name))
+        outcome = Outcome(step.name, Verdict.UNKNOWN, reasons=(reason,))
+        self._run.write_outcome(outcome)
+        self._run.journal.append(
+            Event.STEP_FINISHED,
+            step=step.name,
+            facts={"verdict": outcome.verdict.value, "reasons": [reason], "seconds": None, "crash": None},
+        )
+        return StepResult(step, Decision.RUN, outcome, None)
+
+
+def _parameters_of(step: Step, values: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+    return {name: values[name] for name in step.parameters}
+
+
+def _settings_of(step: Step) -> StepSettings:
+    return StepSettings(
+        name=step.name,
+        title=step.title,
+        notebook=step.notebook,
+        budget_seconds=step.budget_seconds,
+        point_of_no_return=step.point_of_no_return,
+        gates=tuple(gate.title for gate in step.gates),
+        undo=step.undo,
+    )
+
+
+def _verdicts(run: RunDirectory, runbook: Runbook) -> dict[str, Verdict]:
+    """Return the verdict of every step with an outcome; one that cannot be read is UNKNOWN."""
+    verdicts: dict[str, Verdict] = {}
+    for step in runbook.steps:
+        try:
+            outcome = run.read_outcome(step.name)
+        except (FactError, ValueError):
+            verdicts[step.name] = Verdict.UNKNOWN
+            continue
+        if outcome is not None:
+            verdicts[step.name] = outcome.verdict
+    return verdicts
+
+
+__all__ = [
+    "NotebookRefused",
+    "Observer",
+    "ResumeRefused",
+    "RunResult",
+    "RunStatus",
+    "StepResult",
+    "check_runbook",
+    "resume_run",
+    "start_run",
+]

@@ -1,0 +1,94 @@
+"""Step 2: applications write and read on the active cluster, the replicator copies, and its lag is watched."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from mirror.control.status import FlowStatus, observe
+from mirror.drill.evidence import read_evidence
+from mirror.drill.outcome import Outcome
+from mirror.drill.plots import lag_plot
+from mirror.drill.steps.stage import ACTIVE, FORWARD, LAG_SAMPLER, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.model.verdict import Verdict
+from mirror.waiting import wait_until
+
+STEP = "mirror"
+
+_START_SECONDS = 60.0
+
+
+def start_replicator(stage: Stage) -> pd.DataFrame:
+    """Start mirroring to the standby and wait until every partition of the applications has a position."""
+    if not stage.alive(REPLICATOR):
+        stage.start_replicator([STANDBY])
+    status = wait_until(
+        lambda: status_of(stage), "every partition to be mirrored", timeout_seconds=_START_SECONDS, until=_covers_topics
+    )
+    if not stage.alive(LAG_SAMPLER):
+        stage.start_lag_sampler()
+    return status_table(status)
+
+
+def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
+    """Start producers and two reading groups on the active cluster; ``audit`` reads slowly, so that it lags behind."""
+    if not stage.alive("load-"):
+        stage.start_load(ACTIVE, "before", rate=rate, seed=seed, value_bytes=value_bytes)
+        stage.start_readers(ACTIVE, "before", TOPICS, {"audit": max(1.0, 0.6 * rate)})
+    return pd.DataFrame([{"process": process.name, "pid": process.pid} for process in stage.alive()])
+
+
+def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
+    """Let it run until as many records are acknowledged as that time should bring; return where the flow stands then."""
+    stage.wait_for_sends(ACTIVE, int(rate * seconds), timeout_seconds=4 * seconds + 30)
+    return status_table(status_of(stage))
+
+
+def show_lag(stage: Stage) -> Figure:
+    """Plot the lag of every partition so far."""
+    return lag_plot(read_evidence(stage.run), str(FORWARD))
+
+
+def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
+    """Write the outcome: the flow runs, and the oldest record still to be copied is younger than the objective."""
+    status = status_of(stage)
+    lags = [partition.lag_seconds for partition in status.partitions]
+    unknown = [partition for partition in status.partitions if partition.lag_seconds is None]
+    worst = max((lag for lag in lags if lag is not None), default=None)
+    reasons = list(status.reasons)
+    verdict = Verdict.PASS
+    if status.state != "RUNNING" or worst is None or unknown:
+        verdict = Verdict.UNKNOWN if status.state == "RUNNING" else Verdict.FAIL
+        reasons.append(f"the flow {FORWARD} is {status.state}; {len(unknown)} partition(s) without a known lag")
+    elif worst > lag_objective_seconds:
+        verdict = Verdict.FAIL
+        reasons.append(f"the oldest record still to be copied is {worst:.1f} s old, allowed are {lag_objective_seconds} s")
+    else:
+        reasons.append(f"the flow runs; no record waits for longer than {worst:.1f} s")
+    facts = {
+        "state": status.state,
+        "lag_seconds": worst,
+        "lag_objective_seconds": lag_objective_seconds,
+        "mirrored_records": sum(partition.downstream_next for partition in status.partitions),
+    }
+    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+
+
+def status_of(stage: Stage) -> FlowStatus:
+    """Return where the forward flow stands."""
+    observers = observe(stage.settings)
+    try:
+        return next(observer.look() for observer in observers if observer.flow == FORWARD)
+    finally:
+        for observer in observers:
+            observer.close()
+
+
+def status_table(status: FlowStatus) -> pd.DataFrame:
+    """Return a flow's partitions of the applications' topics as a table."""
+    rows = [partition for partition in status.as_json()["partitions"] if partition["topic"] in TOPICS]
+    return pd.DataFrame(rows)
+
+
+def _covers_topics(status: FlowStatus) -> bool:
+    return set(TOPICS) <= {partition.topic for partition in status.partitions}

@@ -1,0 +1,115 @@
+"""Step 1: two clusters, the applications' topics, and the properties file of the replicator between them."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pandas as pd
+
+from mirror.config.settings import load
+from mirror.drill.evidence import Cluster as ClusterFact
+from mirror.drill.outcome import Outcome
+from mirror.drill.steps.stage import ACTIVE, GROUPS, STANDBY, TOPICS, Stage
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import clusters as lab_clusters
+from mirror.model.verdict import Verdict
+
+STEP = "setup"
+
+_PROPERTIES = """\
+# Written by the setup step. An ordinary connect-mirror-maker.properties: Java MirrorMaker 2 runs from it as it is.
+clusters = {active}, {standby}
+{active}.bootstrap.servers = {active_servers}
+{standby}.bootstrap.servers = {standby_servers}
+
+# Both ways: records written on the standby after a failover come home by the second flow.
+{active}->{standby}.enabled = true
+{standby}->{active}.enabled = true
+topics = .*
+groups = {groups}
+
+# One broker a cluster: nothing can be kept twice.
+replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+config.storage.replication.factor = 1
+status.storage.replication.factor = 1
+
+emit.checkpoints.interval.seconds = 1
+refresh.groups.interval.seconds = 1
+refresh.topics.interval.seconds = 2
+
+# Keys of this engine; MirrorMaker ignores them. Short epochs, so that stopping takes little of the recovery time.
+mirror.epoch.seconds = 3
+"""
+
+
+def start_clusters(stage: Stage, brokers: int) -> pd.DataFrame:
+    """Start both clusters; return a row each. Brokers that already run are left as they are."""
+    lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.owner_pid)
+    return pd.DataFrame(
+        [
+            {
+                "cluster": alias,
+                "role": "active" if alias == ACTIVE else "standby",
+                "brokers": len(cluster.brokers),
+                "bootstrap_servers": cluster.bootstrap_servers,
+            }
+            for alias, cluster in lab.clusters.items()
+        ]
+    )
+
+
+def write_properties(stage: Stage) -> str:
+    """Write the replicator's properties file into the run directory; return its text."""
+    text = _PROPERTIES.format(
+        active=ACTIVE,
+        standby=STANDBY,
+        active_servers=stage.cluster(ACTIVE).bootstrap_servers,
+        standby_servers=stage.cluster(STANDBY).bootstrap_servers,
+        groups=", ".join(GROUPS),
+    )
+    stage.run.mirror_properties.write_text(text)
+    load(stage.run.mirror_properties)
+    return text
+
+
+def create_topics(stage: Stage, partitions: int) -> pd.DataFrame:
+    """Create the applications' topics on both clusters: on the standby they wait, empty, for the failover."""
+    rows = []
+    for alias in (ACTIVE, STANDBY):
+        with Cluster.connect(stage.settings.clusters[alias]) as cluster:
+            wanted = [NewTopic(topic, partitions, 1, {}) for topic in TOPICS]
+            for result in cluster.create_topics(wanted):
+                state = result.problem or ("was there" if result.existed else "created")
+                rows.append({"cluster": alias, "topic": result.item, "partitions": partitions, "state": state})
+    return pd.DataFrame(rows)
+
+
+def conclude(stage: Stage) -> pd.DataFrame:
+    """Ask both clusters who they are, write the outcome, and raise unless it is PASS."""
+    facts: list[ClusterFact] = []
+    missing: list[str] = []
+    for alias in (ACTIVE, STANDBY):
+        with Cluster.connect(stage.settings.clusters[alias]) as cluster:
+            present = cluster.topics(TOPICS)
+            missing += [f"{topic} on {alias}" for topic in TOPICS if topic not in present]
+            servers = stage.cluster(alias).bootstrap_servers
+            facts.append(ClusterFact(alias, cluster.cluster_id, servers, len(cluster.broker_ids())))
+    reasons = [f"topics are missing: {', '.join(missing)}"] if missing else []
+    if len({fact.cluster_id for fact in facts}) < len(facts):
+        reasons.append("both addresses lead to the same cluster")
+    described = [fact.as_facts() for fact in facts]
+    versions = {"mirrorbook": version("mirrorbook"), "pyspark": version("pyspark")}
+    passed = ("two clusters answer, each with the applications' topics",)
+    stage.run.conclude(
+        Outcome(
+            STEP,
+            Verdict.FAIL if reasons else Verdict.PASS,
+            {"clusters": described, "versions": versions},
+            tuple(reasons) or passed,
+        )
+    )
+    return pd.DataFrame(described)

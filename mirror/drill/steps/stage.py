@@ -1,0 +1,161 @@
+"""The stage of a drill: clusters, replicator and applications of one run, as any of its notebooks finds them.
+
+Everything runs as a managed process of the run directory, owned by whoever runs the runbook: a notebook's kernel may end, what
+it started goes on, and when the owner ends nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.drill.journal import Event
+from mirror.drill.rundir import RunDirectory
+from mirror.lab import clusters as lab_clusters
+from mirror.lab import processes
+from mirror.lab.clusters import Lab, LabCluster
+from mirror.lab.processes import ManagedProcess
+from mirror.model.flow import Flow
+from mirror.waiting import wait_until
+
+ACTIVE, STANDBY = "east", "west"
+TOPICS = ("orders", "payments")
+GROUPS = ("billing", "audit")
+FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
+
+REPLICATOR, LAG_SAMPLER = "mirror", "lag-sampler"
+_STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run's clusters and processes."""
+
+    run: RunDirectory
+
+    @classmethod
+    def open(cls, run_directory: str | Path) -> Stage:
+        """Return the stage of a run.
+
+        Raises
+        ------
+        NotARunDirectory
+            if there is no run.
+        """
+        return cls(RunDirectory.open(run_directory))
+
+    @property
+    def owner_pid(self) -> int | None:
+        """The process that everything started here ends with; None when a person steps through the notebooks alone."""
+        pid = os.environ.get("MIRROR_OWNER_PID")
+        return int(pid) if pid else None
+
+    @property
+    def lab(self) -> Lab:
+        """The clusters."""
+        return lab_clusters.load(self.run.lab)
+
+    def cluster(self, alias: str) -> LabCluster:
+        """Return one cluster."""
+        return self.lab.clusters[alias]
+
+    @property
+    def settings(self) -> MirrorSettings:
+        """What the run's properties file says."""
+        return load(self.run.mirror_properties)
+
+    def flow(self, flow: Flow) -> FlowSettings:
+        """Return the settings of one flow."""
+        return next(each for each in self.settings.flows if each.flow == flow)
+
+    def remote(self, topic: str, flow: Flow = FORWARD) -> str:
+        """Return the name of a topic's copy on the flow's target."""
+        return self.flow(flow).policy.format_remote_topic(flow.source, topic)
+
+    def start_replicator(self, targets: Sequence[str]) -> ManagedProcess:
+        """Start ``mirror run`` for the flows into ``targets``."""
+        argv = [sys.executable, "-m", "mirror", "run", str(self.run.mirror_properties), "--clusters", *targets]
+        return self._start(REPLICATOR, argv)
+
+    def start_lag_sampler(self) -> ManagedProcess:
+        """Start sampling lag into the run directory."""
+        argv = [sys.executable, "-m", "mirror.drill.lag", str(self.run.mirror_properties), str(self.run.lag)]
+        return self._start(LAG_SAMPLER, argv)
+
+    def start_load(self, alias: str, phase: str, *, rate: float, seed: int, value_bytes: int) -> ManagedProcess:
+        """Start the producers of the applications on a cluster; ``phase`` keeps their names apart in the ledger."""
+        name = f"load-{alias}-{phase}"
+        argv = [
+            *(sys.executable, "-m", "mirror.lab.load", "--bootstrap", self.cluster(alias).bootstrap_servers),
+            *("--cluster", alias, "--name", f"{alias}-{phase}", "--producers", "2", "--rate", str(rate)),
+            *("--value-bytes", str(value_bytes), "--tombstones", "0.02", "--seed", str(seed)),
+            *("--message-timeout-ms", "2000", "--flush-seconds", "3", "--ledger", str(self.run.ledger)),
+            *(part for topic in TOPICS for part in ("--topic", topic)),
+        ]
+        process = self._start(name, argv)
+        self.run.journal.append(Event.LOAD_STARTED, facts={"cluster": alias, "rate_per_second": rate})
+        return process
+
+    def start_readers(self, alias: str, phase: str, topics: Sequence[str], max_rate: Mapping[str, float]) -> None:
+        """Start every group's readers on a cluster; ``max_rate`` (records/s) keeps a group behind on purpose."""
+        for group in GROUPS:
+            argv = [
+                *(sys.executable, "-m", "mirror.lab.readers", "--bootstrap", self.cluster(alias).bootstrap_servers),
+                *("--cluster", alias, "--group", group, "--name", f"{group}-{alias}-{phase}"),
+                *("--max-rate", str(max_rate.get(group, 0)), "--ledger", str(self.run.ledger)),
+                *(part for topic in topics for part in ("--topic", topic)),
+            ]
+            self._start(f"readers-{group}-{alias}-{phase}", argv)
+
+    def alive(self, prefix: str = "") -> list[ManagedProcess]:
+        """Return the running processes whose name begins with ``prefix``."""
+        found = processes.all(self.run.logs)
+        return [process for process in found if process.name.startswith(prefix) and process.is_alive()]
+
+    def stop(self, *prefixes: str) -> tuple[str, ...]:
+        """Stop processes by name, all at once, with SIGTERM; return the names of those that had to be killed."""
+        wanted = [process for prefix in prefixes for process in self.alive(prefix)]
+        if not wanted:
+            return ()
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            ended = list(pool.map(lambda process: process.terminate(_STOP_SECONDS), wanted))
+        stubborn = [process for process, has_ended in zip(wanted, ended, strict=True) if not has_ended]
+        for process in stubborn:
+            process.kill()
+        return tuple(process.name for process in stubborn)
+
+    def sends(self) -> pd.DataFrame:
+        """Return the ledger of sends so far: one row a send."""
+        return _read_parts(self.run.ledger / "sends", ["cluster", "topic", "partition", "status", "acked_at_ms"])
+
+    def reads(self) -> pd.DataFrame:
+        """Return the ledger of reads so far: one row a record read."""
+        return _read_parts(self.run.ledger / "reads", ["cluster", "group", "topic", "partition", "read_at_ms"])
+
+    def wait_for_sends(self, alias: str, records: int, *, timeout_seconds: float) -> int:
+        """Wait until a cluster has acknowledged so many records in all; return how many it has."""
+
+        def acked() -> int:
+            sends = self.sends()
+            return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
+
+        what = f"{records} acknowledged records on {alias}"
+        return wait_until(acked, what, timeout_seconds=timeout_seconds, until=lambda seen: seen >= records)
+
+    def _start(self, name: str, argv: Sequence[str]) -> ManagedProcess:
+        return processes.start(self.run.logs, name, argv, owner_pid=self.owner_pid)
+
+
+def _read_parts(directory: Path, columns: list[str]) -> pd.DataFrame:
+    parts = sorted(directory.glob("*.parquet")) if directory.is_dir() else []
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    return pd.concat([pq.read_table(part, columns=columns).to_pandas() for part in parts], ignore_index=True)

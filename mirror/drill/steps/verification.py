@@ -1,0 +1,79 @@
+"""Step 3: the copy is compared with its source, record by record, while the load goes on."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mirror.drill.evidence import Finding
+from mirror.drill.journal import Event
+from mirror.drill.outcome import Outcome
+from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
+from mirror.engine.verify import verify_flow
+from mirror.lab.faults import remove_first_records
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.proof.equivalence import Equivalence
+
+STEP = "verify"
+
+
+def seed_loss(stage: Stage, records: int) -> str:
+    """Delete the first records of one copied partition on the standby, if more than none are asked for; say what was done."""
+    if not records:
+        return "no loss is seeded"
+    partition = TopicPartition(stage.remote(TOPICS[0]), 0)
+    remove_first_records(stage.cluster(STANDBY).bootstrap_servers, partition, records)
+    facts = {"cluster": STANDBY, "topic": partition.topic, "partition": partition.partition, "removed_records": records}
+    stage.run.journal.append(Event.ACTION, step=STEP, facts=facts)
+    return f"{records} record(s) were removed from the start of {partition} on {STANDBY}: this step must FAIL"
+
+
+def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
+    """Compare a flow's copies with their sources up to where the flow stands now."""
+    return verify_flow(stage.flow(flow), stage.settings.clusters)
+
+
+def table(comparison: Equivalence) -> pd.DataFrame:
+    """Return a row a partition."""
+    columns = ["topic", "partition", "records", "missing", "extra", "altered", "reordered", "verdict"]
+    return pd.DataFrame(comparison.as_json()["partitions"], columns=columns)
+
+
+def differences(comparison: Equivalence) -> list[Finding]:
+    """Return the first difference of every partition that has one, located."""
+    return [
+        Finding(
+            kind=str(pair.first_difference.what),
+            topic=pair.source.topic,
+            partition=pair.source.partition,
+            record_offset=pair.first_difference.upstream_offset,
+            note=pair.first_difference.detail,
+        )
+        for pair in comparison.partitions
+        if pair.first_difference is not None
+    ]
+
+
+def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
+    """Return, in words, what the verdict on a flow rests on."""
+    wrong = [pair for pair in comparison.partitions if pair.first_difference is not None or pair.problem is not None]
+    if not wrong:
+        records = sum(pair.records for pair in comparison.partitions)
+        return (f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides",)
+    return tuple(
+        f"{flow} {pair.source}: {pair.problem}"
+        if pair.problem
+        else f"{flow} {pair.source}: {pair.missing} missing, {pair.extra} extra, {pair.altered} altered, "
+        f"{pair.reordered} reordered of {pair.records} records"
+        for pair in wrong
+    )
+
+
+def conclude(stage: Stage, comparison: Equivalence) -> None:
+    """Write the outcome: PASS when nothing differs."""
+    facts = {
+        "compared_records": sum(pair.records for pair in comparison.partitions),
+        "partitions_compared": len(comparison.partitions),
+        "findings": [finding.as_facts() for finding in differences(comparison)],
+    }
+    stage.run.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison)))

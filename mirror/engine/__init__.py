@@ -1,0 +1,1 @@
+"""The engine: the copier and the control plane of every flow of a properties file, run together until told to stop."""

@@ -1,0 +1,138 @@
+"""The control thread of one enabled flow: discovery, topics, checkpoints, group positions and the flow's own report."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from mirror.config.settings import FlowSettings
+from mirror.control.checkpoints import CheckpointsTick
+from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.groups import GroupOffsetsTick
+from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.control.topics import TopicsTick
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking, Timed
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogTail, LogWriter
+from mirror.model import connect_offsets
+from mirror.model.flow_state import FlowState, RunReport, state_topic
+from mirror.model.partition import TopicPartition
+
+REPORT_SECONDS = 2.0
+_RETRY_SECONDS = 0.5
+
+
+class FlowControl:
+    """Keeps one flow's control plane going."""
+
+    def __init__(
+        self, settings: FlowSettings, standing: FlowStanding, source: Cluster, target: Cluster, ticking: Ticking
+    ) -> None:
+        """Work between ``source`` and ``target``; what the copy loop needs goes into ``standing``."""
+        self._settings = settings
+        self._standing = standing
+        self._source = source
+        self._target = target
+        self._ticking = ticking
+
+    def run(self, stop: threading.Event) -> None:
+        """Tick until told to stop; the last report says that the flow has stopped."""
+        settings, flow = self._settings, self._settings.flow
+        topics = TopicsTick(self._source, self._target, settings).tick
+        # Nothing else can be done before the side topics are there.
+        while not self._ticking.once(topics):
+            if stop.wait(_RETRY_SECONDS):
+                return
+        state_reader = settings.clients.checkpoints_consumer
+        log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
+        writer = LogWriter(settings.target_producer, alias=flow.target)
+        ticks: list[Timed] = [
+            (_RETRY_SECONDS, lambda: self._keep_known(log)),
+            (settings.refresh_topics_interval_seconds, topics),
+            (settings.refresh_topics_interval_seconds, self._find_partitions),
+            (REPORT_SECONDS, lambda: self._report(log, writer)),
+        ]
+        if settings.emit_checkpoints:
+            tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
+            translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
+            checkpoints = CheckpointsTick(settings, self._source, translator, tail, writer)
+            ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
+            if settings.sync_group_offsets:
+                groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())
+                ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
+        self._ticking.until(stop, ticks)
+        self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
+        log.close()
+        writer.close()
+
+    def _opposite(self) -> FlowLog | None:
+        """Return the state of the flow in the other direction, which lies on this flow's source, if it ever ran."""
+        flow = self._settings.flow
+        topic = state_topic(flow.target)
+        if topic not in self._source.topics([topic]):
+            return None
+        return FlowLog(self._settings.source_consumer, topic, alias=flow.source)
+
+    def _keep_known(self, log: FlowLog) -> TickReport:
+        """Read back where the flow stands: at the start, and after an epoch that was lost."""
+
+        def read_back(_: int) -> tuple[int, Sequence[str]]:
+            if self._standing.is_known:
+                return 0, ()
+            state = log.poll()
+            mm2 = self._mm2_positions(state)
+            self._standing.take_state(state, mm2)
+            return 1, ()
+
+        return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
+
+    def _mm2_positions(self, state: FlowState) -> dict[TopicPartition, int]:
+        """Return the positions Java MM2 left for partitions that it copied further than this engine has on record."""
+        settings = self._settings
+        tail = LogTail(
+            settings.clients.checkpoints_consumer,
+            settings.offset_storage_topic,
+            range(settings.offset_storage_partitions),
+            alias=settings.flow.target,
+        )
+        try:
+            records = [(record.key, record.value) for record in tail.poll()]
+        finally:
+            tail.close()
+        left = connect_offsets.read_source_positions(records, settings.flow.source)
+        return {
+            source: position
+            for source, position in left.items()
+            if source not in state.positions or position > state.positions[source].upstream
+        }
+
+    def _find_partitions(self) -> TickReport:
+        return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)
+
+    def _found(self, _: int) -> tuple[int, Sequence[str]]:
+        settings = self._settings
+        source, target = self._source.topics(), self._target.topics()
+        found = []
+        for name, topic in sorted(source.items()):
+            copy = target.get(settings.policy.format_remote_topic(settings.flow.source, name))
+            if copy is None or not settings.replicates(name):
+                continue
+            for number in range(min(len(topic.partitions), len(copy.partitions))):
+                found.append((TopicPartition(name, number), TopicPartition(copy.name, number), topic.topic_id))
+        self._standing.partitions = tuple(found)
+        return len(found), ()
+
+    def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
+        def report(_: int) -> tuple[int, Sequence[str]]:
+            self._standing.gaps = len(log.poll().gaps)
+            reasons = self._standing.reasons()
+            return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
+
+        return run_tick(f"report {self._settings.flow}", now_ms, report)
+
+    def _say(self, writer: LogWriter, state: str, reasons: tuple[str, ...]) -> tuple[int, Sequence[str]]:
+        at_ms = now_ms()
+        key, value = RunReport(state, reasons, at_ms).record()
+        writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), at_ms)])
+        return 1, ()

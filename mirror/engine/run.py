@@ -1,0 +1,248 @@
+"""The engine: what ``mirror run`` does with a properties file, until it is told to stop.
+
+For each flow a control thread keeps topics, heartbeats, checkpoints and group positions; one loop runs the copy as
+rolling Spark epochs over the partitions of all flows. Nothing of value is held here: whatever is killed, a new engine finds
+positions, offset map and writers on the target.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
+from mirror.control.heartbeats import HeartbeatsTick
+from mirror.control.topics import TopicsTick
+from mirror.copier.assignment import assign
+from mirror.copier.epochs import EpochFailed, Epochs
+from mirror.copier.work import FlowWork, PartitionWork, TaskWork
+from mirror.engine.flow_control import FlowControl
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
+from mirror.model.flow import Flow
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+
+_REST_SECONDS = 0.5
+_TICK_SECONDS = 0.1
+_UNMEASURED_BYTES = 1 << 16
+_JOIN_SECONDS = 10.0
+
+
+class SameCluster(ConfigError):
+    """Source and target of a flow are one cluster: replicating would never end."""
+
+
+class Engine:
+    """Runs the flows of a properties file."""
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        *,
+        clusters: Collection[str] = (),
+        master: str | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Prepare to run ``settings``.
+
+        Parameters
+        ----------
+        clusters
+            aliases; only flows whose target is among them run (CLI-02). None given: all.
+        master
+            the Spark master; by default this machine.
+        tell
+            is given a line for people whenever something changes.
+
+        Raises
+        ------
+        ConfigError
+            if no flow is left.
+        """
+        unknown = sorted(set(clusters) - set(settings.clusters))
+        if unknown:
+            raise ConfigError(settings.path, None, "--clusters", f"{', '.join(unknown)} is not among clusters")
+        self._settings = settings
+        self._flows = [flow for flow in settings.flows if not clusters or flow.flow.target in clusters]
+        if not any(flow.enabled for flow in self._flows):
+            raise ConfigError(
+                settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
+            )
+        self._epochs = Epochs(master, settings.engine.tasks)
+        self._tell = tell
+        self._standings = {flow.flow: FlowStanding(flow) for flow in self._flows if flow.enabled}
+        self._defects: list[Exception] = []
+        self._loads: dict[tuple[Flow, TopicPartition], float] = {}
+
+    def check(self) -> None:
+        """Reach every cluster, and refuse a flow from a cluster to itself; changes nothing anywhere.
+
+        Raises
+        ------
+        ClusterUnreachable
+            if a cluster does not answer.
+        SameCluster
+            if both ends of a flow are one cluster.
+        """
+        aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
+        ids: dict[str, str] = {}
+        for alias in aliases:
+            with Cluster.connect(self._settings.clusters[alias]) as cluster:
+                ids[alias] = cluster.cluster_id
+        for flow in self._flows:
+            source, target = flow.flow.source, flow.flow.target
+            if ids[source] == ids[target]:
+                raise SameCluster(
+                    self._settings.path,
+                    self._settings.line_of(f"{target}.bootstrap.servers"),
+                    f"{target}.bootstrap.servers",
+                    f"{source} and {target} are the same cluster (id {ids[source]}): replicating would never end; "
+                    "give the address of another cluster",
+                )
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until ``stop`` is set; then finish the epoch, record what was acknowledged, and return.
+
+        Raises
+        ------
+        ClusterUnreachable, SameCluster
+            as :meth:`check`, before anything is created.
+        SparkDidNotStart
+            if Spark cannot be started.
+        """
+        self.check()
+        threads = [
+            threading.Thread(target=self._guarded, args=(target, flow, stop), name=f"{name} {flow.flow}", daemon=True)
+            for flow in self._flows
+            for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            # Topics are created and positions read while Spark starts.
+            self._epochs.start()
+            self._copy(stop)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(timeout=_JOIN_SECONDS)
+            self._epochs.stop()
+        if self._defects:
+            raise self._defects[0]
+
+    def _guarded(
+        self, target: Callable[[FlowSettings, threading.Event], None], flow: FlowSettings, stop: threading.Event
+    ) -> None:
+        """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine, loudly."""
+        try:
+            target(flow, stop)
+        except Exception as defect:
+            self._defects.append(defect)
+            self._tell(f"{threading.current_thread().name} ended the engine: {type(defect).__name__}: {defect}")
+            stop.set()
+
+    # The copy: rolling epochs.
+
+    def _copy(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            works = self._plan_epoch()
+            if not works:
+                stop.wait(_TICK_SECONDS)
+                continue
+            began = time.monotonic()
+            try:
+                results = self._epochs.run(works)
+            except EpochFailed as failure:
+                self._tell(f"an epoch failed and is made up for by matching the tails: {failure}")
+                for standing in self._standings.values():
+                    standing.copy_trouble = f"the last epoch failed: {failure}"
+                    # What the tasks wrote is on the target; the control thread reads it back.
+                    standing.is_known = False
+                stop.wait(_REST_SECONDS)
+                continue
+            seconds = max(time.monotonic() - began, 0.001)
+            for result in results:
+                for partition in result.partitions:
+                    standing = self._standings[partition.flow]
+                    standing.copy_trouble = None
+                    standing.take_result(partition)
+                    standing.writers |= result.writers
+                    self._loads[partition.flow, partition.source] = partition.bytes / seconds
+            if all(partition.trouble for result in results for partition in result.partitions):
+                stop.wait(_REST_SECONDS)
+
+    def _plan_epoch(self) -> list[TaskWork]:
+        partitions = [
+            PartitionWork(
+                flow,
+                source,
+                target,
+                topic_id,
+                standing.handovers.get(source),
+                standing.mm2_positions.get(source),
+            )
+            for flow, standing in self._standings.items()
+            if standing.is_known
+            for source, target, topic_id in standing.partitions
+            if source not in standing.stopped
+        ]
+        engine = self._settings.engine
+        return [
+            TaskWork(
+                tuple(self._flow_work(flow) for flow in sorted({work.flow for work in share})),
+                share,
+                engine.epoch_seconds,
+                engine.commit_interval_seconds,
+            )
+            for share in assign(partitions, self._load, self._epochs.tasks)
+        ]
+
+    def _load(self, work: PartitionWork) -> float:
+        return max(self._loads.get((work.flow, work.source), _UNMEASURED_BYTES), 1.0)
+
+    def _flow_work(self, flow: Flow) -> FlowWork:
+        standing = self._standings[flow]
+        settings = standing.settings
+        return FlowWork(
+            flow=flow,
+            source_client=dict(settings.source_consumer),
+            target_client=dict(settings.target_producer),
+            state_topic=state_topic(flow.source),
+            offsets_topic=settings.offset_storage_topic,
+            offsets_partitions=settings.offset_storage_partitions,
+            syncs_topic=settings.offset_syncs_topic if settings.emit_offset_syncs else None,
+            syncs_on_source=settings.offset_syncs_location == "source",
+            offset_lag_max=settings.offset_lag_max,
+            read_committed=settings.isolation_level == "read_committed",
+            from_latest=settings.auto_offset_reset == "latest",
+            writers=frozenset(standing.writers),
+        )
+
+    # The control plane: a thread a flow, another for its heartbeats.
+
+    def _ticking(self, flow: Flow) -> Ticking:
+        standing = self._standings.get(flow)
+        return Ticking(standing.keep if standing else lambda _: None, self._tell)
+
+    def _heartbeats(self, settings: FlowSettings, stop: threading.Event) -> None:
+        """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
+        if not settings.emit_heartbeats:
+            return
+        target = LogWriter(settings.target_producer, alias=settings.flow.target)
+        tick = HeartbeatsTick(settings, target).tick
+        self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, tick)])
+        target.close()
+
+    def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
+        flow, clusters = settings.flow, self._settings.clusters
+        ticking = self._ticking(flow)
+        with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+            if settings.enabled:
+                FlowControl(settings, self._standings[flow], source, target, ticking).run(stop)
+            else:
+                topics = TopicsTick(source, target, settings).tick
+                ticking.until(stop, [(settings.refresh_topics_interval_seconds, topics)])

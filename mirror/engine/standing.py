@@ -1,0 +1,66 @@
+"""What the engine knows of a flow between epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mirror.config.settings import FlowSettings
+from mirror.control.tick import TickReport
+from mirror.copier.work import Handover, PartitionResult
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+
+
+@dataclass(slots=True)
+class FlowStanding:
+    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread."""
+
+    settings: FlowSettings
+    partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...] = ()
+    handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+    mm2_positions: dict[TopicPartition, int] = field(default_factory=dict)
+    writers: set[int] = field(default_factory=set)
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    copy_trouble: str | None = None
+    reports: dict[str, TickReport] = field(default_factory=dict)
+    gaps: int = 0
+    is_known: bool = False
+
+    def take_state(self, state: FlowState, mm2_positions: dict[TopicPartition, int]) -> None:
+        """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
+
+        ``mm2_positions`` are those of partitions that Java MM2 copied further; there its position counts.
+        """
+        self.writers |= state.writers
+        self.mm2_positions = mm2_positions
+        self.handovers = {
+            source: Handover(position, state.open_runs(source), clean=False)
+            for source, position in state.positions.items()
+            if source not in mm2_positions
+        }
+        self.is_known = True
+
+    def keep(self, report: TickReport) -> None:
+        """Keep the last report of each tick."""
+        self.reports[report.name] = report
+
+    def take_result(self, result: PartitionResult) -> None:
+        """Take in what became of one partition in an epoch."""
+        if result.handover is not None:
+            self.handovers[result.source] = result.handover
+        for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
+            if reason:
+                reasons[result.source] = reason
+            else:
+                reasons.pop(result.source, None)
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return everything that is wrong with the flow now, in words for people."""
+        said: list[str] = [self.copy_trouble] if self.copy_trouble else []
+        said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
+        said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
+        said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
+        if self.gaps:
+            said.append(f"{self.gaps} gap(s) in the copy")
+        return tuple(dict.fromkeys(said))

@@ -1,0 +1,46 @@
+"""Running ticks on time in one thread, until told to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from mirror.control.tick import TickReport
+
+# How often to run a tick, in seconds, and the tick.
+Timed = tuple[float, Callable[[], TickReport]]
+
+_SHORTEST_PAUSE_SECONDS = 0.05
+
+
+class Ticking:
+    """Runs ticks and passes every report on; says aloud when a tick's problems change."""
+
+    def __init__(self, keep: Callable[[TickReport], None], tell: Callable[[str], None]) -> None:
+        """Give each report to ``keep`` and each new problem, as a line, to ``tell``."""
+        self._keep = keep
+        self._tell = tell
+        self._said: dict[str, tuple[str, ...]] = {}
+
+    def once(self, tick: Callable[[], TickReport]) -> bool:
+        """Run one tick; return whether it had no problem."""
+        report = tick()
+        for problem in report.problems:
+            if problem not in self._said.get(report.name, ()):
+                self._tell(f"{report.name}: {problem}")
+        if self._said.get(report.name) and report.is_ok:
+            self._tell(f"{report.name}: recovered")
+        self._said[report.name] = report.problems
+        self._keep(report)
+        return report.is_ok
+
+    def until(self, stop: threading.Event, ticks: Sequence[Timed]) -> None:
+        """Run each tick at once and then at its interval, until ``stop`` is set. A slow one delays the others."""
+        due = [0.0 for _ in ticks]
+        while not stop.is_set():
+            for place, (interval_seconds, tick) in enumerate(ticks):
+                if time.monotonic() >= due[place] and not stop.is_set():
+                    due[place] = time.monotonic() + interval_seconds
+                    self.once(tick)
+            stop.wait(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()))

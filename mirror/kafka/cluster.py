@@ -1,0 +1,990 @@
+"""One Kafka cluster: its topics, settings, offsets and groups, read and changed through the admin protocols.
+
+Answers are values. What is asked for many items comes back as `Found`, the answers beside the problems, or as one
+`ItemResult` an item; an exception means that the cluster as a whole did not answer, or refuses everything.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from kafka import errors as client_errors
+from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
+)
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.security import client_arguments
+from mirror.model.partition import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_RECEIVE_LIMIT_BYTES = 100_000_000
+_ITEMS_PER_REQUEST = 500
+
+
+class ClusterError(Exception):
+    """A cluster refused a request as a whole."""
+
+    def __init__(self, alias: str, doing: str, reason: str) -> None:
+        self.alias = alias
+        self.doing = doing
+        self.reason = reason
+        super().__init__(f"cluster {alias}: {doing}: {reason}")
+
+
+class ClusterUnreachable(ClusterError):
+    """Nobody answered at a cluster's addresses, or not in time, or the connection was refused."""
+
+    def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
+        super().__init__(alias, f"connecting to {bootstrap}", reason)
+        self.bootstrap = bootstrap
+
+
+class AccessDenied(ClusterError):
+    """The cluster knows who asks and does not allow it."""
+
+
+class Found(dict[K, V]):
+    """The answers by item, as a dict, and beside them the problem of every item that has no answer."""
+
+    def __init__(self, answers: Mapping[K, V] | None = None, problems: Mapping[K, str] | None = None) -> None:
+        super().__init__(answers or {})
+        self.problems: dict[K, str] = dict(problems or {})
+
+    def __repr__(self) -> str:
+        """Show both halves."""
+        return f"Found({super().__repr__()}, problems={self.problems!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """What came of a change to one item.
+
+    Attributes
+    ----------
+    item
+        the topic, group or partition (``orders-3``) that was to be changed.
+    problem
+        why it was not, None if it was or if there was nothing left to do.
+    existed
+        whether it was there before: the topic to create or to delete, the partitions to add.
+    """
+
+    item: str
+    problem: str | None = None
+    existed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition as the cluster's metadata tells it; ``leader`` is -1 while it has none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic; ``topic_id`` in Kafka's own spelling (22 characters, all A on clusters that know no topic ids)."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[Partition, ...]
+    is_internal: bool = False
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """The addresses of its partitions, in order."""
+        return tuple(TopicPartition(self.name, partition.partition) for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic; ``source`` in Kafka's words: ``DYNAMIC_TOPIC_CONFIG``, ``DEFAULT_CONFIG``, …"""
+
+    name: str
+    value: str | None
+    source: str
+    is_read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it: the value is the one built into the broker."""
+        return self.source == "DEFAULT_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created; a replication factor of -1 leaves it to the cluster."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What to change in one topic's settings; a deleted setting falls back to the cluster's default."""
+
+    set: Mapping[str, str] = field(default_factory=dict)
+    delete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One group of the list; ``protocol_type`` is ``consumer`` for consumers, empty for who only commits."""
+
+    group: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether its positions are those of consumers (GOS-09): no Connect workers, no share or streams groups."""
+        return self.protocol_type in ("consumer", "") and self.group_type.lower() in ("", "classic", "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """State and number of members; of a group of the new protocol the number is only known to be 0 or at least 1."""
+
+    state: str
+    members: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether somebody is in the group, or just joining or leaving, so that its positions are not ours to write."""
+        return self.members > 0 or self.state not in ("Empty", "Dead")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """A group's position in one partition and the text committed with it."""
+
+    position: int
+    metadata: str = ""
+
+
+class _ConfigSource(IntEnum):
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A broker's answer for one item: an error code (0 for none), its message, and the value."""
+
+    code: int
+    message: str | None = None
+    value: Any = None
+
+    @property
+    def is_transient(self) -> bool:
+        return self.code in _TRANSIENT
+
+    @property
+    def problem(self) -> str | None:
+        return None if self.code == 0 else _spelled(self.code, self.message)
+
+
+_LEFT_OUT = _Answer(-1, "the broker's answer leaves it out")
+
+# Errors that pass by themselves: elections, coordinators that load or move, throttling. By number, because the
+# library's own notion of "retriable" includes a topic that does not exist.
+_TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_TOPIC_ALREADY_EXISTS = 36
+_INVALID_PARTITIONS = 37
+_GROUP_ID_NOT_FOUND = 69
+_TOPIC_RESOURCE = 2
+_SET, _DELETE = 0, 1
+_GROUP_COORDINATOR = 0
+
+
+def _spelled(code: int, message: str | None) -> str:
+    error = client_errors.for_code(code)
+    name = getattr(error, "message", None) or f"error {code}"
+    text = message or " ".join((getattr(error, "description", None) or "").split())
+    return f"{name}: {text}" if text else str(name)
+
+
+class Cluster:
+    """A connection to one cluster for administration; safe to use from several threads."""
+
+    def __init__(
+        self, settings: ClusterSettings, net: NetworkSelector, manager: KafkaConnectionManager, timeout_seconds: float
+    ) -> None:
+        self._settings = settings
+        self._net = net
+        self._manager = manager
+        self._timeout_seconds = timeout_seconds
+        self.alias = settings.alias
+        self.cluster_id = str(self._metadata([]).cluster_id)
+
+    @classmethod
+    def connect(cls, settings: ClusterSettings, *, client_id: str = "mirror", timeout_seconds: float = 10.0) -> Cluster:
+        """Connect to the cluster of ``settings``; no later call waits much longer than ``timeout_seconds`` either.
+
+        Raises
+        ------
+        ClusterUnreachable
+            within about ``timeout_seconds``, with the reason.
+        UnsupportedSetting
+            if a security setting cannot be honoured.
+        """
+        keep_client_quiet()
+        timeout_ms = int(timeout_seconds * 1000)
+        arguments = client_arguments(settings.client) | {
+            "client_id": client_id,
+            "request_timeout_ms": timeout_ms,
+            "socket_connection_setup_timeout_ms": timeout_ms,
+            "reconnect_backoff_max_ms": 1000,
+            "receive_message_max_bytes": _RECEIVE_LIMIT_BYTES,
+        }
+        deadline = time.monotonic() + timeout_seconds
+        net = NetworkSelector(**arguments)
+        net.start()
+        manager = KafkaConnectionManager(net, **arguments)
+        try:
+            with _errors_of(settings, "connecting"):
+                answering, reasons = _greet(manager, deadline)
+            if answering is not None:
+                manager.close()
+                manager = KafkaConnectionManager(net, **arguments | {"bootstrap_servers": [answering]})
+            try:
+                manager.bootstrap(_ms_until(deadline))
+            except client_errors.KafkaError as error:
+                reason = "; ".join(reasons) or str(error)
+                raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
+            return cls(settings, net, manager, timeout_seconds)
+        except BaseException:
+            manager.close()
+            net.close()
+            raise
+
+    def close(self) -> None:
+        """Close all connections; calling it again does nothing."""
+        self._manager.close()
+        self._net.close()
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close all connections."""
+        self.close()
+
+    # --- brokers and raw requests --------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses it was connected by."""
+        return self._settings.bootstrap_servers
+
+    def broker_ids(self) -> tuple[int, ...]:
+        """Return the ids of the brokers that are up, in order."""
+        return tuple(sorted(broker.node_id for broker in self._metadata([]).brokers))
+
+    def controller_id(self) -> int:
+        """Return the id of the broker that takes changes (in KRaft clusters any one that forwards them)."""
+        return int(self._metadata([]).controller_id)
+
+    def send(self, request: Any, node_id: int | None = None) -> Any:
+        """Send a request of kafka-python's protocol classes to one broker, or to any, and return the response.
+
+        Error codes within the response are the caller's to read.
+
+        Raises
+        ------
+        ClusterError
+            if no response came.
+        """
+        with _errors_of(self._settings, f"sending {type(request).__name__}"):
+            return self._patiently(
+                lambda: self._send_once(request, node_id),
+                retry=retry_if_exception(
+                    lambda error: isinstance(
+                        error,
+                        client_errors.NodeNotReadyError
+                        | client_errors.UnknownBrokerIdError
+                        | client_errors.KafkaConnectionError,
+                    )
+                ),
+            )
+
+    def _send_once(self, request: Any, node_id: int | None) -> Any:
+        try:
+            return self._manager.run(self._manager.send, request, node_id)
+        except client_errors.UnknownBrokerIdError:
+            self._manager.cluster.request_update()
+            raise
+
+    def _patiently(
+        self, ask: Callable[[], V], *, retry: Any, give_up: Callable[[RetryCallState], V] | None = None
+    ) -> V:
+        return Retrying(
+            retry=retry,
+            stop=stop_after_delay(self._timeout_seconds),
+            wait=wait_exponential(multiplier=0.05, max=1.0),
+            reraise=True,
+            retry_error_callback=give_up,
+        )(ask)
+
+    def _settle(
+        self, doing: str, items: Iterable[K], ask: Callable[[Sequence[K]], Mapping[K, _Answer]]
+    ) -> dict[K, _Answer]:
+        """Ask for all items, and again for those whose error may pass, until the timeout; return the last answers."""
+        answers: dict[K, _Answer] = {}
+        pending = list(items)
+
+        def round_trip() -> list[K]:
+            nonlocal pending
+            for start in range(0, len(pending), _ITEMS_PER_REQUEST):
+                asked = pending[start : start + _ITEMS_PER_REQUEST]
+                answered = ask(asked)
+                answers.update({item: answered.get(item, _LEFT_OUT) for item in asked})
+            pending = [item for item in pending if answers[item].is_transient]
+            return pending
+
+        with _errors_of(self._settings, doing):
+            if pending:
+                self._patiently(round_trip, retry=retry_if_result(bool), give_up=lambda _: pending)
+        return answers
+
+    def _settle_one(self, doing: str, ask: Callable[[], _Answer]) -> Any:
+        """Return the value of the one answer, raising if it is an error."""
+        answer = self._settle(doing, [None], lambda _: {None: ask()})[None]
+        if answer.code:
+            raise _refusal(self.alias, doing, answer)
+        return answer.value
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def topics(self, names: Collection[str] | None = None, *, include_internal: bool = False) -> Found[str, Topic]:
+        """Return the topics by name: all of them, or those of ``names`` that exist.
+
+        The cluster's own topics (``__consumer_offsets`` and its like) are left out unless asked for. Of ``names``,
+        those that don't exist are simply absent; those that may not be seen are among the problems.
+        """
+        metadata = self._metadata(None if names is None else list(names))
+        found: Found[str, Topic] = Found()
+        for topic in metadata.topics:
+            if topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION or (topic.is_internal and not include_internal):
+                continue
+            if topic.error_code and not topic.partitions:
+                found.problems[topic.name] = _spelled(topic.error_code, None)
+                continue
+            found[topic.name] = Topic(
+                topic.name,
+                _kafka_uuid(topic.topic_id),
+                tuple(
+                    Partition(each.partition_index, each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
+                    for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+                ),
+                bool(topic.is_internal),
+            )
+        return found
+
+    def _metadata(self, names: list[str] | None) -> Any:
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        return self.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+
+    def topic_configs(self, names: Collection[str]) -> Found[str, tuple[ConfigEntry, ...]]:
+        """Return every setting of each topic, with where its value comes from."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            resources = [
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+                )
+                for name in asked
+            ]
+            response = self.send(DescribeConfigsRequest(resources=resources))
+            return {
+                result.resource_name: _Answer(
+                    result.error_code,
+                    result.error_message,
+                    tuple(
+                        ConfigEntry(
+                            entry.name,
+                            entry.value,
+                            _config_source(entry.config_source),
+                            bool(entry.read_only),
+                            bool(entry.is_sensitive),
+                        )
+                        for entry in result.configs
+                    ),
+                )
+                for result in response.results
+            }
+
+        return _found(self._settle("reading the settings of topics", names, ask))
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> list[ItemResult]:
+        """Create topics; a created one is visible, with leaders, on return. One that exists already is not changed."""
+        by_name = {topic.name: topic for topic in topics}
+
+        def ask(names: Sequence[str]) -> dict[str, _Answer]:
+            creatable = CreateTopicsRequest.CreatableTopic
+            response = self.send(
+                CreateTopicsRequest(
+                    topics=[
+                        creatable(
+                            name=name,
+                            num_partitions=by_name[name].partitions,
+                            replication_factor=by_name[name].replication_factor,
+                            assignments=[],
+                            configs=[
+                                creatable.CreatableTopicConfig(name=key, value=value)
+                                for key, value in by_name[name].configs.items()
+                            ],
+                        )
+                        for name in names
+                    ],
+                    timeout_ms=self._timeout_ms,
+                    validate_only=False,
+                ),
+                self.controller_id(),
+            )
+            return {topic.name: _Answer(topic.error_code, topic.error_message) for topic in response.topics}
+
+        answers = self._settle("creating topics", by_name, ask)
+        created = {name: by_name[name].partitions for name, answer in answers.items() if answer.code == 0}
+        invisible = self._await_leaders(created)
+        return [
+            ItemResult(name, existed=True)
+            if answer.code == _TOPIC_ALREADY_EXISTS
+            else ItemResult(name, answer.problem or invisible.get(name))
+            for name, answer in answers.items()
+        ]
+
+    def _await_leaders(self, partitions: Mapping[str, int]) -> dict[str, str]:
+        """Wait until every topic shows so many partitions, all with leaders; return those that don't, with why."""
+
+        def ask(names: Sequence[str]) -> dict[str, _Answer]:
+            seen = self.topics(names, include_internal=True)
+            return {name: _leaders_of(seen.get(name), partitions[name]) for name in names}
+
+        answers = self._settle("waiting for leaders of new partitions", partitions, ask)
+        return {name: str(answer.problem) for name, answer in answers.items() if answer.code}
+
+    def grow_partitions(self, counts: Mapping[str, int]) -> list[ItemResult]:
+        """Raise topics to so many partitions; the new ones have leaders on return. ``existed``: it had them already."""
+
+        def ask(names: Sequence[str]) -> dict[str, _Answer]:
+            growing = CreatePartitionsRequest.CreatePartitionsTopic
+            response = self.send(
+                CreatePartitionsRequest(
+                    topics=[growing(name=name, count=counts[name], assignments=None) for name in names],
+                    timeout_ms=self._timeout_ms,
+                    validate_only=False,
+                ),
+                self.controller_id(),
+            )
+            return {result.name: _Answer(result.error_code, result.error_message) for result in response.results}
+
+        answers = self._settle("adding partitions", counts, ask)
+        invisible = self._await_leaders({name: counts[name] for name, answer in answers.items() if answer.code == 0})
+        refused = [name for name, answer in answers.items() if answer.code == _INVALID_PARTITIONS]
+        present = self.topics(refused, include_internal=True) if refused else {}
+        return [
+            ItemResult(name, existed=True)
+            if name in present and len(present[name].partitions) == counts[name]
+            else ItemResult(name, answer.problem or invisible.get(name))
+            for name, answer in answers.items()
+        ]
+
+    def alter_configs(self, changes: Mapping[str, ConfigChange]) -> list[ItemResult]:
+        """Change settings of topics incrementally: what is not named stays as it is (TCS-01)."""
+
+        def ask(names: Sequence[str]) -> dict[str, _Answer]:
+            resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+            response = self.send(
+                IncrementalAlterConfigsRequest(
+                    resources=[
+                        resource(
+                            resource_type=_TOPIC_RESOURCE,
+                            resource_name=name,
+                            configs=[
+                                *(
+                                    resource.AlterableConfig(name=key, config_operation=_SET, value=value)
+                                    for key, value in changes[name].set.items()
+                                ),
+                                *(
+                                    resource.AlterableConfig(name=key, config_operation=_DELETE, value=None)
+                                    for key in changes[name].delete
+                                ),
+                            ],
+                        )
+                        for name in names
+                    ],
+                    validate_only=False,
+                ),
+                self.controller_id(),
+            )
+            return {each.resource_name: _Answer(each.error_code, each.error_message) for each in response.responses}
+
+        return _item_results(self._settle("changing settings of topics", changes, ask))
+
+    def delete_topics(self, names: Collection[str]) -> list[ItemResult]:
+        """Delete topics with all their records; one that was not there is no problem, but did not exist."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            response = self.send(
+                DeleteTopicsRequest(
+                    topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in asked],
+                    topic_names=list(asked),
+                    timeout_ms=self._timeout_ms,
+                ),
+                self.controller_id(),
+            )
+            return {
+                each.name: _Answer(each.error_code, getattr(each, "error_message", None)) for each in response.responses
+            }
+
+        return _deletions(self._settle("deleting topics", names, ask), absent=_UNKNOWN_TOPIC_OR_PARTITION)
+
+    # --- offsets -------------------------------------------------------------------------------------------------
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest"] | int
+    ) -> Found[TopicPartition, int]:
+        """Return the start offset, the end offset, or the offset of the first record at or after a time, of each.
+
+        Parameters
+        ----------
+        at
+            ``"earliest"``, ``"latest"`` (the high watermark: open transactions are counted), or milliseconds since
+            the epoch; where no record is so late, the end offset as it was before asking.
+        """
+        if isinstance(at, int):
+            ends = self._list_offsets(partitions, -1)
+            starts_at = self._list_offsets(ends, at)
+            return Found(
+                {partition: ends[partition] if offset < 0 else offset for partition, offset in starts_at.items()},
+                ends.problems | starts_at.problems,
+            )
+        return self._list_offsets(partitions, {"earliest": -2, "latest": -1}[at])
+
+    def _list_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Found[TopicPartition, int]:
+        def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
+            answers, by_leader = self._leaders(asked)
+            for leader, led in by_leader.items():
+                listed = ListOffsetsRequest.ListOffsetsTopic
+                response = self.send(
+                    ListOffsetsRequest(
+                        replica_id=-1,
+                        isolation_level=0,
+                        topics=[
+                            listed(
+                                name=topic,
+                                partitions=[
+                                    listed.ListOffsetsPartition(
+                                        partition_index=index, current_leader_epoch=-1, timestamp=timestamp
+                                    )
+                                    for index in indexes
+                                ],
+                            )
+                            for topic, indexes in _by_topic(led).items()
+                        ],
+                        timeout_ms=self._timeout_ms,
+                    ),
+                    leader,
+                )
+                for topic in response.topics:
+                    for each in topic.partitions:
+                        partition = TopicPartition(topic.name, each.partition_index)
+                        answers[partition] = _Answer(each.error_code, None, each.offset)
+            return answers
+
+        return _found(self._settle("asking for offsets", partitions, ask))
+
+    def _leaders(
+        self, partitions: Sequence[TopicPartition]
+    ) -> tuple[dict[TopicPartition, _Answer], dict[int, list[TopicPartition]]]:
+        """Return the answers for partitions that have no leader to ask, and the others by leader."""
+        answers: dict[TopicPartition, _Answer] = {}
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        known = self.topics({partition.topic for partition in partitions}, include_internal=True)
+        leaders = {
+            TopicPartition(topic.name, each.partition): each.leader
+            for topic in known.values()
+            for each in topic.partitions
+        }
+        for partition in partitions:
+            leader = leaders.get(partition)
+            if leader is None:
+                reason = known.problems.get(partition.topic, "the topic has no such partition")
+                answers[partition] = _Answer(_UNKNOWN_TOPIC_OR_PARTITION, reason)
+            elif leader < 0:
+                answers[partition] = _Answer(5, "no broker leads this partition at the moment")
+            else:
+                by_leader[leader].append(partition)
+        return answers, by_leader
+
+    # --- groups --------------------------------------------------------------------------------------------------
+
+    def groups(self) -> list[GroupListing]:
+        """Return all groups of all brokers, consumers' and others', by name.
+
+        Raises
+        ------
+        ClusterError
+            if one broker does not answer: a list that could be short is not given.
+        """
+        listed: dict[str, GroupListing] = {}
+        for broker in self.broker_ids():
+            for group in self._settle_one("listing groups", partial(self._list_groups, broker)):
+                listed[group.group] = group
+        return [listed[name] for name in sorted(listed)]
+
+    def _list_groups(self, broker: int) -> _Answer:
+        response = self.send(ListGroupsRequest(states_filter=[], types_filter=[]), broker)
+        groups = [
+            GroupListing(
+                each.group_id,
+                each.protocol_type,
+                getattr(each, "group_state", None) or "Unknown",
+                getattr(each, "group_type", None) or "",
+            )
+            for each in response.groups
+        ]
+        return _Answer(response.error_code, None, groups)
+
+    def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
+        """Return state and number of members of each group; of a group that does not exist, ``Dead`` and 0."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            answers, by_coordinator = self._coordinators(asked)
+            for coordinator, coordinated in by_coordinator.items():
+                response = self.send(
+                    DescribeGroupsRequest(groups=coordinated, include_authorized_operations=False), coordinator
+                )
+                for group in response.groups:
+                    answers[group.group_id] = _Answer(
+                        group.error_code,
+                        getattr(group, "error_message", None),
+                        GroupDescription(group.group_state, len(group.members)),
+                    )
+            return answers
+
+        answers = self._settle("describing groups", names, ask)
+        unseen = [
+            name
+            for name, answer in answers.items()
+            if answer.code == _GROUP_ID_NOT_FOUND or (answer.code == 0 and answer.value.state == "Dead")
+        ]
+        found: Found[str, GroupDescription] = _found(
+            {name: answer for name, answer in answers.items() if name not in unseen}
+        )
+        if unseen:
+            # Groups of the new protocol are not shown by this request, but they are listed, with their state.
+            listed = {group.group: group for group in self.groups()}
+            for name in unseen:
+                state = listed[name].state if name in listed else "Dead"
+                found[name] = GroupDescription(state, 0 if state in ("Empty", "Dead") else 1)
+        return found
+
+    def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
+        """Return the positions one group has committed; of an unknown group, none.
+
+        Raises
+        ------
+        ClusterError
+            if the group as a whole could not be read.
+        """
+        positions = self.positions_of_groups([group])
+        if group in positions.problems:
+            raise ClusterError(self.alias, f"reading the positions of group {group}", positions.problems[group])
+        return positions[group]
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        """Return the committed positions of many groups, with one request to each of their coordinators."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            answers, by_coordinator = self._coordinators(asked)
+            for coordinator, coordinated in by_coordinator.items():
+                answers |= self._fetch_positions(coordinated, coordinator)
+            return answers
+
+        return _found(self._settle("reading positions of groups", names, ask))
+
+    def _fetch_positions(self, groups: Sequence[str], coordinator: int) -> dict[str, _Answer]:
+        # Version 10 speaks of topic ids; version 8 is the first to take many groups at once.
+        if self._manager.broker_version_data.api_version(OffsetFetchRequest) >= 8:
+            asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+            response = self.send(OffsetFetchRequest(groups=asked, require_stable=False, max_version=8), coordinator)
+            return {each.group_id: _positions(each.error_code, each.topics) for each in response.groups}
+        answers = {}
+        for group in groups:
+            response = self.send(OffsetFetchRequest(group_id=group, topics=None, max_version=7), coordinator)
+            answers[group] = _positions(response.error_code, response.topics)
+        return answers
+
+    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
+        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members."""
+
+        def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
+            answers, by_coordinator = self._coordinators([group])
+            if group in answers:
+                return dict.fromkeys(asked, answers[group])
+            (coordinator,) = by_coordinator
+            committed = OffsetCommitRequest.OffsetCommitRequestTopic
+            response = self.send(
+                OffsetCommitRequest(
+                    group_id=group,
+                    generation_id_or_member_epoch=-1,
+                    member_id="",
+                    group_instance_id=None,
+                    retention_time_ms=-1,
+                    topics=[
+                        committed(
+                            name=topic,
+                            partitions=[
+                                committed.OffsetCommitRequestPartition(
+                                    partition_index=index,
+                                    committed_offset=positions[TopicPartition(topic, index)].position,
+                                    committed_leader_epoch=-1,
+                                    committed_metadata=positions[TopicPartition(topic, index)].metadata,
+                                )
+                                for index in indexes
+                            ],
+                        )
+                        for topic, indexes in _by_topic(asked).items()
+                    ],
+                    max_version=8,
+                ),
+                coordinator,
+            )
+            return {
+                TopicPartition(topic.name, each.partition_index): _Answer(each.error_code)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
+
+    def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
+        """Delete groups and their positions; one that was not there is no problem, but did not exist."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            answers, by_coordinator = self._coordinators(asked)
+            for coordinator, coordinated in by_coordinator.items():
+                response = self.send(DeleteGroupsRequest(groups_names=coordinated), coordinator)
+                answers |= {each.group_id: _Answer(each.error_code) for each in response.results}
+            return answers
+
+        return _deletions(self._settle("deleting groups", names, ask), absent=_GROUP_ID_NOT_FOUND)
+
+    def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, _Answer], dict[int, list[str]]]:
+        """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""
+        if self._manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
+            request = FindCoordinatorRequest(key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4)
+            told = [(each.key, each) for each in self.send(request).coordinators]
+        else:
+            told = [
+                (group, self.send(FindCoordinatorRequest(key=group, key_type=_GROUP_COORDINATOR, max_version=3)))
+                for group in groups
+            ]
+        answers: dict[str, _Answer] = {}
+        by_coordinator: dict[int, list[str]] = defaultdict(list)
+        for group, coordinator in told:
+            if coordinator.error_code:
+                answers[group] = _Answer(coordinator.error_code, coordinator.error_message)
+            else:
+                by_coordinator[coordinator.node_id].append(group)
+        return answers, by_coordinator
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._timeout_seconds * 1000)
+
+
+def _greet(manager: KafkaConnectionManager, deadline: float) -> tuple[str | None, list[str]]:
+    """Connect to the addresses in turn until one answers; return that one, and why those before it did not.
+
+    The library's own start picks an address at random, gives it all the time there is, repeats every failure until the
+    timeout and keeps the reasons to its log. A refused login is raised at once: repeating it may lock the account.
+    """
+    reasons = []
+    brokers = manager.cluster.bootstrap_brokers()
+    for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
+
+        async def greet(node: str = broker.node_id, share_ms: float = _ms_until(deadline) / (left + 1)) -> None:
+            connection = manager.get_connection(node, share_ms, refresh_metadata_on_err=False)
+            await connection
+            connection.close()
+
+        address = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+        try:
+            manager.run(greet)
+        except client_errors.SaslAuthenticationFailedError:
+            raise
+        except client_errors.KafkaError as error:
+            reasons.append(f"{address}: {error}")
+        else:
+            return address, reasons
+    return None, reasons
+
+
+def _ms_until(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic()) * 1000
+
+
+def _leaders_of(topic: Topic | None, partitions: int) -> _Answer:
+    leaderless = 5
+    if topic is None:
+        return _Answer(leaderless, "created, but not visible yet")
+    missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))
+    return _Answer(leaderless, f"created, but {missing} partitions have no leader yet") if missing else _Answer(0)
+
+
+def _positions(code: int, topics: Iterable[Any]) -> _Answer:
+    found: Found[TopicPartition, GroupPosition] = Found()
+    codes = [code]
+    for topic in topics:
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition_index)
+            codes.append(each.error_code)
+            if each.error_code:
+                found.problems[partition] = _spelled(each.error_code, None)
+            elif each.committed_offset >= 0:
+                found[partition] = GroupPosition(each.committed_offset, each.metadata or "")
+    # One partition that is unstable for a moment makes the whole answer worth asking for again.
+    passing = next((each for each in codes if each in _TRANSIENT), code)
+    return _Answer(passing, None, found)
+
+
+def _found(answers: Mapping[K, _Answer]) -> Found[K, Any]:
+    return Found(
+        {item: answer.value for item, answer in answers.items() if answer.code == 0},
+        {item: str(answer.problem) for item, answer in answers.items() if answer.code},
+    )
+
+
+def _item_results(answers: Mapping[Any, _Answer]) -> list[ItemResult]:
+    return [ItemResult(str(item), answer.problem) for item, answer in answers.items()]
+
+
+def _deletions(answers: Mapping[str, _Answer], absent: int) -> list[ItemResult]:
+    return [
+        ItemResult(item, None if answer.code == absent else answer.problem, existed=answer.code != absent)
+        for item, answer in answers.items()
+    ]
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    indexes: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        indexes[topic].append(partition)
+    return indexes
+
+
+def _config_source(number: int) -> str:
+    try:
+        return _ConfigSource(number).name
+    except ValueError:
+        return _ConfigSource.UNKNOWN.name
+
+
+def _kafka_uuid(topic_id: Any) -> str:
+    raw = topic_id.bytes if topic_id is not None else bytes(16)
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
+    """Turn the library's errors into this module's, with the cluster and what was being done."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except client_errors.SaslAuthenticationFailedError as error:
+        raise ClusterUnreachable(
+            settings.alias, settings.bootstrap_servers, f"authentication failed: {error}"
+        ) from error
+    except client_errors.AuthorizationError as error:
+        raise AccessDenied(settings.alias, doing, str(error)) from error
+    except (
+        client_errors.KafkaTimeoutError,
+        client_errors.KafkaConnectionError,
+        client_errors.NodeNotReadyError,
+        client_errors.UnknownBrokerIdError,
+    ) as error:
+        reason = _why_unreachable(settings) or f"{doing}: {error}"
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
+    except client_errors.KafkaError as error:
+        raise ClusterError(settings.alias, doing, str(error)) from error
+
+
+def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
+    error = client_errors.for_code(answer.code)
+    kind = AccessDenied if issubclass(error, client_errors.AuthorizationError) else ClusterError
+    return kind(alias, doing, str(answer.problem))
+
+
+def _why_unreachable(settings: ClusterSettings) -> str | None:
+    """Try each address once, plainly, for a reason that the library only logs; None if all of them seem fine."""
+    arguments = client_arguments(settings.client)
+    context = arguments.get("ssl_context")
+    reasons = []
+    for server in arguments["bootstrap_servers"]:
+        host, _, port = server.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=1.0) as plain:
+                if context is not None:
+                    context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
+        except (OSError, ValueError) as error:
+            reasons.append(f"{server}: {error}")
+        else:
+            return (
+                f"{server} accepts connections but did not answer as a Kafka broker in time; "
+                f"is security.protocol={arguments['security_protocol']} right for this address?"
+            )
+    return "; ".join(reasons) or None

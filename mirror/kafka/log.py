@@ -1,0 +1,254 @@
+"""Reading and writing logs of modest size record by record: side topics, verification, tails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import kafka.errors
+
+from mirror.kafka import batch, wire
+from mirror.kafka.batch import Header, Record
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed
+from mirror.model.partition import TopicPartition
+
+_WAIT_MS = 500
+_LARGEST_WRITE = 900_000
+
+
+# A record to append: key, value, headers, timestamp in ms.
+NewRecord: TypeAlias = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+class LogReader:
+    """Reads one partition batch by batch from a position on, over a connection of its own."""
+
+    def __init__(self, channel: Channel, partition: TopicPartition, position: int) -> None:
+        """Begin at ``position``."""
+        self._channel = channel
+        self._partition = partition
+        self._connection: Connection | None = None
+        self.position = position
+        self.high_watermark = -1
+
+    def fetch(self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False) -> list[tuple[memoryview, Header]]:
+        """Return the data batches of one fetch and move the position behind all it held; markers are passed over.
+
+        Raises
+        ------
+        BrokerRefused
+            if the broker refuses the fetch (offset out of range, not authorised...).
+        ConnectionFailed
+            if the leader cannot be reached.
+        """
+        if self._connection is None:
+            self._connection = self._channel.connect(self._channel.leader(self._partition))
+        connection = self._connection
+        request = wire.fetch_request(
+            connection.next_correlation(),
+            {self._partition: self.position},
+            wait_ms=wait_ms,
+            read_committed=read_committed,
+            partition_bytes=4 << 20,
+        )
+        try:
+            connection.send([request])
+            frame = connection.receive()
+        except ConnectionFailed:
+            self.close()
+            self._channel.refresh([self._partition.topic])
+            raise
+        found = []
+        for part in wire.parse_fetch(frame):
+            if part.error:
+                self._channel.refresh([self._partition.topic])
+                self.close()
+                raise BrokerRefused(
+                    f"{self._channel.alias}: fetch of {self._partition} at {self.position}",
+                    kafka.errors.for_code(part.error),
+                )
+            self.high_watermark = part.high_watermark
+            for start, stop, header in batch.batches(frame, part.start, part.stop):
+                self.position = header.next_offset
+                if not header.is_control:
+                    found.append((frame[start:stop], header))
+        return found
+
+    def close(self) -> None:
+        """Close the connection; the next fetch opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def read_batches(
+    channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
+) -> Iterator[tuple[memoryview, Header]]:
+    """Yield the data batches that hold offsets from ``start`` up to, not including, ``end``.
+
+    The first and the last batch may reach beyond the range.
+    """
+    reader = LogReader(channel, partition, start)
+    try:
+        while reader.position < end:
+            for found, header in reader.fetch(read_committed=read_committed):
+                if header.base_offset < end:
+                    yield found, header
+    finally:
+        reader.close()
+
+
+def read_records(
+    client: Mapping[str, str], partition: TopicPartition, start: int, end: int, *, alias: str = "cluster"
+) -> Iterator[Record]:
+    """Yield the data records of ``partition`` with offsets from ``start`` up to, not including, ``end``.
+
+    Opens and closes its own connections, so that it may run inside a Spark task.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the range cannot be read whole.
+    """
+    channel = Channel(alias, client)
+    try:
+        for found, _ in read_batches(channel, partition, start, end):
+            for record in batch.records(found):
+                if start <= record.offset < end:
+                    yield record
+    finally:
+        channel.close()
+
+
+class LogWriter:
+    """Appends records to partitions with acks=all, one request at a time; for side topics, not for data."""
+
+    def __init__(self, client: Mapping[str, str], *, alias: str = "cluster") -> None:
+        """Connect to the cluster.
+
+        Raises
+        ------
+        ConnectionFailed
+            if it cannot be reached.
+        """
+        self._channel = Channel(alias, client)
+        self._connections: dict[int, Connection] = {}
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        """Append records (key, value, headers, timestamp in ms) and return the offset of the first.
+
+        Raises
+        ------
+        BrokerRefused
+            if the broker refuses them.
+        ConnectionFailed
+            if the leader cannot be reached; whether they were appended is then not known.
+        """
+        address = TopicPartition(topic, partition)
+        first = -1
+        for content in _batches_of(records):
+            base = self._append_batch(address, content)
+            first = base if first < 0 else first
+        return first
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._channel.close()
+
+    def _append_batch(self, address: TopicPartition, content: memoryview) -> int:
+        node = self._channel.leader(address)
+        try:
+            connection = self._connections.get(node) or self._channel.connect(node)
+            self._connections[node] = connection
+            connection.send(wire.produce_request(connection.next_correlation(), [(address, content)]))
+            (answer,) = wire.parse_produce(connection.receive())
+        except ConnectionFailed:
+            broken = self._connections.pop(node, None)
+            if broken:
+                broken.close()
+            self._channel.refresh([address.topic])
+            raise
+        if answer.error:
+            self._channel.refresh([address.topic])
+            raise BrokerRefused(
+                f"{self._channel.alias}: append to {address} {answer.message}".rstrip(),
+                kafka.errors.for_code(answer.error),
+            )
+        return answer.base_offset
+
+
+def _batches_of(records: Sequence[NewRecord]) -> Iterator[memoryview]:
+    """Encode records as batches that stay under the broker's usual limit of 1 MB."""
+    pending: list[Record] = []
+    size = 0
+    for key, value, headers, timestamp in records:
+        more = len(key or b"") + len(value or b"") + 64
+        if pending and size + more > _LARGEST_WRITE:
+            yield batch.encode(pending, 0)
+            pending, size = [], 0
+        pending.append(Record(len(pending), timestamp, key, value, headers, -1))
+        size += more
+    if pending:
+        yield batch.encode(pending, 0)
+
+
+class LogTail:
+    """Follows a topic: everything from its beginning at first, later only what is new.
+
+    A partition that is truncated below the position is read again from its beginning.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        topic: str,
+        partitions: Sequence[int] = (0,),
+        *,
+        alias: str = "cluster",
+    ) -> None:
+        """Connect to the cluster.
+
+        Raises
+        ------
+        ConnectionFailed
+            if it cannot be reached.
+        """
+        self._channel = Channel(alias, client)
+        self._topic = topic
+        self._partitions = [TopicPartition(topic, number) for number in partitions]
+        self._readers: dict[TopicPartition, LogReader] = {}
+
+    def poll(self) -> list[Record]:
+        """Return every record appended since the last poll, up to the end at the time of the call.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if that cannot be read; what was not returned comes with a later poll.
+        """
+        starts = self._channel.offsets(self._partitions, EARLIEST)
+        ends = self._channel.offsets(self._partitions, LATEST)
+        found: list[Record] = []
+        before = {}
+        try:
+            for partition in self._partitions:
+                reader = self._readers.setdefault(partition, LogReader(self._channel, partition, starts[partition]))
+                if not starts[partition] <= reader.position <= ends[partition]:
+                    reader.position = starts[partition]
+                before[partition] = reader.position
+                while reader.position < ends[partition]:
+                    for content, _ in reader.fetch():
+                        found.extend(batch.records(content))
+        except Exception:
+            for partition, position in before.items():
+                self._readers[partition].position = position
+            raise
+        return found
+
+    def close(self) -> None:
+        """Close the connections."""
+        for reader in self._readers.values():
+            reader.close()
+        self._channel.close()

@@ -1,0 +1,202 @@
+"""The hot frames of the protocol, written and read without copies: Fetch version 12 and Produce version 8.
+
+kafka-python has classes for every request, but they copy records several times; a mirror moves hundreds of megabytes a
+second through these two. Layouts are those of Kafka's protocol guide.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from mirror.model.partition import TopicPartition
+
+FETCH_KEY, FETCH_VERSION = 1, 12
+PRODUCE_KEY, PRODUCE_VERSION = 0, 8
+
+Content = TypeVar("Content")
+
+_CLIENT_ID = b"mirror"
+_PARTITION_HEAD = struct.Struct(">ihqqq")
+_PARTITION_REQUEST = struct.Struct(">iiqiqi")
+_PRODUCE_ANSWER = struct.Struct(">ihqqq")
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction in the fetched range: the producer, and the first offset it wrote in it."""
+
+    producer_id: int
+    first_offset: int
+
+
+class FetchedPartition(NamedTuple):
+    """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer."""
+
+    partition: TopicPartition
+    error: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[Aborted, ...]
+    start: int
+    stop: int
+
+
+class ProducedPartition(NamedTuple):
+    """One partition's part of a produce answer."""
+
+    partition: TopicPartition
+    error: int
+    base_offset: int
+    message: str
+
+
+class FetchFailed(Exception):
+    """A fetch answered with an error for the whole request; ``code`` is the protocol's error code."""
+
+    def __init__(self, code: int) -> None:
+        """Keep the protocol's error code."""
+        super().__init__(f"the broker answered a fetch with error {code}")
+        self.code = code
+
+
+def fetch_request(
+    correlation: int,
+    positions: Mapping[TopicPartition, int],
+    *,
+    wait_ms: int,
+    read_committed: bool = False,
+    partition_bytes: int = 1 << 20,
+    total_bytes: int = 50_000_000,
+) -> bytes:
+    """Return the frame of a fetch (no fetch session) from each partition's position, waiting until a byte is there."""
+    head = struct.pack(">hhih", FETCH_KEY, FETCH_VERSION, correlation, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
+    body = bytearray(head)
+    body += struct.pack(">iiiibii", -1, wait_ms, 1, total_bytes, int(read_committed), 0, -1)
+    by_topic = _by_topic(positions.items())
+    body += _unsigned(len(by_topic) + 1)
+    for topic, entries in by_topic.items():
+        name = topic.encode()
+        body += _unsigned(len(name) + 1) + name + _unsigned(len(entries) + 1)
+        for partition, position in entries:
+            body += _PARTITION_REQUEST.pack(partition, -1, position, -1, -1, partition_bytes) + b"\0"
+        body += b"\0"
+    body += b"\x01\x01\0"
+    return struct.pack(">i", len(body)) + body
+
+
+def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
+    """Yield each partition of a fetch answer; ``frame`` is the answer without its length, correlation id first.
+
+    Raises
+    ------
+    FetchFailed
+        if the answer as a whole is an error.
+    """
+    position = _skip_tags(frame, 4)
+    _, error, _ = struct.unpack_from(">ihi", frame, position)
+    if error:
+        raise FetchFailed(error)
+    topics, position = _read_unsigned(frame, position + 10)
+    for _ in range(topics - 1):
+        length, position = _read_unsigned(frame, position)
+        topic = str(frame[position : position + length - 1], "utf-8")
+        partitions, position = _read_unsigned(frame, position + length - 1)
+        for _ in range(partitions - 1):
+            index, error, high, stable, start_offset = _PARTITION_HEAD.unpack_from(frame, position)
+            count, position = _read_unsigned(frame, position + _PARTITION_HEAD.size)
+            aborted = []
+            for _ in range(max(0, count - 1)):
+                aborted.append(Aborted._make(struct.unpack_from(">qq", frame, position)))
+                position = _skip_tags(frame, position + 16)
+            size, position = _read_unsigned(frame, position + 4)
+            stop = position + max(0, size - 1)
+            address = TopicPartition(topic, index)
+            yield FetchedPartition(address, error, high, stable, start_offset, tuple(aborted), position, stop)
+            position = _skip_tags(frame, stop)
+        position = _skip_tags(frame, position)
+
+
+def produce_request(
+    correlation: int, contents: Sequence[tuple[TopicPartition, memoryview]], *, timeout_ms: int = 30_000
+) -> list[bytes | bytearray | memoryview]:
+    """Return the pieces of a produce frame with acks=all; each partition stands in ``contents`` at most once."""
+    head = struct.pack(">hhih", PRODUCE_KEY, PRODUCE_VERSION, correlation, len(_CLIENT_ID)) + _CLIENT_ID
+    by_topic = _by_topic(contents)
+    current = bytearray(head + struct.pack(">hhii", -1, -1, timeout_ms, len(by_topic)))
+    pieces: list[bytes | bytearray | memoryview] = []
+    for topic, entries in by_topic.items():
+        name = topic.encode()
+        current += struct.pack(">h", len(name)) + name + struct.pack(">i", len(entries))
+        for partition, batch in entries:
+            current += struct.pack(">ii", partition, len(batch))
+            pieces += (current, batch)
+            current = bytearray()
+    total = sum(len(piece) for piece in pieces)
+    return [struct.pack(">i", total), *pieces]
+
+
+def parse_produce(frame: memoryview) -> Iterator[ProducedPartition]:
+    """Yield each partition of a produce answer; ``frame`` is the answer without its length, correlation id first."""
+    (topics,) = struct.unpack_from(">i", frame, 4)
+    position = 8
+    for _ in range(topics):
+        topic, position = _read_string(frame, position)
+        (partitions,) = struct.unpack_from(">i", frame, position)
+        position += 4
+        for _ in range(partitions):
+            index, error, base_offset, _, _ = _PRODUCE_ANSWER.unpack_from(frame, position)
+            (record_errors,) = struct.unpack_from(">i", frame, position + _PRODUCE_ANSWER.size)
+            position += _PRODUCE_ANSWER.size + 4
+            reasons = []
+            for _ in range(record_errors):
+                reason, position = _read_string(frame, position + 4)
+                reasons.append(reason)
+            message, position = _read_string(frame, position)
+            text = "; ".join(filter(None, (message, *reasons)))
+            yield ProducedPartition(TopicPartition(topic or "", index), error, base_offset, text)
+
+
+def _by_topic(entries: Iterable[tuple[TopicPartition, Content]]) -> dict[str, list[tuple[int, Content]]]:
+    grouped: dict[str, list[tuple[int, Content]]] = {}
+    for (topic, partition), content in entries:
+        grouped.setdefault(topic, []).append((partition, content))
+    return grouped
+
+
+def _read_string(frame: memoryview, position: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", frame, position)
+    position += 2
+    if length < 0:
+        return "", position
+    return str(frame[position : position + length], "utf-8"), position + length
+
+
+def _unsigned(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_unsigned(frame: memoryview, position: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    count, position = _read_unsigned(frame, position)
+    for _ in range(count):
+        _, position = _read_unsigned(frame, position)
+        size, position = _read_unsigned(frame, position)
+        position += size
+    return position

@@ -1,0 +1,341 @@
+"""Embedded clusters: real Kafka brokers in KRaft mode as managed processes on this machine.
+
+A cluster is a directory: ``broker-N/`` holds a broker's properties and data, ``broker-N.log`` what it said. Ports,
+cluster id and data survive restarts; ``kill`` is ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from mirror.lab import ports, processes, progress
+from mirror.lab.errors import BrokerError
+from mirror.lab.processes import ManagedProcess
+from mirror.lab.progress import OnProgress, Progress
+from mirror.lab.readiness import wait_for_broker
+from mirror.lab.runtime import KafkaRuntime
+
+#: Enough for 450,000 records/s of 1 KB; five clusters then take about 1.8 GB.
+HEAP_MEGABYTES = 384
+READY_SECONDS = 90.0
+STOP_SECONDS = 30.0
+_VOTERS_OF_A_QUORUM = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One broker's number and ports; ``controller_port`` is None for one that has no vote."""
+
+    node_id: int
+    port: int
+    controller_port: int | None
+
+    @property
+    def address(self) -> str:
+        """Return ``host:port`` for clients."""
+        return f"{ports.LOOPBACK}:{self.port}"
+
+    @property
+    def controller_address(self) -> str:
+        """Return ``host:port`` for the other controllers."""
+        return f"{ports.LOOPBACK}:{self.controller_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    """What makes a cluster the same one after a restart."""
+
+    alias: str
+    cluster_id: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return every broker's address, comma-separated."""
+        return ",".join(node.address for node in self.nodes)
+
+
+def plan_layout(alias: str, cluster_id: str, free_ports: Sequence[int], brokers: int) -> ClusterLayout:
+    """Lay out a cluster: three voters from three brokers on, else one; ``free_ports`` holds two for each broker."""
+    voters = _VOTERS_OF_A_QUORUM if brokers >= _VOTERS_OF_A_QUORUM else 1
+    nodes = tuple(
+        Node(number + 1, free_ports[2 * number], free_ports[2 * number + 1] if number < voters else None)
+        for number in range(brokers)
+    )
+    return ClusterLayout(alias, cluster_id, nodes)
+
+
+def new_cluster_id() -> str:
+    """Return a random cluster id in Kafka's form: URL-safe base64 of 16 bytes, not starting with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> dict[str, str]:
+    """Return a broker's ``server.properties``.
+
+    Replication factors and minimum in-sync replicas fit the number of brokers; what a broker waits for or keeps large
+    for the sake of a big cluster is cut down, so that clusters start, fail over and clean up within seconds.
+    """
+    replicas = min(3, len(layout.nodes))
+    in_sync = max(1, replicas - 1)
+    listeners = {"PLAINTEXT": node.address}
+    if node.controller_port is not None:
+        listeners["CONTROLLER"] = node.controller_address
+    voters = [voter for voter in layout.nodes if voter.controller_port is not None]
+    return {
+        "process.roles": "broker" if node.controller_port is None else "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(f"{voter.node_id}@{voter.controller_address}" for voter in voters),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "log.dirs": str(data_directory),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+        "share.coordinator.state.topic.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "num.recovery.threads.per.data.dir": "2",
+        # a broker that was killed is let in again only when its last session is over
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "5000",
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "5000",
+        "log.segment.delete.delay.ms": "1000",
+        "log.cleaner.backoff.ms": "1000",
+        "log.cleaner.dedupe.buffer.size": str(8 << 20),
+    }
+
+
+def render_properties(properties: Mapping[str, str]) -> str:
+    """Return properties file text; values here need no escapes but the backslash's."""
+    return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items())
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBroker:
+    """One broker of an embedded cluster.
+
+    Attributes
+    ----------
+    directory
+        the cluster's.
+    layout, node
+        the cluster, and which of its nodes this is.
+    owner_pid
+        the process whose end ends it; None: it runs until told.
+    runtime
+        asked only when a process is to be started, so that looking at a lab needs no Java.
+    """
+
+    directory: Path
+    layout: ClusterLayout
+    node: Node
+    owner_pid: int | None
+    runtime: Callable[[], KafkaRuntime]
+
+    @property
+    def node_id(self) -> int:
+        """Return the broker's number."""
+        return self.node.node_id
+
+    @property
+    def address(self) -> str:
+        """Return ``host:port``."""
+        return self.node.address
+
+    @property
+    def name(self) -> str:
+        """Return the name of its process, log and folder."""
+        return f"broker-{self.node.node_id}"
+
+    @property
+    def process(self) -> ManagedProcess | None:
+        """Return its process as last started, running or not."""
+        return processes.find(self.directory, self.name)
+
+    def is_alive(self) -> bool:
+        """Tell whether the broker's process runs."""
+        process = self.process
+        return process is not None and process.is_alive()
+
+    def start(self) -> None:
+        """Start it on its ports and data, unless it runs, and return when it serves clients.
+
+        Raises
+        ------
+        BrokerError
+            if it ends early or is not ready in time, with what it said last.
+        """
+        self.launch()
+        self.wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop it cleanly, unless it does not run.
+
+        Raises
+        ------
+        BrokerError
+            if it does not end in time.
+        """
+        process = self.process
+        if process is not None and process.is_alive() and not process.terminate(STOP_SECONDS):
+            raise BrokerError(
+                f"{self.layout.alias} {self.name} did not stop within {STOP_SECONDS:.0f} s; kill() it. It said last:\n"
+                f"{process.log_tail()}"
+            )
+
+    def kill(self) -> None:
+        """``kill -9`` it; return when it is gone."""
+        process = self.process
+        if process is not None and process.is_alive():
+            process.kill()
+
+    def launch(self) -> None:
+        """Start its process, formatting its data directory the first time; it is not ready yet."""
+        if self.is_alive():
+            return
+        runtime = self.runtime()
+        taken = [p for p in (self.node.port, self.node.controller_port) if p is not None and not ports.is_free(p)]
+        if taken:
+            raise BrokerError(
+                f"{self.layout.alias} {self.name} cannot start: another process listens on its port {taken[0]}; "
+                "end that process"
+            )
+        home = self.directory / self.name
+        data = home / "data"
+        settings = home / "server.properties"
+        if not (data / "meta.properties").exists():
+            home.mkdir(parents=True, exist_ok=True)
+            settings.write_text(render_properties(node_properties(self.layout, self.node, data)), "utf-8")
+            self._format(runtime, settings)
+        command = runtime.command("kafka.Kafka", [str(settings)], heap_megabytes=HEAP_MEGABYTES)
+        processes.start(self.directory, self.name, command, owner_pid=self.owner_pid)
+
+    def wait_until_ready(self) -> None:
+        """Wait until it serves clients; see ``mirror.lab.readiness``."""
+        wait_for_broker(
+            f"{self.layout.alias} {self.name}",
+            self.address,
+            self.node_id,
+            is_alive=self.is_alive,
+            said=self._said,
+            timeout_seconds=READY_SECONDS,
+        )
+
+    def _said(self) -> str:
+        process = self.process
+        return "" if process is None else process.log_tail()
+
+    def _format(self, runtime: KafkaRuntime, settings: Path) -> None:
+        """Give the data directory the cluster's id and Kafka's newest feature levels."""
+        arguments = ["format", "--config", str(settings), f"--cluster-id={self.layout.cluster_id}"]
+        brief = replace(runtime, java_options=("-XX:TieredStopAtLevel=1",))  # too short to be worth compiling well
+        command = brief.command("kafka.tools.StorageTool", arguments, heap_megabytes=128)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise BrokerError(f"cannot format {settings.parent}: {(done.stderr + done.stdout).strip()}")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedCluster:
+    """A cluster of embedded brokers; see ``mirror.lab.clusters.LabCluster``."""
+
+    directory: Path
+    layout: ClusterLayout
+    brokers: tuple[EmbeddedBroker, ...]
+
+    @classmethod
+    def at(
+        cls,
+        directory: Path,
+        layout: ClusterLayout,
+        runtime: Callable[[], KafkaRuntime],
+        *,
+        owner_pid: int | None = None,
+    ) -> EmbeddedCluster:
+        """Return the cluster of this layout in this directory, running or not."""
+        brokers = tuple(EmbeddedBroker(directory, layout, node, owner_pid, runtime) for node in layout.nodes)
+        return cls(directory, layout, brokers)
+
+    @property
+    def provider(self) -> str:
+        """Return what this kind of cluster is called."""
+        return "embedded"
+
+    @property
+    def alias(self) -> str:
+        """Return the cluster's short name."""
+        return self.layout.alias
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return every broker's address, comma-separated."""
+        return self.layout.bootstrap_servers
+
+    def is_alive(self) -> bool:
+        """Tell whether every broker's process runs."""
+        return all(broker.is_alive() for broker in self.brokers)
+
+    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+        """Start the brokers that do not run, side by side, and return when each serves clients."""
+        total = len(self.brokers)
+        on_progress(Progress(f"cluster {self.alias}", 0, total))
+        self._together(EmbeddedBroker.launch)
+        for done, broker in enumerate(self.brokers, start=1):
+            broker.wait_until_ready()
+            on_progress(Progress(f"cluster {self.alias}", done, total))
+
+    def stop(self) -> None:
+        """Stop the brokers cleanly."""
+        self._together(EmbeddedBroker.stop)
+
+    def kill(self) -> None:
+        """``kill -9`` every broker."""
+        self._together(EmbeddedBroker.kill)
+
+    def shut_down(self) -> tuple[str, ...]:
+        """Stop every broker, killing one that does not end; return what did not go as it should."""
+
+        def end(broker: EmbeddedBroker) -> str | None:
+            try:
+                broker.stop()
+            except BrokerError as problem:
+                broker.kill()
+                return f"{self.alias} {broker.name} had to be killed: {problem}"
+            return None
+
+        return tuple(problem for problem in self._together(end) if problem is not None)
+
+    def discard(self) -> None:
+        """Remove its directory, data and logs; only a cluster that does not run can go."""
+        if any(broker.is_alive() for broker in self.brokers):
+            raise BrokerError(f"{self.alias} runs; stop it before its data is removed")
+        if self.directory.exists():
+            shutil.rmtree(self.directory)
+
+    def _together(self, act: Callable[[EmbeddedBroker], T]) -> list[T]:
+        """Do it to all brokers at once: voters that stop one after the other leave the last without a quorum, stuck."""
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            return list(pool.map(act, self.brokers))

@@ -1,0 +1,176 @@
+"""``mirror lab``: practice clusters on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import progress as rich_progress
+from rich.console import Console
+from rich.table import Table
+
+from mirror.lab import clusters
+from mirror.lab.clusters import Lab, LabCluster, Provider
+from mirror.lab.errors import BadRequest, LabError
+from mirror.lab.progress import OnProgress, Progress
+
+app = typer.Typer(no_args_is_help=True, help="Practice clusters: real Kafka brokers on this machine.")
+
+Directory = Annotated[Path, typer.Option(help="Where the lab keeps its state, data and logs.")]
+_COULD_NOT_START = 3
+_BAD_USAGE = 2
+
+
+@app.command()
+def up(
+    names: Annotated[str, typer.Option("--clusters", help="Aliases, comma-separated: east,west.")],
+    brokers: Annotated[int, typer.Option(min=1, help="Brokers a cluster.")] = 1,
+    provider: Annotated[Provider, typer.Option(help="Where the clusters come from.")] = Provider.EMBEDDED,
+    bootstrap: Annotated[
+        list[str] | None,
+        typer.Option(help="An existing cluster's addresses, ALIAS=HOST:PORT[,HOST:PORT...]; once a cluster."),
+    ] = None,
+    directory: Directory = Path(".lab"),
+) -> None:
+    """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
+    with _reporting(), _bars() as on_progress:
+        addresses = parse_bootstrap(bootstrap or [])
+        aliases = [name.strip() for name in names.split(",") if name.strip()]
+        lab = clusters.up(
+            directory, aliases, brokers=brokers, provider=provider, bootstrap=addresses, on_progress=on_progress
+        )
+    Console().print(render_table(lab))
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    directory: Directory = Path(".lab"),
+) -> None:
+    """Show the clusters of a lab and what of them runs."""
+    with _reporting():
+        lab = clusters.load(directory)
+    if as_json:
+        print(json.dumps(describe(lab), indent=2))
+    else:
+        Console().print(render_table(lab))
+
+
+@app.command()
+def down(
+    discard: Annotated[bool, typer.Option("--discard", help="Remove data and logs as well.")] = False,
+    directory: Directory = Path(".lab"),
+) -> None:
+    """Stop the clusters that `up` has started; their data stay for the next `up`."""
+    with _reporting():
+        problems = clusters.down(directory, discard_data=discard)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not discard:
+        Console().print(render_table(clusters.load(directory)))
+
+
+def parse_bootstrap(options: list[str]) -> dict[str, str]:
+    """Return the addresses by alias of ``ALIAS=HOST:PORT[,HOST:PORT...]`` each.
+
+    Raises
+    ------
+    BadRequest
+        naming the first that is not of this form, or an alias that is there twice.
+    """
+    addresses: dict[str, str] = {}
+    for option in options:
+        alias, equals, value = option.partition("=")
+        if not equals or not alias or not value:
+            raise BadRequest(f"--bootstrap is written ALIAS=HOST:PORT[,HOST:PORT...], got {option!r}")
+        if alias in addresses:
+            raise BadRequest(f"--bootstrap {alias} is there twice; give all its addresses in one, comma-separated")
+        addresses[alias] = value
+    return addresses
+
+
+def describe(lab: Lab) -> dict[str, object]:
+    """Return a lab as the JSON of ``status``: ``{"directory", "clusters": [{"alias", "provider", ...}]}``."""
+    return {
+        "directory": str(lab.directory),
+        "clusters": [
+            {
+                "alias": cluster.alias,
+                "provider": cluster.provider,
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "state": state(cluster),
+                "brokers": [{"address": each.address, "alive": each.is_alive()} for each in cluster.brokers],
+            }
+            for cluster in lab.clusters.values()
+        ],
+    }
+
+
+def state(cluster: LabCluster) -> str:
+    """Return ``RUNNING``, ``PARTLY`` (some of its brokers run) or ``STOPPED``."""
+    alive = [broker.is_alive() for broker in cluster.brokers]
+    if all(alive):
+        return "RUNNING"
+    return "PARTLY" if any(alive) else "STOPPED"
+
+
+def render_table(lab: Lab) -> Table:
+    """Return a lab as a table for people."""
+    table = Table("alias", "bootstrap servers", "provider", "brokers running", "state", "directory")
+    colours = {"RUNNING": "green", "PARTLY": "yellow", "STOPPED": "red"}
+    for cluster in lab.clusters.values():
+        seen = state(cluster)
+        running = sum(broker.is_alive() for broker in cluster.brokers)
+        home = "-" if cluster.provider == Provider.EXISTING else str(_short(lab.directory / cluster.alias))
+        table.add_row(
+            cluster.alias,
+            cluster.bootstrap_servers.replace(",", "\n"),
+            cluster.provider,
+            f"{running} of {len(cluster.brokers)}",
+            f"[{colours[seen]}]{seen}",
+            home,
+        )
+    return table
+
+
+def _short(path: Path) -> Path:
+    """Return the path as a person in the current directory would write it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Turn what is wrong with a lab into its message and an exit code."""
+    try:
+        yield
+    except LabError as problem:
+        print(problem, file=sys.stderr)
+        raise typer.Exit(_BAD_USAGE if isinstance(problem, BadRequest) else _COULD_NOT_START) from problem
+
+
+@contextmanager
+def _bars() -> Iterator[OnProgress]:
+    """Show progress as one bar for each piece of work."""
+    bars: dict[str, rich_progress.TaskID] = {}
+    lock = threading.Lock()
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeElapsedColumn(),
+    )
+    with rich_progress.Progress(*columns, console=Console(stderr=True)) as display:
+
+        def show(step: Progress) -> None:
+            with lock:
+                if step.what not in bars:
+                    bars[step.what] = display.add_task(step.what, total=step.total)
+                display.update(bars[step.what], completed=step.done)
+
+        yield show

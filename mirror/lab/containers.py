@@ -1,0 +1,249 @@
+"""Clusters in containers, where Docker is there: one broker each, of the official image of the same Kafka version.
+
+A managed process, the holder (``python -m mirror.lab.containers``), starts the container through testcontainers, whose
+reaper removes it whenever the holder ends, however it ends. Faults act on the container. Its data last as long as the
+lab is up.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirror.lab import processes, progress
+from mirror.lab.brokers import READY_SECONDS, STOP_SECONDS, ClusterLayout, node_properties
+from mirror.lab.errors import BrokerError, ProviderUnavailable
+from mirror.lab.jars import KAFKA_VERSION
+from mirror.lab.processes import ManagedProcess
+from mirror.lab.progress import OnProgress, Progress
+from mirror.lab.readiness import wait_for_broker
+from mirror.waiting import wait_until
+
+IMAGE = f"apache/kafka:{KAFKA_VERSION}"
+_HOLDER = "holder"
+#: The first start may pull the image.
+_PULL_SECONDS = 600.0
+
+
+def container_environment(layout: ClusterLayout) -> dict[str, str]:
+    """Return the image's environment for the cluster's one broker.
+
+    It listens on the very port it is reached at from outside, so that the advertised address is right on both sides and
+    stays so over restarts.
+    """
+    node = layout.nodes[0]
+    properties = node_properties(layout, node, Path("/var/lib/kafka/data"))
+    properties["listeners"] = properties["listeners"].replace(
+        f"PLAINTEXT://{node.address}", f"PLAINTEXT://:{node.port}"
+    )
+    return {"CLUSTER_ID": layout.cluster_id, **{environment_name(key): value for key, value in properties.items()}}
+
+
+def environment_name(key: str) -> str:
+    """Return the variable that the image turns into this broker property."""
+    return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
+
+
+def container_name(layout: ClusterLayout) -> str:
+    """Return a name that no other cluster's container has."""
+    return f"mirrorbook-{layout.alias}-{layout.cluster_id}"
+
+
+@contextmanager
+def docker() -> Iterator[Any]:
+    """Open a Docker client.
+
+    Raises
+    ------
+    ProviderUnavailable
+        if Docker does not answer.
+    """
+    from docker import from_env
+    from docker.errors import DockerException
+
+    try:
+        client = from_env()
+        client.ping()
+    except DockerException as problem:
+        raise ProviderUnavailable(
+            f"Docker does not answer ({problem}); start it, or use embedded clusters, which need none"
+        ) from problem
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBroker:
+    """The one broker of a cluster in a container."""
+
+    directory: Path
+    layout: ClusterLayout
+    owner_pid: int | None
+
+    @property
+    def node_id(self) -> int:
+        """Return the broker's number."""
+        return self.layout.nodes[0].node_id
+
+    @property
+    def address(self) -> str:
+        """Return ``host:port``."""
+        return self.layout.nodes[0].address
+
+    @property
+    def holder(self) -> ManagedProcess | None:
+        """Return the holder as last started, running or not."""
+        return processes.find(self.directory, _HOLDER)
+
+    def is_alive(self) -> bool:
+        """Tell whether the container runs."""
+        return self._status() == "running"
+
+    def start(self) -> None:
+        """Start the container, again or for the first time, and return when the broker serves clients.
+
+        Raises
+        ------
+        ProviderUnavailable
+            if Docker does not answer.
+        BrokerError
+            if the container ends early or the broker is not ready in time.
+        """
+        status = self._status()
+        holder = self.holder
+        if holder is None or not holder.is_alive():
+            spec = {
+                "name": container_name(self.layout),
+                "port": self.layout.nodes[0].port,
+                "environment": container_environment(self.layout),
+            }
+            argv = [sys.executable, "-m", "mirror.lab.containers", json.dumps(spec)]
+            holder = processes.start(self.directory, _HOLDER, argv, owner_pid=self.owner_pid)
+        elif status != "running":
+            with docker() as client:
+                client.containers.get(container_name(self.layout)).start()
+        name = f"{self.layout.alias}'s container"
+        seen = wait_until(
+            lambda: self._status() if holder.is_alive() else "its holder ended",
+            f"{name} to run",
+            timeout_seconds=_PULL_SECONDS,
+            until=lambda seen: seen in {"running", "its holder ended"},
+        )
+        if seen != "running":
+            raise BrokerError(f"{name} did not start; it logged last:\n{holder.log_tail()}")
+        wait_for_broker(
+            name,
+            self.address,
+            self.node_id,
+            is_alive=self.is_alive,
+            said=holder.log_tail,
+            timeout_seconds=READY_SECONDS,
+        )
+
+    def stop(self) -> None:
+        """Stop the broker cleanly; the container keeps its data."""
+        if self.is_alive():
+            with docker() as client:
+                client.containers.get(container_name(self.layout)).stop(timeout=int(STOP_SECONDS))
+
+    def kill(self) -> None:
+        """``kill -9`` the broker; the container keeps its data."""
+        if self.is_alive():
+            with docker() as client:
+                client.containers.get(container_name(self.layout)).kill()
+
+    def _status(self) -> str:
+        from docker.errors import NotFound
+
+        with docker() as client:
+            try:
+                return str(client.containers.get(container_name(self.layout)).status)
+            except NotFound:
+                return "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerCluster:
+    """A cluster of one broker in a container; see ``mirror.lab.clusters.LabCluster``."""
+
+    broker: ContainerBroker
+
+    @property
+    def provider(self) -> str:
+        """Return what this kind of cluster is called."""
+        return "containers"
+
+    @property
+    def alias(self) -> str:
+        """Return the cluster's short name."""
+        return self.broker.layout.alias
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the broker's address."""
+        return self.broker.layout.bootstrap_servers
+
+    @property
+    def brokers(self) -> tuple[ContainerBroker, ...]:
+        """Return the one broker."""
+        return (self.broker,)
+
+    def is_alive(self) -> bool:
+        """Tell whether the container runs."""
+        return self.broker.is_alive()
+
+    def start(self, on_progress: OnProgress = progress.nobody) -> None:
+        """Start the broker; see ``ContainerBroker.start``."""
+        on_progress(Progress(f"cluster {self.alias}", 0, 1))
+        self.broker.start()
+        on_progress(Progress(f"cluster {self.alias}", 1, 1))
+
+    def stop(self) -> None:
+        """Stop the broker cleanly."""
+        self.broker.stop()
+
+    def kill(self) -> None:
+        """``kill -9`` the broker."""
+        self.broker.kill()
+
+    def shut_down(self) -> tuple[str, ...]:
+        """End the holder, and with it the container; return what did not go as it should."""
+        holder = self.broker.holder
+        if holder is None or not holder.is_alive() or holder.terminate(2 * STOP_SECONDS):
+            return ()
+        holder.kill()
+        return (f"{self.alias}: the container's holder had to be killed; testcontainers' reaper removes the container",)
+
+    def discard(self) -> None:
+        """Nothing is left to remove: the container's data went with it."""
+
+
+def hold(name: str, port: int, environment: dict[str, str]) -> None:
+    """Run the container until this process is asked to end (SIGTERM), then stop and remove it."""
+    from testcontainers.core.container import DockerContainer
+
+    container = DockerContainer(IMAGE, name=name, env=environment).with_bind_ports(port, port)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    with container:
+        print(f"{IMAGE} runs as {name}", flush=True)
+        signal.sigwait({signal.SIGTERM})
+        wrapped = container.get_wrapped_container()
+        wrapped.stop(timeout=int(STOP_SECONDS))
+        sys.stdout.write(wrapped.logs(tail=200).decode(errors="replace"))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Hold the container that the first argument describes as JSON."""
+    hold(**json.loads(arguments[0]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

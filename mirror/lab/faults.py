@@ -1,0 +1,32 @@
+"""Faults that a lab puts into clusters on purpose, to see whether they are found."""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from mirror.lab.errors import LabError
+from mirror.model.partition import TopicPartition
+
+_TIMEOUT_SECONDS = 15.0
+
+
+def remove_first_records(bootstrap_servers: str, partition: TopicPartition, records: int) -> None:
+    """Delete the first ``records`` records of a partition that begins at offset 0: they are gone for every reader.
+
+    Raises
+    ------
+    LabError
+        if the cluster does not do it.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    asked = admin.delete_records(
+        [ClientPartition(partition.topic, partition.partition, records)], request_timeout=_TIMEOUT_SECONDS
+    )
+    for future in asked.values():
+        try:
+            low_watermark = future.result(timeout=_TIMEOUT_SECONDS).low_watermark
+        except Exception as error:
+            raise LabError(f"{partition} on {bootstrap_servers}: its first records were not removed: {error}") from error
+        if low_watermark != records:
+            raise LabError(f"{partition} on {bootstrap_servers} now begins at {low_watermark}, not at {records}")

@@ -1,0 +1,379 @@
+"""A load generator: applications that produce, and write down the outcome of every send outside the clusters.
+
+Run as ``python -m mirror.lab.load``. It goes on while brokers die (deliveries then fail) until SIGTERM or SIGINT; then
+it waits a bounded time for what is on the way, records the rest as indeterminate, closes its ledger and exits 0. The
+ledger is written about once a second, so ``kill -9`` of this process loses the outcome of at most the last second's
+sends, and the missing last part tells the judge so.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+
+from mirror.lab.workload import HeaderKind, PlannedRecord, Workload, planned_records
+from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
+from mirror.parts import PartWriter
+from mirror.waiting import WaitTimeout, wait_until
+
+EXIT_USAGE = 2
+EXIT_NOT_STARTED = 3
+_PART_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 0.01
+_QUEUED_RECORDS = 50_000
+
+# Refusals of the record itself: every attempt to write it meets the same answer, so no earlier one can have succeeded.
+# Any other error (a time-out, a purged queue, a lost right to write) may follow an attempt that reached the log.
+_REFUSALS = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_REQUIRED_ACKS,
+    }
+)
+
+
+def outcome_of(error: KafkaError | None) -> SendStatus:
+    """Return what a delivery report says about a send; in doubt, that it is indeterminate."""
+    if error is None:
+        return SendStatus.ACKED
+    return SendStatus.FAILED if error.code() in _REFUSALS else SendStatus.INDETERMINATE
+
+
+def known_offset(message: Message) -> int:
+    """Return the offset a record was acknowledged at; -1 where the broker recognised a retry and did not say."""
+    record_offset = message.offset()
+    return -1 if record_offset is None else max(record_offset, -1)
+
+
+def now_ms() -> int:
+    """Return the wall clock in milliseconds since 1970 UTC, the unit of Kafka's timestamps."""
+    return time.time_ns() // 1_000_000
+
+
+class Pace:
+    """How many records are due: ``rate`` a second, evenly; a stall of over a second is not made up for."""
+
+    def __init__(self, rate: float, began: float) -> None:
+        """Start at ``began`` (monotonic seconds); a rate of 0 is no limit."""
+        self._rate = rate
+        self._began = began
+        self._given = 0
+
+    def due(self, now: float, at_most: int) -> int:
+        """Return how many records may be sent now, and count them as sent."""
+        if not self._rate:
+            return at_most
+        owed = int((now - self._began) * self._rate) - self._given
+        if owed > self._rate:
+            self._began, self._given, owed = now, 0, at_most
+            return at_most
+        due = min(owed, at_most)
+        self._given += due
+        return due
+
+
+class LedgerProducer:
+    """One producer and its ledger."""
+
+    def __init__(self, name: str, cluster: str, client: Producer, records: Iterator[PlannedRecord], parts: PartWriter):
+        """Take a client of its own, the records to send and the writer of its ledger."""
+        self.name = name
+        self.sent = 0
+        self.counts = dict.fromkeys(SendStatus, 0)
+        self._cluster = cluster
+        self._client = client
+        self._records = records
+        self._parts = parts
+        self._next = next(records)
+        self._rows: list[tuple[Any, ...]] = []
+        self._pending: dict[int, tuple[PlannedRecord, bytes, int, int]] = {}
+
+    def send(self, count: int) -> int:
+        """Hand up to ``count`` records to the client; return how many it took (fewer when its queue is full)."""
+        produce = self._client.produce
+        for taken in range(count):
+            record = self._next
+            identity, topic, partition, key, value, headers = record
+            content = encode_content(key, value, headers)
+            sent_at = now_ms()
+            sequence = identity.sequence
+            try:
+                produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=functools.partial(self._delivered, sequence),
+                    timestamp=sent_at,
+                    headers=headers,  # type: ignore[arg-type]  # a null value is allowed, the stub does not know
+                )
+            except BufferError:
+                return taken
+            except KafkaException as refused:
+                self._pending[sequence] = (record, digest(content), len(content), sent_at)
+                self._settle(sequence, outcome_of(refused.args[0]), -1, sent_at, None)
+            else:
+                self._pending[sequence] = (record, digest(content), len(content), sent_at)
+            self.sent += 1
+            self._next = next(self._records)
+        return count
+
+    def poll(self, timeout_seconds: float = 0.0) -> None:
+        """Let delivery reports in."""
+        self._client.poll(timeout_seconds)
+
+    @property
+    def in_flight(self) -> int:
+        """Sends whose outcome is not known yet."""
+        return len(self._pending)
+
+    def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
+        if sequence not in self._pending:
+            return  # given up on at the end, and recorded as indeterminate
+        if error is None:
+            kind, timestamp = message.timestamp()
+            sent_at = self._pending[sequence][3]
+            taken_as = timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else sent_at
+            self._settle(sequence, SendStatus.ACKED, known_offset(message), taken_as, now_ms())
+        else:
+            self._settle(sequence, outcome_of(error), -1, self._pending[sequence][3], None)
+
+    def _settle(self, sequence: int, status: SendStatus, offset: int, timestamp: int, acked_at: int | None) -> None:
+        record, hashed, size, sent_at = self._pending.pop(sequence)
+        self.counts[status] += 1
+        self._rows.append(
+            (
+                self.name,
+                sequence,
+                self._cluster,
+                record.topic,
+                record.partition,
+                offset,
+                status.value,
+                hashed,
+                size,
+                timestamp,
+                sent_at,
+                acked_at,
+            )
+        )
+
+    def write_part(self) -> None:
+        """Write down the outcomes known since the last part."""
+        rows, self._rows = self._rows, []
+        self._parts.write(rows)
+
+    def close(self) -> None:
+        """Record what is still on the way as indeterminate, and write the last part."""
+        for sequence in list(self._pending):
+            self._settle(sequence, SendStatus.INDETERMINATE, -1, self._pending[sequence][3], None)
+        rows, self._rows = self._rows, []
+        self._parts.write(rows, last=True)
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Set by SIGTERM or SIGINT."""
+
+    asked: bool = False
+
+    def listen(self) -> None:
+        """Take over both signals."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+
+def run_load(
+    producers: Sequence[LedgerProducer],
+    *,
+    rate: float,
+    records: int | None,
+    flush_seconds: float,
+    stop: StopRequest,
+) -> None:
+    """Send until asked to stop, or until ``records`` are sent in all; then close every ledger.
+
+    Parameters
+    ----------
+    rate
+        Records a second of all producers together; 0 is full speed.
+    flush_seconds
+        How long to wait at the end for outcomes that are not known yet.
+    """
+    pace = Pace(rate, time.monotonic())
+    part_due = time.monotonic() + _PART_SECONDS
+    turn = 0
+    while not stop.asked:
+        now = time.monotonic()
+        left = None if records is None else records - sum(producer.sent for producer in producers)
+        if left is not None and left <= 0:
+            break
+        burst = 500 if left is None else min(500, left)
+        due = pace.due(now, burst)
+        producer = producers[turn % len(producers)]
+        if due:
+            turn += 1
+            taken = producer.send(due)
+            # A full queue: wait for reports, which make room in it.
+            producer.poll(0.0 if taken == due else _LONGEST_WAIT_SECONDS)
+        else:
+            for other in producers:
+                other.poll(0.0)
+            producer.poll(_LONGEST_WAIT_SECONDS)
+        if now >= part_due:
+            part_due = now + _PART_SECONDS
+            for each in producers:
+                each.poll(0.0)
+                each.write_part()
+    deadline = time.monotonic() + flush_seconds
+    while any(producer.in_flight for producer in producers) and time.monotonic() < deadline:
+        for producer in producers:
+            producer.poll(_LONGEST_WAIT_SECONDS)
+    for producer in producers:
+        producer.close()
+
+
+def partition_counts(client: Producer, topics: Sequence[str], *, timeout_seconds: float) -> tuple[tuple[str, int], ...]:
+    """Return the topics with their number of partitions, waiting until all of them exist.
+
+    Raises
+    ------
+    WaitTimeout
+        if a topic does not exist, or no broker answers, in time.
+    """
+
+    def look() -> dict[str, int] | str:
+        try:
+            found = client.list_topics(timeout=2.0).topics
+        except KafkaException as error:
+            return str(error)
+        return {topic: len(found[topic].partitions) for topic in topics if topic in found}
+
+    seen = wait_until(
+        look,
+        f"topics {', '.join(topics)} to exist",
+        timeout_seconds=timeout_seconds,
+        until=lambda counts: isinstance(counts, dict) and len(counts) == len(set(topics)),
+    )
+    assert isinstance(seen, dict)
+    return tuple((topic, seen[topic]) for topic in topics)
+
+
+def client_settings(
+    bootstrap: str, name: str, *, compression: str, message_timeout_ms: int, further: Mapping[str, str]
+) -> dict[str, str | int | bool]:
+    """Return the settings of a producer whose acknowledgements can be trusted and whose failures are known soon."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": name,
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": compression,
+        "linger.ms": 5,
+        "queue.buffering.max.messages": _QUEUED_RECORDS,
+        "message.timeout.ms": message_timeout_ms,
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 2,  # a broker that is gone is what drills are made of, not news
+        **further,
+    }
+
+
+def parse_properties(texts: Sequence[str]) -> dict[str, str]:
+    """Read ``key=value`` texts.
+
+    Raises
+    ------
+    ValueError
+        naming the text that is not one.
+    """
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ValueError(f"a client property is written key=value, got {text!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def load(
+    *,
+    bootstrap: Annotated[str, typer.Option(help="Brokers to start from, host:port,...")],
+    cluster: Annotated[str, typer.Option(help="Alias of the cluster, as written in the ledger.")],
+    topic: Annotated[list[str], typer.Option(help="Topic to write to; may be given several times.")],
+    ledger: Annotated[Path, typer.Option(help="Directory of the ledger; sends/ is made in it.")],
+    name: Annotated[
+        str, typer.Option(help="Prefix of the producers' names; unique among all loads of a run.")
+    ] = "load",
+    producers: Annotated[int, typer.Option(min=1, help="Number of producers.")] = 1,
+    rate: Annotated[float, typer.Option(min=0, help="Records a second in all; 0 is full speed.")] = 0,
+    records: Annotated[int | None, typer.Option(min=0, help="Stop after this many records in all.")] = None,
+    value_bytes: Annotated[int, typer.Option(min=0, help="Size of a value.")] = 512,
+    keys: Annotated[int, typer.Option(min=1, help="Number of different keys a topic.")] = 1000,
+    tombstones: Annotated[float, typer.Option(min=0, max=1, help="Fraction of records without a value.")] = 0.0,
+    headers: Annotated[HeaderKind, typer.Option(help="Headers beside the one of the ledger.")] = HeaderKind.MIXED,
+    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "lz4",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same records.")] = 0,
+    message_timeout_ms: Annotated[int, typer.Option(min=1, help="A send not acknowledged by then has failed.")] = 5000,
+    flush_seconds: Annotated[float, typer.Option(min=0, help="Longest wait for outcomes at the end.")] = 6.0,
+    wait_seconds: Annotated[float, typer.Option(min=0, help="Longest wait for the topics to exist.")] = 30.0,
+    client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,
+) -> None:
+    """Produce records and keep a ledger of every send."""
+    names = [f"{name}-{number}" for number in range(producers)]
+    try:
+        further = parse_properties(client_property or [])
+        parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
+        clients = [
+            Producer(
+                client_settings(
+                    bootstrap, each, compression=compression, message_timeout_ms=message_timeout_ms, further=further
+                )
+            )
+            for each in names
+        ]
+    except (ValueError, FileExistsError, KafkaException) as error:
+        typer.echo(f"load: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    try:
+        counts = partition_counts(clients[0], topic, timeout_seconds=wait_seconds)
+    except WaitTimeout as error:
+        typer.echo(f"load: cluster {cluster} at {bootstrap}: {error}", err=True)
+        raise typer.Exit(EXIT_NOT_STARTED) from error
+    workload = Workload(counts, keys, value_bytes, tombstones, headers, seed)
+    senders = [
+        LedgerProducer(each, cluster, client, planned_records(workload, each), writer)
+        for each, client, writer in zip(names, clients, parts, strict=True)
+    ]
+    typer.echo(f"load: producing to {cluster} ({bootstrap}) as {', '.join(names)}")
+    gc.disable()  # millions of tuples and no cycles: looking for some took an eighth of the time
+    stop = StopRequest()
+    stop.listen()
+    run_load(senders, rate=rate, records=records, flush_seconds=flush_seconds, stop=stop)
+    typer.echo(
+        json.dumps({sender.name: {status.value: n for status, n in sender.counts.items()} for sender in senders})
+    )
+
+
+if __name__ == "__main__":
+    app()

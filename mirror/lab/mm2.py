@@ -1,0 +1,54 @@
+"""Apache's own MirrorMaker 2 as a replicator to compare with: the Java program, the same jars, the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mirror.lab import processes, progress
+from mirror.lab import runtime as kafka_runtime
+from mirror.lab.processes import ManagedProcess
+from mirror.lab.progress import OnProgress
+
+#: What ``connect-mirror-maker.sh`` gives it.
+HEAP_MEGABYTES = 2048
+
+
+def start(
+    directory: Path,
+    properties: Path,
+    *,
+    name: str = "mm2",
+    clusters: Sequence[str] = (),
+    owner_pid: int | None = None,
+    log_level: str = "INFO",
+    on_progress: OnProgress = progress.nobody,
+) -> ManagedProcess:
+    """Start ``connect-mirror-maker.sh``'s program on a properties file; it is running, not yet mirroring.
+
+    Parameters
+    ----------
+    directory, name
+        of the managed process; ``NAME.log`` is MM2's log.
+    properties
+        the ``connect-mirror-maker.properties``.
+    clusters
+        the clusters that are near (``--clusters``); none: all.
+    owner_pid
+        the process whose end ends it; None: it runs until told.
+    log_level
+        of its root logger.
+
+    Raises
+    ------
+    JavaMissing, JarsUnavailable, ProcessError
+        with a message that says what to do.
+    """
+    near = ["--clusters", *clusters] if clusters else []
+    command = kafka_runtime.prepare(on_progress).command(
+        "org.apache.kafka.connect.mirror.MirrorMaker",
+        [str(properties.absolute()), *near],
+        heap_megabytes=HEAP_MEGABYTES,
+        log_level=log_level,
+    )
+    return processes.start(directory, name, command, owner_pid=owner_pid)

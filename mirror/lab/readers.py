@@ -1,0 +1,265 @@
+"""Readers: applications that consume in a group, and write down every record they are handed.
+
+Run as ``python -m mirror.lab.readers``, one process per group or per place of it. Each consumer first writes down what
+it read and then commits, so a record may be read again after a crash but is never committed unread. Brokers may die and
+come back: the consumers go on until SIGTERM or SIGINT; then they commit, leave the group and close the ledger, and the
+process exits 0.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
+from mirror.model.ledger import READS, digest, encode_content, record_id
+from mirror.parts import PartWriter
+
+_PART_SECONDS = 1.0
+_POLL_SECONDS = 0.1
+_BURST = 2000
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a consumer has read and not yet written down, and where it stands."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    read_number: int = 0
+
+    def note(self, group: str, consumer: str, cluster: str, message: Message) -> None:
+        """Note a record that was handed out."""
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        headers: Any = message.headers() or []
+        identity = record_id(headers)
+        self.rows.append(
+            (
+                group,
+                consumer,
+                self.read_number,
+                cluster,
+                topic,
+                partition,
+                offset,
+                identity.producer if identity else None,
+                identity.sequence if identity else None,
+                digest(encode_content(message.key(), message.value(), headers)),
+                message.timestamp()[1],
+                now_ms(),
+            )
+        )
+        self.read_number += 1
+        self.positions[topic, partition] = offset + 1
+
+    def take(self) -> tuple[list[tuple[Any, ...]], list[TopicPartition]]:
+        """Return the rows to be written down and the positions to be committed after that; start afresh."""
+        rows, self.rows = self.rows, []
+        positions = [TopicPartition(topic, partition, at) for (topic, partition), at in self.positions.items()]
+        self.positions = {}
+        return rows, positions
+
+
+class GroupMember(threading.Thread):
+    """One consumer of the group, in a thread of its own.
+
+    Parameters
+    ----------
+    max_rate
+        Most records a second it takes; 0 is as many as come. A slow member puts its group at another place of the log.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        group: str,
+        cluster: str,
+        consumer: Consumer,
+        topics: Sequence[str],
+        parts: PartWriter,
+        max_rate: float,
+        stopping: threading.Event,
+    ) -> None:
+        """Prepare; `start` begins to read."""
+        super().__init__(name=name)
+        self._group = group
+        self._cluster = cluster
+        self._consumer = consumer
+        self._topics = list(topics)
+        self._parts = parts
+        self._max_rate = max_rate
+        self._stopping = stopping
+        self._reading = Reading()
+        self._last_problem: str | None = None
+        self.failure: BaseException | None = None
+
+    @property
+    def records(self) -> int:
+        """Records handed to this consumer so far."""
+        return self._reading.read_number
+
+    def run(self) -> None:
+        """Read until asked to stop; then commit, leave and close the ledger."""
+        try:
+            self._consumer.subscribe(self._topics, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            self._read()
+            self._checkpoint(wait=True)
+        except BaseException as failure:
+            self.failure = failure
+            self._stopping.set()
+            raise
+        finally:
+            self._consumer.close()
+            rows, _ = self._reading.take()
+            self._parts.write(rows, last=self.failure is None)
+
+    def _read(self) -> None:
+        began = time.monotonic()
+        part_due = began + _PART_SECONDS
+        taken_before = 0
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            if now >= part_due:
+                self._checkpoint(wait=False)
+                part_due = now + _PART_SECONDS
+            burst = _BURST
+            if self._max_rate:
+                owed = int((now - began) * self._max_rate) - (self.records - taken_before)
+                burst = min(owed, _BURST)
+                if burst <= 0:
+                    # The client keeps its place in the group by itself as long as it is polled now and then.
+                    self._stopping.wait(min(_POLL_SECONDS, 1.0 / self._max_rate))
+                    continue
+                if owed > self._max_rate:
+                    began, taken_before = now, self.records
+            for message in self._consumer.consume(burst, _POLL_SECONDS):
+                error = message.error()
+                if error is None:
+                    self._reading.note(self._group, self.name, self._cluster, message)
+                else:
+                    self._say(error)
+
+    def _checkpoint(self, *, wait: bool) -> None:
+        """Write down what was read, then commit it."""
+        rows, positions = self._reading.take()
+        self._parts.write(rows)
+        if not positions:
+            return
+        try:
+            # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
+            if wait:
+                self._consumer.commit(offsets=positions, asynchronous=False)
+            else:
+                self._consumer.commit(offsets=positions, asynchronous=True)
+        except KafkaException as refused:
+            self._say(refused.args[0])
+
+    def _on_revoke(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        self._checkpoint(wait=True)
+
+    def _on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        rows, _ = self._reading.take()  # somebody else owns these partitions: not ours to commit any more
+        self._parts.write(rows)
+
+    def _say(self, error: KafkaError) -> None:
+        """Put a problem into the log of the process, once until another one comes."""
+        problem = f"{error.name()}: {error.str()}"
+        if problem != self._last_problem:
+            self._last_problem = problem
+            typer.echo(f"{self.name}: {problem}", err=True)
+
+
+def client_settings(
+    bootstrap: str, group: str, name: str, *, auto_offset_reset: str, further: Mapping[str, str]
+) -> dict[str, str | int | bool]:
+    """Return the settings of a consumer that commits what was written down, and notices a lost member soon."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": name,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": auto_offset_reset,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 1000,
+        # Bounds a commit, and so the end of this process, when the coordinator is gone.
+        "socket.timeout.ms": 5000,
+        "reconnect.backoff.max.ms": 1000,
+        "topic.metadata.refresh.interval.ms": 5000,
+        "allow.auto.create.topics": False,
+        # A slow reader must not hold megabytes it will read in an hour.
+        "queued.max.messages.kbytes": 16384,
+        "log_level": 2,
+        **further,
+    }
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def readers(
+    *,
+    bootstrap: Annotated[str, typer.Option(help="Brokers to start from, host:port,...")],
+    cluster: Annotated[str, typer.Option(help="Alias of the cluster, as written in the ledger.")],
+    group: Annotated[str, typer.Option(help="Group to read in.")],
+    topic: Annotated[list[str], typer.Option(help="Topic to read, or ^regular expression; several times for more.")],
+    ledger: Annotated[Path, typer.Option(help="Directory of the ledger; reads/ is made in it.")],
+    name: Annotated[str, typer.Option(help="Prefix of the consumers' names, unique among all readers of a run.")] = "",
+    consumers: Annotated[int, typer.Option(min=1, help="Number of members of the group in this process.")] = 1,
+    max_rate: Annotated[float, typer.Option(min=0, help="Most records a second of each; 0 is no limit.")] = 0,
+    auto_offset_reset: Annotated[str, typer.Option(help="Where a group without position begins.")] = "earliest",
+    client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,
+) -> None:
+    """Consume in a group and keep a ledger of every record read."""
+    names = [f"{name or f'{group}-{cluster}'}-{number}" for number in range(consumers)]
+    stopping = threading.Event()
+    try:
+        further = parse_properties(client_property or [])
+        members = [
+            GroupMember(
+                each,
+                group=group,
+                cluster=cluster,
+                consumer=Consumer(
+                    client_settings(bootstrap, group, each, auto_offset_reset=auto_offset_reset, further=further)
+                ),
+                topics=topic,
+                parts=PartWriter(ledger / "reads", each, READS),
+                max_rate=max_rate,
+                stopping=stopping,
+            )
+            for each in names
+        ]
+    except (ValueError, FileExistsError, KafkaException) as error:
+        typer.echo(f"readers: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    stop = StopRequest()
+    stop.listen()
+    typer.echo(f"readers: group {group} reads {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(names)}")
+    for member in members:
+        member.start()
+    while not stop.asked and not stopping.is_set():
+        stopping.wait(_POLL_SECONDS)
+    stopping.set()
+    for member in members:
+        member.join()
+    typer.echo(json.dumps({member.name: member.records for member in members}))
+    if any(member.failure for member in members):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

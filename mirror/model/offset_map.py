@@ -1,0 +1,110 @@
+"""The exact offset map: which downstream offset each upstream offset was copied to, as runs.
+
+A run says that ``length`` consecutive upstream offsets became as many consecutive downstream offsets. What lies
+between two runs upstream (transaction markers, records removed by compaction, aborted data, gaps) has no copy; what lies
+between them downstream (markers, other writers) is no copy. So a position translates exactly, in both directions, and a
+hole is known to be a hole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
+
+
+class Run(NamedTuple):
+    """``length`` consecutive records: upstream offsets from ``upstream``, downstream offsets from ``downstream``."""
+
+    upstream: int
+    downstream: int
+    length: int
+
+    @property
+    def upstream_end(self) -> int:
+        """One past the last upstream offset of the run."""
+        return self.upstream + self.length
+
+    @property
+    def downstream_end(self) -> int:
+        """One past the last downstream offset of the run."""
+        return self.downstream + self.length
+
+    def is_continued_by(self, later: Run) -> bool:
+        """Whether ``later`` begins exactly where this run ends, on both sides."""
+        return later.upstream == self.upstream_end and later.downstream == self.downstream_end
+
+
+def extend(runs: list[Run], later: Run) -> None:
+    """Append ``later`` to ``runs`` in place, as part of the last run where it continues it."""
+    if runs and runs[-1].is_continued_by(later):
+        last = runs[-1]
+        runs[-1] = Run(last.upstream, last.downstream, last.length + later.length)
+    else:
+        runs.append(later)
+
+
+def runs_of(offsets: Iterable[int], downstream: int) -> list[Run]:
+    """Return the runs of records with these ascending upstream offsets, copied densely from ``downstream`` on."""
+    runs: list[Run] = []
+    for position, upstream in enumerate(offsets):
+        extend(runs, Run(upstream, downstream + position, 1))
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMap:
+    """The runs of one partition, in order, and the ends of what they speak of.
+
+    Attributes
+    ----------
+    origin
+        the upstream position where copying began, nothing before it was ever copied.
+    complete_from_origin
+        whether nothing older existed upstream when copying began, so that a position before ``origin`` is exact too.
+    runs
+        in ascending order of both offsets.
+    upstream_next, downstream_next
+        the positions up to which the map speaks.
+    """
+
+    origin: int
+    complete_from_origin: bool
+    runs: tuple[Run, ...]
+    upstream_next: int
+    downstream_next: int
+
+    def translate(self, position: int) -> Translation:
+        """Return where a reader at upstream ``position`` goes on downstream: at the first copied record not before it.
+
+        A position past what was copied is bounded: the reader goes to the end of the copy and will meet, at most, the
+        records between ``upstream_next`` and its position again once they are mirrored.
+        """
+        if position > self.upstream_next:
+            return Bounded(self.downstream_next, position - self.upstream_next)
+        if position < self.origin and not self.complete_from_origin:
+            return TooOld(self.origin)
+        run = _first(self.runs, bisect_right(self.runs, position, key=lambda run: run.upstream_end))
+        if run is None:
+            return Exact(self.downstream_next)
+        return Exact(run.downstream + max(0, position - run.upstream))
+
+    def translate_back(self, position: int) -> Translation:
+        """Return where a reader at downstream ``position`` goes on upstream, at the source of the first copy not before."""
+        if position > self.downstream_next:
+            return Bounded(self.upstream_next, position - self.downstream_next)
+        if self.runs and position < self.runs[0].downstream and not self.complete_from_origin:
+            return TooOld(self.runs[0].downstream)
+        if not self.runs:
+            return NotMirrored()
+        run = _first(self.runs, bisect_right(self.runs, position, key=lambda run: run.downstream_end))
+        if run is None:
+            return Exact(self.upstream_next)
+        return Exact(run.upstream + max(0, position - run.downstream))
+
+
+def _first(runs: Sequence[Run], index: int) -> Run | None:
+    return runs[index] if index < len(runs) else None

@@ -1,0 +1,65 @@
+"""What comes of translating an upstream position: an exact position, a bounded one, or a refusal with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mirror.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The downstream position at which a reader goes on without missing or re-reading a record."""
+
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A safe downstream position that lies before the exact one, which is not known (yet).
+
+    Attributes
+    ----------
+    behind_records
+        upper bound of how many records the exact position lies ahead; a reader meets at most so many again.
+    """
+
+    downstream: int
+    behind_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TooOld:
+    """The position lies before the oldest upstream offset that anything is known about."""
+
+    oldest: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotMirrored:
+    """Nothing of the partition has been copied (OST-07, CKP-10)."""
+
+
+Translation = Exact | Bounded | TooOld | NotMirrored
+
+
+class Translator(Protocol):
+    """Whoever can translate positions of source partitions."""
+
+    def translate(self, source: TopicPartition, position: int) -> Translation:
+        """Return where a reader at upstream ``position`` of the partition ``source`` goes on downstream."""
+        ...
+
+
+def describe(translation: Translation) -> str:
+    """Return the outcome in words, for a table or a report."""
+    match translation:
+        case Exact(downstream):
+            return f"exactly {downstream}"
+        case Bounded(downstream, behind_records):
+            return f"{downstream}, at most {behind_records} records behind"
+        case TooOld(oldest):
+            return f"too old: nothing is known before offset {oldest}"
+        case NotMirrored():
+            return "no record of this partition has been mirrored"

@@ -1,0 +1,168 @@
+"""Reading logs to their end on Spark: one task per partition, which writes down what it found.
+
+The tasks write Parquet files themselves and hand back only how far they got: no payload passes through the JVM, and the
+files stay in the run directory, so that a run can be judged again. The directory must be one that driver and workers
+share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from mirror.kafka.batch import Record
+from mirror.kafka.log import read_records
+from mirror.model.ledger import LOGS, digest, encode_content, record_id
+from mirror.model.partition import TopicPartition
+from mirror.parts import arrow_schema
+from mirror.proof.evidence import Gap
+from mirror.proof.schemas import LOGS_SCHEMA
+
+_ROWS_AT_A_TIME = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A range of one partition's log to be read, from ``start`` up to, not including, ``end``.
+
+    Parameters
+    ----------
+    cluster
+        Alias of the cluster, as it is written in the ledger.
+    client
+        Client properties of the cluster (`mirror.config.settings.ClusterSettings.client`).
+    """
+
+    cluster: str
+    client: Mapping[str, str]
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogOutcome:
+    """How the reading of a range went: the records found and, unless it was read to the end, the problem."""
+
+    cluster: str
+    partition: TopicPartition
+    start: int
+    end: int
+    records: int
+    seconds: float
+    problem: str | None
+    path: Path
+
+    @property
+    def gap(self) -> Gap | None:
+        """Return what is missing of the evidence, if anything is."""
+        if self.problem is None:
+            return None
+        where = f"{self.cluster} {self.partition} [{self.start}, {self.end})"
+        return Gap(where, f"was not read to the end: {self.problem}", (self.cluster, self.partition))
+
+
+def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
+    """Return records as rows of the table of logs."""
+    for record in records:
+        content = encode_content(record.key, record.value, record.headers)
+        identity = record_id(record.headers)
+        yield (
+            cluster,
+            partition.topic,
+            partition.partition,
+            record.offset,
+            record.timestamp,
+            identity.producer if identity else None,
+            identity.sequence if identity else None,
+            digest(content),
+            len(content),
+            record.producer_id,
+        )
+
+
+def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
+    """Read one range into a file; runs inside a Spark task."""
+    began = time.monotonic()
+    schema = arrow_schema(LOGS)
+    name = f"{wanted.cluster}-{wanted.partition.topic}-{wanted.partition.partition}-{wanted.start}"
+    path = directory / f"{name}.parquet"
+    unfinished = directory / f".{name}.parquet.unfinished"
+    records = 0
+    problem = None
+    with pq.ParquetWriter(unfinished, schema) as writer:
+        rows = log_rows(
+            wanted.cluster,
+            wanted.partition,
+            read_records(wanted.client, wanted.partition, wanted.start, wanted.end, alias=wanted.cluster)
+            if wanted.end > wanted.start
+            else (),
+        )
+        try:
+            while chunk := list(islice(rows, _ROWS_AT_A_TIME)):
+                arrays = [
+                    pa.array(values, type=field.type)
+                    for values, field in zip(zip(*chunk, strict=True), schema, strict=True)
+                ]
+                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                records += len(chunk)
+        except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other logs are still worth reading
+            problem = f"{type(stopped).__name__}: {stopped}"
+    unfinished.rename(path)
+    return LogOutcome(
+        wanted.cluster,
+        wanted.partition,
+        wanted.start,
+        wanted.end,
+        records,
+        time.monotonic() - began,
+        problem,
+        path,
+    )
+
+
+def read_logs(spark: SparkSession, ranges: Sequence[LogRange], directory: Path) -> tuple[LogOutcome, ...]:
+    """Read ranges of logs into ``directory``, one file each, and return how each reading went.
+
+    A file of the same range that is already there is replaced.
+    """
+    if not ranges:
+        return ()
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory.resolve()
+    # The longest first: the last task to start should be a short one.
+    ordered = sorted(ranges, key=lambda each: each.start - each.end)
+
+    def read(portion: Iterable[LogRange]) -> Iterable[LogOutcome]:
+        return (_read_range(each, target) for each in portion)
+
+    return tuple(spark.sparkContext.parallelize(ordered, len(ordered)).mapPartitions(read).collect())
+
+
+def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[Gap, ...]:
+    """Return what is missing of the logs."""
+    return tuple(gap for outcome in outcomes if (gap := outcome.gap) is not None)
+
+
+def logs_frame(spark: SparkSession, outcomes: Iterable[LogOutcome]) -> DataFrame:
+    """Return the records found by `read_logs` as a table of logs."""
+    paths = [str(outcome.path) for outcome in outcomes]
+    if not paths:
+        return spark.createDataFrame([], LOGS_SCHEMA)
+    return spark.read.schema(LOGS_SCHEMA).parquet(*paths)
+
+
+def discard_logs(outcomes: Iterable[LogOutcome]) -> None:
+    """Delete the files of readings that nobody will judge again."""
+    for outcome in outcomes:
+        with suppress(FileNotFoundError):
+            outcome.path.unlink()

@@ -1,0 +1,179 @@
+"""How much was lost and how long it took, held against what was promised: RPO and RTO, from the history alone.
+
+*RPO achieved* is told three ways: the acked records the target lacks, their bytes, and the time between the fault and the
+newest instant T such that every record acked up to T is on the target. *RTO achieved* is the length of a chain: fault ->
+detected -> fenced -> drained or cut -> offsets applied -> first accepted write -> every group reading new records.
+
+All instants are milliseconds since 1970 UTC by the clock of the machine that ran applications and drill; acknowledgements
+and reads count when the application learnt of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Acked records of one source partition that the target lacks.
+
+    Attributes
+    ----------
+    bytes
+        of keys, values and headers, uncompressed.
+    first_acked_at_ms
+        when the first of them was acked; None when none is missing.
+    """
+
+    cluster: str
+    partition: TopicPartition
+    records: int
+    bytes: int
+    first_acked_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rpo:
+    """The recovery point that was reached."""
+
+    records: int
+    bytes: int
+    seconds: float
+
+
+def compute_rpo(missing: Iterable[Missing], fault_at_ms: int) -> Rpo:
+    """Return the recovery point from what is missing, per partition, on the target.
+
+    ::
+
+        acked at      10   20   30   40        fault at 50
+        on target      x    x         x        T is just before 30: seconds = (50 - 30) / 1000, records = 1
+
+    ``seconds`` is 0 when nothing is missing, and also when all that is missing was acked after the fault, as some
+    acknowledgements reach a producer later than the broker's death is known.
+    """
+    partitions = list(missing)
+    firsts = [each.first_acked_at_ms for each in partitions if each.first_acked_at_ms is not None]
+    return Rpo(
+        records=sum(each.records for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        seconds=max(0, fault_at_ms - min(firsts)) / 1000 if firsts else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RtoLink:
+    """One link of the chain: how long it took, None if it, or what it waited for, never came about."""
+
+    name: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RtoChain:
+    """The instants of a failover; None is what did not come about."""
+
+    fault_at_ms: int
+    detected_at_ms: int | None = None
+    fenced_at_ms: int | None = None
+    drained_or_cut_at_ms: int | None = None
+    offsets_applied_at_ms: int | None = None
+    first_write_at_ms: int | None = None
+    groups_reading_at_ms: Mapping[str, int | None] | None = None
+    """When each group first read a record that was written to the new active cluster."""
+
+    @property
+    def all_groups_reading_at_ms(self) -> int | None:
+        """When the last group was reading new records; None if one is not, or no group is known."""
+        instants = list((self.groups_reading_at_ms or {}).values())
+        known = [instant for instant in instants if instant is not None]
+        return max(known) if known and len(known) == len(instants) else None
+
+    @property
+    def groups_waiting(self) -> tuple[str, ...]:
+        """Groups that have read no new record."""
+        return tuple(sorted(group for group, at in (self.groups_reading_at_ms or {}).items() if at is None))
+
+    @property
+    def links(self) -> tuple[RtoLink, ...]:
+        """Return the links in order; together they are as long as the chain.
+
+        A link that was done before the one in front of it takes no time of its own: the two ran side by side.
+        """
+        ends = (
+            ("detected", self.detected_at_ms),
+            ("fenced", self.fenced_at_ms),
+            ("drained or cut", self.drained_or_cut_at_ms),
+            ("offsets applied", self.offsets_applied_at_ms),
+            ("first accepted write", self.first_write_at_ms),
+            ("every group reading new records", self.all_groups_reading_at_ms),
+        )
+        links = []
+        reached: int | None = self.fault_at_ms
+        for name, at in ends:
+            if at is None or reached is None:
+                reached = None
+                links.append(RtoLink(name, None))
+            else:
+                links.append(RtoLink(name, max(0, at - reached) / 1000))
+                reached = max(reached, at)
+        return tuple(links)
+
+    @property
+    def seconds(self) -> float | None:
+        """From the fault to the end of the last link; None if the chain is broken."""
+        lengths = [link.seconds for link in self.links]
+        known = [length for length in lengths if length is not None]
+        return sum(known) if len(known) == len(lengths) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What was promised; None is no promise."""
+
+    rpo_records: int | None = None
+    rpo_bytes: int | None = None
+    rpo_seconds: float | None = None
+    rto_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveResult:
+    """One promise, what was achieved (None: not measured) and whether it was kept."""
+
+    name: str
+    objective: float
+    achieved: float | None
+    verdict: Verdict
+
+
+def judge_objectives(
+    objectives: Objectives, *, rpo: Rpo | None, rto: RtoChain | None, observed_until_ms: int | None = None
+) -> tuple[ObjectiveResult, ...]:
+    """Hold what was achieved against what was promised, one result a promise.
+
+    What was not measured is UNKNOWN. A chain that is broken is a FAIL once it was watched (``observed_until_ms``) for
+    longer than the promised time.
+    """
+    results = []
+    for name, objective, achieved in (
+        ("rpo_records", objectives.rpo_records, rpo.records if rpo else None),
+        ("rpo_bytes", objectives.rpo_bytes, rpo.bytes if rpo else None),
+        ("rpo_seconds", objectives.rpo_seconds, rpo.seconds if rpo else None),
+        ("rto_seconds", objectives.rto_seconds, rto.seconds if rto else None),
+    ):
+        if objective is None:
+            continue
+        if achieved is not None:
+            verdict = Verdict.PASS if achieved <= objective else Verdict.FAIL
+        elif name == "rto_seconds" and rto is not None and observed_until_ms is not None:
+            watched_seconds = (observed_until_ms - rto.fault_at_ms) / 1000
+            verdict = Verdict.FAIL if watched_seconds > objective else Verdict.UNKNOWN
+        else:
+            verdict = Verdict.UNKNOWN
+        results.append(ObjectiveResult(name, objective, achieved, verdict))
+    return tuple(results)

@@ -1,0 +1,99 @@
+"""The one place where a Spark session is made: quiet, in UTC, its workers on the interpreter that runs this."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+_SETTINGS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # Everything here is a few tasks on one machine; the default of 200 shuffle partitions is 200 tiny tasks a join.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A second attempt of the same task would send, or read, twice.
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+
+_LOCAL_SETTINGS: dict[str, str] = {
+    # A host name that does not resolve, or resolves to an outside address, must not stop a local session.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class SparkDidNotStart(RuntimeError):
+    """Spark's JVM ended before it answered; the message names its log and shows the last lines."""
+
+
+def spark_session(
+    app_name: str,
+    master: str | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    log_path: Path | None = None,
+) -> SparkSession:
+    """Return the running session of this process, or start one.
+
+    Parameters
+    ----------
+    app_name
+        What Spark shows as the name of the application.
+    master
+        A Spark master URL; ``local[*]`` when none is given.
+    settings
+        Further Spark settings, which win over those of this module (``spark.driver.memory`` for instance).
+    log_path
+        Where the output of Spark's JVM and of its workers is appended; a file in the temporary directory otherwise.
+        It is kept off this process's own streams, so that a notebook or a terminal shows results only.
+
+    Raises
+    ------
+    SparkDidNotStart
+        if the JVM cannot be started (no Java, or a wrong setting).
+
+    Notes
+    -----
+    ``PYSPARK_PYTHON`` is set to the running interpreter first: without it the workers are whatever ``python3`` the path
+    names, which lacks this package, and Spark fails with "Python worker failed to connect back".
+    """
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen_master = master or "local[*]"
+    chosen = dict(_SETTINGS)
+    if chosen_master.startswith("local"):
+        chosen |= _LOCAL_SETTINGS
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark would otherwise leave a folder named spark-warehouse wherever it is started.
+    chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
+    chosen |= dict(settings or {})
+    conf = SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(chosen.items()))
+    log = log_path or Path(tempfile.gettempdir()) / f"mirror-spark-{os.getpid()}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+        except (PySparkRuntimeError, OSError) as error:
+            last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            raise SparkDidNotStart(
+                f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
+            ) from error
+    SparkContext(conf=conf, gateway=gateway)
+    return SparkSession.builder.getOrCreate()

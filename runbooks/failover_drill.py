@@ -1,0 +1,68 @@
+"""The failover drill: prove that the standby takes over, what that costs, and that nothing is lost on the way back."""
+
+from mirror.drill.gates import FreeSpace, JournalIntact, StepsPassed
+from mirror.drill.runbook import Parameter, Runbook, Step
+
+RUNBOOK = Runbook(
+    name="failover-drill",
+    title="Failover drill",
+    purpose="Prove that the standby takes over, what that costs, and that nothing is lost on the way back.",
+    parameters=(
+        Parameter("partitions", 4, "", "partitions of each topic under load"),
+        Parameter("records_per_second", 2000, "records/s", "rate of all load generators together"),
+        Parameter("load_seconds", 15.0, "s", "how long the load runs before the step that needs it goes on"),
+        Parameter("seed", 1, "", "seed of keys, sizes and contents: the same seed sends the same records"),
+        Parameter(
+            "rpo_objective_seconds", 5.0, "s", "oldest acknowledged record that the standby may lack at the fault"
+        ),
+        Parameter("rto_objective_seconds", 60.0, "s", "from the fault to every group reading new records"),
+    ),
+    steps=(
+        Step(
+            name="setup",
+            notebook="10_setup.ipynb",
+            title="Set up two clusters and the mirror",
+            gates=(FreeSpace(gigabytes=2.0),),
+            budget_seconds=180.0,
+            undo="stop the clusters; delete the run's lab folder",
+            parameters=("partitions", "seed"),
+            point_in_time=True,
+        ),
+        Step(
+            name="mirror",
+            notebook="20_mirror.ipynb",
+            title="Mirror east to west under load",
+            gates=(StepsPassed(("setup",)),),
+            budget_seconds=120.0,
+            undo="stop the load and the mirror; nothing on east has changed",
+            parameters=("records_per_second", "load_seconds", "seed"),
+            point_in_time=True,
+        ),
+        Step(
+            name="verify",
+            notebook="30_verify.ipynb",
+            title="Verify the copy, record by record",
+            gates=(StepsPassed(("setup", "mirror")),),
+            budget_seconds=120.0,
+            undo="nothing to undo: it only reads",
+        ),
+        Step(
+            name="failover_drill",
+            notebook="40_failover_drill.ipynb",
+            title="Fail over: kill east, move to west",
+            gates=(StepsPassed(("setup", "mirror", "verify")), JournalIntact()),
+            budget_seconds=180.0,
+            undo="the failback, which is the next step: from here on west holds records that east does not have",
+            parameters=("records_per_second", "load_seconds", "seed", "rpo_objective_seconds", "rto_objective_seconds"),
+            point_of_no_return=True,
+        ),
+        Step(
+            name="failback",
+            notebook="50_failback.ipynb",
+            title="Fail back to east and close the account",
+            gates=(StepsPassed(("failover_drill",)), JournalIntact()),
+            budget_seconds=240.0,
+            undo="stay on west, which is complete; repeat this step once the cause is removed",
+        ),
+    ),
+)

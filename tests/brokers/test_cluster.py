@@ -1,0 +1,197 @@
+"""What the admin side of a cluster promises, on real brokers."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import confluent_kafka
+import pytest
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import (
+    Cluster,
+    ClusterUnreachable,
+    ConfigChange,
+    GroupDescription,
+    GroupPosition,
+    ItemResult,
+    NewTopic,
+)
+from mirror.kafka.log import LogWriter
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+
+Unique = Callable[[str], str]
+SettingsOf = Callable[[str], ClusterSettings]
+
+
+def test_a_created_topic_is_there_with_leaders_and_settings(east: Cluster, unique: Unique) -> None:
+    name = unique("orders")
+    assert east.create_topics([NewTopic(name, 3, 1, {"retention.ms": "77000"})]) == [ItemResult(name)]
+    topic = east.topics([name])[name]
+    assert [partition.partition for partition in topic.partitions] == [0, 1, 2]
+    assert all(partition.leader in east.broker_ids() for partition in topic.partitions)
+    assert {entry.name: entry.value for entry in east.topic_configs([name])[name] if not entry.is_default}[
+        "retention.ms"
+    ] == "77000"
+
+
+def test_creating_what_exists_changes_nothing_and_says_so(east: Cluster, unique: Unique) -> None:
+    name = unique("orders")
+    east.create_topics([NewTopic(name, 1, 1)])
+    assert east.create_topics([NewTopic(name, 5, 1)]) == [ItemResult(name, existed=True)]
+    assert len(east.topics([name])[name].partitions) == 1
+
+
+def test_what_cannot_be_created_is_a_problem_of_that_item_alone(east: Cluster, unique: Unique) -> None:
+    good, wide, odd = unique("good"), unique("wide"), unique("odd")
+    results = east.create_topics([NewTopic(good, 1, 1), NewTopic(wide, 1, 3), NewTopic(odd, 1, 1, {"no.such": "1"})])
+    assert [result.item for result in results] == [good, wide, odd]
+    assert results[0].problem is None
+    assert str(results[1].problem).startswith("INVALID_REPLICATION_FACTOR")
+    assert str(results[2].problem).startswith("INVALID_CONFIG")
+
+
+def test_partitions_grow_and_asking_again_is_no_problem(east: Cluster, unique: Unique) -> None:
+    name, absent = unique("orders"), unique("absent")
+    east.create_topics([NewTopic(name, 1, 1)])
+    grown, refused = east.grow_partitions({name: 4, absent: 2})
+    assert grown == ItemResult(name)
+    assert str(refused.problem).startswith("UNKNOWN_TOPIC_OR_PARTITION")
+    assert len(east.topics([name])[name].partitions) == 4
+    assert east.grow_partitions({name: 4}) == [ItemResult(name, existed=True)]
+    (shrunk,) = east.grow_partitions({name: 2})
+    assert str(shrunk.problem).startswith("INVALID_PARTITIONS")
+
+
+def test_settings_change_one_by_one(east: Cluster, unique: Unique) -> None:
+    """TCS-01: what is not named stays."""
+    name = unique("orders")
+    east.create_topics([NewTopic(name, 1, 1, {"retention.ms": "77000", "segment.ms": "99000"})])
+    assert east.alter_configs({name: ConfigChange({"cleanup.policy": "compact"}, ("retention.ms",))})[0].problem is None
+
+    def own() -> dict[str, str | None]:
+        entries = east.topic_configs([name])[name]
+        return {entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"}
+
+    # Brokers learn of changed settings a moment after the controller has taken them.
+    wanted = {"segment.ms": "99000", "cleanup.policy": "compact"}
+    wait_until(own, "the changed settings", timeout_seconds=10, until=wanted.__eq__)
+
+
+def test_a_topic_created_anew_has_another_id(east: Cluster, unique: Unique) -> None:
+    name = unique("orders")
+    east.create_topics([NewTopic(name, 1, 1)])
+    before = east.topics([name])[name].topic_id
+    assert east.delete_topics([name]) == [ItemResult(name, existed=True)]
+    wait_until(lambda: name not in east.topics([name]), f"{name} to be gone", timeout_seconds=10)
+    east.create_topics([NewTopic(name, 1, 1)])
+    assert east.topics([name])[name].topic_id != before
+    assert east.delete_topics([unique("absent")])[0].problem is None
+
+
+def test_kafkas_own_topics_are_listed_on_request_only(east: Cluster, unique: Unique) -> None:
+    """SEL-01."""
+    east.write_group_positions(unique("group"), {TopicPartition("absent", 0): GroupPosition(1)})
+    assert "__consumer_offsets" not in east.topics()
+    assert "__consumer_offsets" in east.topics(include_internal=True)
+
+
+def test_offsets_are_told_by_end_and_by_time(east: Cluster, settings_of: SettingsOf, unique: Unique) -> None:
+    name, absent = unique("orders"), TopicPartition(unique("absent"), 0)
+    east.create_topics([NewTopic(name, 2, 1)])
+    first, empty = TopicPartition(name, 0), TopicPartition(name, 1)
+    now = time.time_ns() // 1_000_000
+    append(settings_of("east"), first, *(now + 10 * number for number in range(5)))
+    assert east.offsets([first, empty], "earliest") == {first: 0, empty: 0}
+    assert east.offsets([first, empty], "latest") == {first: 5, empty: 0}
+    assert east.offsets([first, empty], now + 15) == {first: 2, empty: 0}
+    assert east.offsets([first], now + 1000) == {first: 5}
+    partial = east.offsets([first, absent], "latest")
+    assert partial == {first: 5}
+    assert partial.problems.keys() == {absent}
+
+
+def test_positions_of_a_group_are_written_and_read_with_their_text(east: Cluster, unique: Unique) -> None:
+    group, other, name = unique("group"), unique("other"), unique("orders")
+    east.create_topics([NewTopic(name, 2, 1)])
+    here, absent = TopicPartition(name, 1), TopicPartition(unique("absent"), 0)
+    written, refused = east.write_group_positions(group, {here: GroupPosition(7, "note"), absent: GroupPosition(1)})
+    assert written == ItemResult(str(here))
+    assert str(refused.problem).startswith("UNKNOWN_TOPIC_OR_PARTITION")
+    assert east.group_positions(group) == {here: GroupPosition(7, "note")}
+    assert east.positions_of_groups([group, other]) == {group: {here: GroupPosition(7, "note")}, other: {}}
+    assert east.describe_groups([group, other]) == {
+        group: GroupDescription("Empty", 0),
+        other: GroupDescription("Dead", 0),
+    }
+    (listed,) = [listing for listing in east.groups() if listing.group == group]
+    assert listed.is_consumer_group
+    assert east.delete_groups([group, other]) == [ItemResult(group, existed=True), ItemResult(other)]
+    assert east.group_positions(group) == {}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_active_and_refuses_foreign_positions(
+    east: Cluster, settings_of: SettingsOf, unique: Unique, protocol: str
+) -> None:
+    """GOS-09, for the old and the new group protocol."""
+    group, name = unique("group"), unique("orders")
+    east.create_topics([NewTopic(name, 1, 1)])
+    with member(settings_of("east"), group, name, protocol):
+        description = east.describe_groups([group])[group]
+        assert description.is_active
+        assert description.members == 1
+        (refused,) = east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})
+        assert refused.problem is not None
+        assert east.group_positions(group) == {}
+    wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=20)
+    assert east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
+
+
+def test_many_items_are_asked_for_in_portions(east: Cluster, unique: Unique) -> None:
+    groups = [unique(f"many-{number}") for number in range(1100)]
+    assert east.describe_groups(groups) == dict.fromkeys(groups, GroupDescription("Dead", 0))
+
+
+def test_a_cluster_that_is_not_there_is_named_with_its_addresses_and_the_reason_within_the_timeout() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(ClusterUnreachable) as unreachable:
+            Cluster.connect(ClusterSettings("north", {"bootstrap.servers": address}), timeout_seconds=2)
+    assert time.monotonic() - began < 4
+    assert str(unreachable.value).startswith(f"cluster north: connecting to {address}: ")
+    assert "REFUSED" in str(unreachable.value)
+
+
+def test_a_wrong_security_protocol_is_told_from_a_cluster_that_is_not_there(settings_of: SettingsOf) -> None:
+    plain = settings_of("east")
+    with pytest.raises(ClusterUnreachable, match=plain.bootstrap_servers) as unreachable:
+        Cluster.connect(ClusterSettings("east", {**plain.client, "security.protocol": "SSL"}), timeout_seconds=2)
+    assert "REFUSED" not in str(unreachable.value)
+
+
+def append(settings: ClusterSettings, partition: TopicPartition, *timestamps: int) -> None:
+    writer = LogWriter(settings.client)
+    writer.append(partition.topic, partition.partition, [(b"k", b"v", (), timestamp) for timestamp in timestamps])
+    writer.close()
+
+
+@contextmanager
+def member(settings: ClusterSettings, group: str, topic: str, protocol: str) -> Iterator[None]:
+    """Keep one consumer in the group."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": settings.bootstrap_servers, "group.id": group, "group.protocol": protocol}
+        | {"enable.auto.commit": False}
+    )
+    consumer.subscribe([topic])
+    try:
+        wait_until(lambda: consumer.poll(0.1) is not None or consumer.assignment(), "an assignment", timeout_seconds=30)
+        yield
+    finally:
+        consumer.close()

@@ -1,0 +1,151 @@
+"""The verdict on a run: the worst of its steps, and never better than its evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirror.drill.evidence import Failback, Failover, read_evidence
+from mirror.drill.facts import Facts, Json
+from mirror.drill.judgement import judge
+from mirror.drill.rundir import RunDirectory
+from mirror.model.verdict import Verdict
+from tests.unit.drill.synthetic_run import SyntheticRun
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """A drill that passed."""
+    return SyntheticRun(tmp_path_factory.mktemp("runs")).passed()
+
+
+@pytest.fixture
+def run(finished: RunDirectory, tmp_path: Path) -> RunDirectory:
+    """A copy of it to be damaged, without its notebooks."""
+    for path in (finished.run_json, finished.journal.path, finished.lag, *finished.outcomes.glob("*.json")):
+        copy = tmp_path / path.relative_to(finished.path)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    return RunDirectory.open(tmp_path)
+
+
+def change(run: RunDirectory, step: str, edit: Callable[[dict[str, Json]], object]) -> None:
+    """Edit a step's facts on disk."""
+    document = json.loads(run.outcome_path(step).read_text())
+    edit(document["facts"])
+    run.outcome_path(step).write_text(json.dumps(document))
+
+
+def test_a_drill_in_order_passes(run: RunDirectory) -> None:
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.PASS
+    assert judgement.reasons == ()
+
+
+def test_a_step_that_was_not_run_is_unknown(run: RunDirectory) -> None:
+    run.outcome_path("failback").unlink()
+
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reasons == ("Fail back to east and close the account: not run",)
+
+
+@pytest.mark.parametrize(
+    ("step", "edit", "said"),
+    [
+        ("failback", lambda facts: facts.update(acked_records=97_005), "97,004 of 97,005 acknowledged records"),
+        ("failback", lambda facts: facts.update(balances=False), "the account does not balance"),
+        ("failback", lambda facts: facts["totals"].update(lost=2), "2 acknowledged records are lost"),
+        (
+            "failover_drill",
+            lambda facts: facts["rpo"].update(seconds=6.0),
+            "RPO of 6.0 s is beyond its objective of 5 s",
+        ),
+        ("failover_drill", lambda facts: facts["rpo"].update(objective_records=10), "RPO of 1,018 records is beyond"),
+        ("failover_drill", lambda facts: facts.update(rto_objective_seconds=9.0), "RTO of 9.9 s is beyond"),
+    ],
+)
+def test_figures_outweigh_what_a_step_claims(
+    run: RunDirectory, step: str, edit: Callable[[dict[str, Json]], object], said: str
+) -> None:
+    """Every step says PASS; the figures it wrote say otherwise."""
+    change(run, step, edit)
+
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.FAIL
+    assert said in judgement.reasons[0]
+
+
+def test_a_touched_journal_is_never_pass(run: RunDirectory) -> None:
+    text = run.journal.path.read_text()
+    run.journal.path.write_text(text.replace("brokers killed", "brokers paused"))
+
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert "fault_injected) was altered" in judgement.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "edit", "said"),
+    [
+        (
+            "failover_drill",
+            lambda facts: facts["rpo"].pop("bytes"),
+            "facts.rpo.bytes: expected a whole number, it is missing",
+        ),
+        (
+            "failover_drill",
+            lambda facts: facts["rto_chain"][2].update(seconds="1"),
+            "facts.rto_chain[2].seconds: expected a number",
+        ),
+        ("setup", lambda facts: facts.update(versions=["4.3.1"]), "facts.versions: expected an object"),
+        ("failback", lambda facts: facts["totals"].update(lost=-0.5), "facts.totals.lost: expected a whole number"),
+    ],
+)
+def test_facts_in_another_form_than_agreed_are_named_and_never_pass(
+    run: RunDirectory, step: str, edit: Callable[[dict[str, Json]], object], said: str
+) -> None:
+    change(run, step, edit)
+
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert said in judgement.reasons[0]
+    assert f"outcomes/{step}.json" in judgement.reasons[0]
+
+
+def test_a_damaged_lag_sample_is_named_and_a_torn_last_one_is_not(run: RunDirectory) -> None:
+    samples = len(read_evidence(run).lag)
+    with run.lag.open("a") as file:
+        file.write('{"at_ms": 17')
+    assert len(read_evidence(run).lag) == samples
+    assert read_evidence(run).problems == ()
+
+    with run.lag.open("a") as file:
+        file.write("\n")
+    assert f"lag.jsonl line {samples + 1}" in read_evidence(run).problems[0]
+
+
+def test_the_fault_interval_is_the_journal_s(run: RunDirectory) -> None:
+    fault = read_evidence(run).fault
+
+    assert fault is not None
+    assert fault.what == "east brokers killed"
+    assert fault.until_ms is not None
+    assert fault.until_ms - fault.from_ms == 24_900
+
+
+def test_what_the_steps_write_is_what_the_report_reads(run: RunDirectory) -> None:
+    evidence = read_evidence(run)
+    assert evidence.failover is not None
+    assert evidence.failback is not None
+
+    assert Failover.from_facts(Facts(evidence.failover.as_facts(), "")) == evidence.failover
+    assert Failback.from_facts(Facts(evidence.failback.as_facts(), "")) == evidence.failback

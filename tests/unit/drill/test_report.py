@@ -1,0 +1,176 @@
+"""The report says what the evidence says, needs nothing but itself, and is made of whatever a run left behind."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mirror.drill.evidence import Evidence, read_evidence
+from mirror.drill.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
+from mirror.drill.report import render_report, summarise, write_report
+from mirror.drill.rundir import RunDirectory
+from tests.unit.drill.synthetic_run import STRANDED, SyntheticRun, with_more_lag_partitions
+
+
+class Page(HTMLParser):
+    """Collects ids, references and text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take up ids and references."""
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in {"href", "src", "xlink:href"} and value:
+                self.references.append(value)
+
+    def handle_data(self, data: str) -> None:
+        """Take up text."""
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunDirectory]:
+    """One run of each fate."""
+    folder = tmp_path_factory.mktemp("runs")
+    fates = ("passed", "lost", "crashed", "until_verified")
+    return {fate: getattr(SyntheticRun(folder / fate), fate)() for fate in fates}
+
+
+@pytest.fixture(scope="module")
+def evidence(runs: dict[str, RunDirectory]) -> Evidence:
+    return read_evidence(runs["passed"])
+
+
+@pytest.fixture(scope="module")
+def html(evidence: Evidence) -> str:
+    return render_report(evidence)
+
+
+def test_the_page_loads_nothing_from_a_network(html: str) -> None:
+    outside = [each for each in Page(html).references if re.match(r"[a-z]+:|//", each)]
+
+    assert outside == []
+    assert not re.search(r"@import|url\((?!#)", html)
+    assert "<script" not in html
+
+
+def test_links_lead_to_files_of_the_run(html: str, runs: dict[str, RunDirectory]) -> None:
+    links = [each for each in Page(html).references if not each.startswith("#")]
+
+    absent = [each for each in links if not (runs["passed"].path / each).exists()]
+    assert absent == ["ledger/stranded.parquet"]
+    assert "notebooks/40_failover_drill.html" in links
+    assert "notebooks/40_failover_drill.ipynb" in links
+
+
+def test_pictures_have_ids_of_their_own_and_colours_of_the_page(html: str) -> None:
+    ids = Page(html).ids
+
+    assert len(ids) == len(set(ids))
+    assert [
+        colour for colour in PALETTE.values() if colour in "".join(re.findall(r"<svg.*?</svg>", html, re.DOTALL))
+    ] == []
+
+
+def test_a_passed_drill_says_what_it_cost(evidence: Evidence, html: str) -> None:
+    summary = summarise(evidence)
+
+    assert summary.headline == "Failover drill: passed"
+    assert "1,018 acknowledged records (1.1 MB, reaching back 830 ms)" in summary.sentences[0]
+    assert "9.9 s after the fault" in summary.sentences[1]
+    assert [card.tone for card in summary.objectives] == ["good", "good"]
+    assert "balances: nothing is unexplained" in html
+    assert evidence.journal.head in html
+
+
+def test_a_failed_drill_names_the_loss_and_where(runs: dict[str, RunDirectory]) -> None:
+    lost = read_evidence(runs["lost"])
+    page = Page(render_report(lost))
+
+    assert summarise(lost).headline == "Failover drill: failed"
+    assert "3 acknowledged records are lost" in page.text
+    assert "97,001 of 97,004 acknowledged records are accounted for" in page.text
+    assert "9,001" in page.text
+    assert "load-1 : 3311" in page.text
+    assert next(card.tone for card in summarise(lost).totals if card.title == "lost") == "bad"
+
+
+def test_a_crashed_drill_says_where_it_stands(runs: dict[str, RunDirectory]) -> None:
+    crashed = summarise(read_evidence(runs["crashed"]))
+
+    assert crashed.headline == "Failover drill: not proven"
+    assert "crashed in cell 9 (Move the groups): WaitTimeout" in crashed.judgement.reasons[0]
+    assert "The point of no return had been crossed." in crashed.sentences
+
+
+def test_what_was_not_measured_is_said_to_be_so(runs: dict[str, RunDirectory]) -> None:
+    page = Page(render_report(read_evidence(runs["until_verified"])))
+
+    assert page.text.count("Not measured in this run.") == 3
+    assert "Not made: the run did not get as far as the failback." in page.text
+    assert "No acknowledged record was lost" not in page.text
+
+
+def test_markup_in_evidence_is_text(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path).crashed()
+    path = run.outcome_path("failover_drill")
+    path.write_text(path.read_text().replace("WaitTimeout", "<script>alert(1)</script>"))
+
+    assert "<script" not in write_report(run).read_text()
+
+
+def test_every_partition_is_accounted_for_on_the_page(html: str) -> None:
+    text = Page(html).text
+
+    assert all(f"orders-{partition}" in text for partition in range(len(STRANDED)))
+
+
+def test_a_figure_shows_itself_in_a_notebook(evidence: Evidence) -> None:
+    """Without pyplot: figures made through it would be kept alive by it."""
+    for figure in (timeline_plot(evidence), lag_plot(evidence), rto_chain_plot(evidence)):
+        assert isinstance(figure, RunFigure)
+    assert "<svg" in svg(rto_chain_plot(evidence))
+
+
+def test_the_fault_is_shaded_wherever_time_is_drawn(evidence: Evidence) -> None:
+    for figure in (timeline_plot(evidence), lag_plot(evidence, "east->west"), lag_plot(evidence, "west->east")):
+        assert PALETTE["fault"] in svg(figure)
+
+
+def test_marks_are_numbered_in_the_order_of_time(evidence: Evidence) -> None:
+    marks = timeline_marks(evidence)
+
+    assert [mark.number for mark in marks] == list(range(1, len(marks) + 1))
+    assert [mark.at_ms for mark in marks] == sorted(mark.at_ms for mark in marks)
+    assert ("group reads new records", "billing") in [(mark.label, mark.detail) for mark in marks]
+
+
+def test_many_partitions_share_one_line_for_the_rest(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path).until_failed_over()
+    with_more_lag_partitions(run, range(6, 20))
+
+    assert "worst of the 12 others" in svg(lag_plot(read_evidence(run)))
+
+
+def test_lag_is_not_drawn_where_it_was_not_measured(evidence: Evidence) -> None:
+    """The source is dead: the lines end there instead of falling to zero."""
+    figure = lag_plot(evidence, "east->west")
+    last = max(
+        float(at)
+        for line in figure.axes[0].get_lines()
+        if not str(line.get_label()).startswith("_")
+        for at, lag in zip(line.get_xdata(), line.get_ydata(), strict=True)  # type: ignore[arg-type]
+        if lag == lag  # noqa: PLR0124 - is not NaN
+    )
+
+    assert 0 <= last < 0.6

@@ -1,0 +1,127 @@
+"""The rooms of the package import each other in one direction, and each outside system has one room that knows it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "mirror"
+
+# What each room may import besides itself. A room is a folder of the package or a module beside the folders.
+MAY_IMPORT: dict[str, set[str]] = {
+    "waiting": set(),
+    "spark": set(),
+    "model": set(),
+    "parts": {"model"},
+    "config": {"model"},
+    "kafka": {"model", "config", "waiting"},
+}
+MAY_IMPORT |= {room: {"model", "config", "kafka", "waiting", "parts", "spark"} for room in ("copier", "control", "proof", "lab")}
+MAY_IMPORT["engine"] = {"spark", "model", "config", "kafka", "waiting", "parts", "copier", "control", "proof"}
+MAY_IMPORT["drill"] = set(MAY_IMPORT)
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+MAY_IMPORT["__main__"] = {"cli"}
+
+# Who may import a client of an outside system; every other room is refused.
+ONLY_IN: dict[str, set[str]] = {
+    "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
+    "confluent_kafka": {"lab"},  # it plays the applications
+    "pyspark": {"spark", "copier", "proof"},
+}
+
+# Folders that use the package and that it therefore never imports.
+USERS_OF_THE_PACKAGE = {"notebooks", "runbooks", "scenarios", "tests"}
+
+
+def room_of(source: Path) -> str:
+    """The room of a source file of the package."""
+    return source.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(code: str) -> set[str]:
+    """Every module that the code imports anywhere, in full; names imported from a package are added to it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def broken_directions(room: str, code: str) -> list[str]:
+    """What the code, standing in the room, imports against the rules."""
+    problems = []
+    for module in sorted(imported_modules(code)):
+        top, _, rest = module.partition(".")
+        if top == "mirror":
+            other = rest.split(".")[0]
+            if other in MAY_IMPORT and other != room and other not in MAY_IMPORT[room]:
+                problems.append(f"{room} imports {module}, and may import only {sorted(MAY_IMPORT[room])}")
+        elif top in USERS_OF_THE_PACKAGE:
+            problems.append(f"{room} imports {module}, which uses the package")
+        elif room not in ONLY_IN.get(top, {room}):
+            problems.append(f"{room} imports {module}, which only {sorted(ONLY_IN[top])} may")
+    return problems
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.relative_to(ROOT).as_posix())
+def test_rooms_import_in_one_direction(source: Path) -> None:
+    """The row is model <- config <- kafka <- copier, control, proof, lab <- drill <- cli."""
+    if source == PACKAGE / "__init__.py":
+        assert imported_modules(source.read_text()) <= {"__future__.annotations"}, "the package itself imports nothing"
+        return
+    room = room_of(source)
+    assert room in MAY_IMPORT, f"{source.relative_to(ROOT)} is in no room: give it a place in MAY_IMPORT"
+    assert broken_directions(room, source.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "code"),
+    [
+        ("model", "import kafka"),
+        ("model", "def f():\n    from pyspark.sql import SparkSession"),
+        ("model", "from mirror import config"),
+        ("config", "import mirror.kafka.cluster"),
+        ("kafka", "from mirror.lab.clusters import up"),
+        ("control", "import confluent_kafka"),
+        ("copier", "from mirror.control.topics import plan"),
+        ("proof", "from mirror.lab import load"),
+        ("lab", "from mirror.drill import runner"),
+        ("lab", "from kafka.protocol import types"),
+        ("drill", "import pyspark"),
+        ("cli", "import tests.builders"),
+    ],
+)
+def test_an_import_against_the_direction_is_seen(room: str, code: str) -> None:
+    assert len(broken_directions(room, code)) == 1
+
+
+@pytest.mark.parametrize(
+    ("room", "code"),
+    [
+        ("kafka", "from kafka.protocol import types\nfrom mirror.model.flow import Flow"),
+        ("kafka", "import kafkaesque"),
+        ("lab", "import confluent_kafka\nfrom mirror.kafka.log import LogTail"),
+        ("drill", "from mirror import engine\nfrom mirror.lab import clusters"),
+    ],
+)
+def test_an_import_along_the_direction_is_allowed(room: str, code: str) -> None:
+    assert broken_directions(room, code) == []
+
+
+def test_the_direction_has_no_cycle() -> None:
+    """Rooms can be put in a row in which each imports only what stands before it."""
+    placed: set[str] = set()
+    remaining = dict(MAY_IMPORT)
+    while ready := {room for room, others in remaining.items() if others - {room, "cli"} <= placed}:
+        placed |= ready
+        remaining = {room: others for room, others in remaining.items() if room not in ready}
+    assert remaining == {}

@@ -1,0 +1,202 @@
+"""Java client properties become kafka-python's arguments, or are refused by name; nothing is dropped silently."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirror.kafka.security import ClientCredentials, UnsecuredTokens, UnsupportedSetting, client_arguments
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s;\\"3 =x";'
+
+
+def with_servers(**properties: str) -> dict[str, str]:
+    return {"bootstrap.servers": "one:9092", **{key.replace("_", "."): value for key, value in properties.items()}}
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A key and a certificate that signs itself."""
+    directory = tmp_path_factory.mktemp("identity")
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "1",
+            "-subj",
+            "/CN=test",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return key, certificate
+
+
+def test_without_security_settings_the_connection_is_plain() -> None:
+    arguments = client_arguments({"bootstrap.servers": " one:9092, two:9093 ,", "fetch.max.bytes": "1"})
+    assert arguments == {"bootstrap_servers": ["one:9092", "two:9093"], "security_protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "key"),
+    [
+        ({}, "bootstrap.servers"),
+        (with_servers(security_protocol="TLS"), "security.protocol"),
+        (with_servers(security_protocol="SSL", ssl_cipher_suites="TLS_AES_128_GCM_SHA256"), "ssl.cipher.suites"),
+        (with_servers(security_protocol="SSL", ssl_engine_factory_class="com.acme.Engine"), "ssl.engine.factory.class"),
+        (with_servers(security_protocol="SSL", ssl_enabled_protocols="TLSv1.1"), "ssl.enabled.protocols"),
+        (with_servers(security_protocol="SSL", ssl_truststore_type="BCFKS", ssl_truststore_location="x"), "ssl.truststore.type"),
+        (with_servers(security_protocol="SSL", ssl_truststore_location="absent.jks"), "ssl.truststore.location"),
+        (with_servers(security_protocol="SSL", ssl_keystore_key="PEM"), "ssl.keystore.key"),
+        (with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN"), "sasl.jaas.config"),
+        (with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="AWS_MSK_IAM", sasl_jaas_config=PLAIN), "sasl.mechanism"),
+        (with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=PLAIN[:-1]), "sasl.jaas.config"),
+        (with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config='x.Y required username="a";'), "sasl.jaas.config"),
+        (
+            with_servers(security_protocol="SASL_PLAINTEXT", sasl_jaas_config=PLAIN, sasl_mechanism="PLAIN")
+            | {"sasl.client.callback.handler.class": "com.acme.Handler"},
+            "sasl.client.callback.handler.class",
+        ),
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_honoured_is_refused_by_name(properties: dict[str, str], key: str) -> None:
+    with pytest.raises(UnsupportedSetting) as refused:
+        client_arguments(properties)
+    assert refused.value.key == key
+    assert str(refused.value).startswith(f"{key}=")
+
+
+def test_a_refusal_never_shows_a_password() -> None:
+    with pytest.raises(UnsupportedSetting) as refused:
+        client_arguments(
+            with_servers(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_jaas_config=PLAIN[:-1])
+        )
+    assert "ann" not in str(refused.value)
+    assert "3 =x" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_name_and_password_come_out_of_the_login_module_with_quotes_and_escapes_undone(mechanism: str) -> None:
+    arguments = client_arguments(
+        with_servers(security_protocol="sasl_plaintext", sasl_mechanism=mechanism, sasl_jaas_config=PLAIN)
+    )
+    assert arguments["security_protocol"] == "SASL_PLAINTEXT"
+    assert arguments["sasl_mechanism"] == mechanism
+    assert arguments["sasl_plain_username"] == "ann"
+    assert arguments["sasl_plain_password"] == 's;"3 =x'
+
+
+def test_kerberos_takes_its_service_name_from_the_settings_or_the_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    login = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k.tab" serviceName="queue";'
+    properties = with_servers(security_protocol="SASL_PLAINTEXT", sasl_jaas_config=login)
+    monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
+    with pytest.raises(UnsupportedSetting, match=r"export KRB5_CLIENT_KTNAME=/k\.tab"):
+        client_arguments(properties)
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/k.tab")
+    assert client_arguments(properties)["sasl_kerberos_service_name"] == "queue"
+    named = properties | {"sasl.kerberos.service.name": "kafka"}
+    assert client_arguments(named)["sasl_kerberos_service_name"] == "kafka"
+
+
+def test_tls_checks_host_names_and_certificates_unless_told_otherwise(identity: tuple[Path, Path]) -> None:
+    _, certificate = identity
+    properties = with_servers(
+        security_protocol="SSL", ssl_truststore_type="PEM", ssl_truststore_location=str(certificate)
+    )
+    context = client_arguments(properties)["ssl_context"]
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert len(context.get_ca_certs()) == 1
+    relaxed = properties | {"ssl.endpoint.identification.algorithm": "", "ssl.enabled.protocols": "TLSv1.3"}
+    context = client_arguments(relaxed)["ssl_context"]
+    assert not context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_certificates_and_keys_may_be_written_into_the_settings(identity: tuple[Path, Path]) -> None:
+    key, certificate = identity
+    properties = with_servers(security_protocol="SSL") | {
+        "ssl.truststore.certificates": certificate.read_text(),
+        "ssl.keystore.key": key.read_text(),
+        "ssl.keystore.certificate.chain": certificate.read_text(),
+    }
+    assert len(client_arguments(properties)["ssl_context"].get_ca_certs()) == 1
+
+
+class _TokenEndpoint(http.server.BaseHTTPRequestHandler):
+    asked: list[tuple[str, str]] = []  # noqa: RUF012 - the handler class is made anew for each test
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append((self.headers["Authorization"], body))
+        answer = json.dumps({"access_token": f"token-{len(self.asked)}", "expires_in": 100}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def token_endpoint() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    asked: list[tuple[str, str]] = []
+    handler = type("Endpoint", (_TokenEndpoint,), {"asked": asked})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}/token", asked
+        server.shutdown()
+        serving.join()
+
+
+def test_oauth_tokens_are_fetched_with_the_clients_credentials_and_kept_for_most_of_their_life(
+    token_endpoint: tuple[str, list[tuple[str, str]]],
+) -> None:
+    endpoint, asked = token_endpoint
+    login = 'o.a.k.OAuthBearerLoginModule required clientId="me" clientSecret="pw" scope="kafka";'
+    provider = client_arguments(
+        with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", sasl_jaas_config=login)
+        | {"sasl.oauthbearer.token.endpoint.url": endpoint}
+    )["sasl_oauth_token_provider"]
+    assert isinstance(provider, ClientCredentials)
+    now = 0.0
+    provider.clock = lambda: now
+    assert [provider.token(), provider.token()] == ["token-1", "token-1"]
+    now = 79.0
+    assert provider.token() == "token-1"
+    now = 81.0
+    assert provider.token() == "token-2"
+    basic = base64.b64encode(b"me:pw").decode()
+    assert asked == [(f"Basic {basic}", "grant_type=client_credentials&scope=kafka")] * 2
+    assert "pw" not in repr(provider)
+
+
+def test_unsecured_tokens_carry_the_subject_and_an_hour_of_life() -> None:
+    header, claims, signature = UnsecuredTokens("ann", clock=lambda: 1000.0).token().split(".")
+    assert json.loads(base64.urlsafe_b64decode(header + "==")) == {"alg": "none"}
+    assert json.loads(base64.urlsafe_b64decode(claims + "==")) == {"sub": "ann", "iat": 1000.0, "exp": 4600.0}
+    assert signature == ""
