@@ -21,6 +21,7 @@ from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, lo
 from mirror.control.group_view import view_groups
 from mirror.control.status import FlowStatus, observe
 from mirror.drill.commands import app as runbook_app
+from mirror.engine.refusals import NotReachable
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
 from mirror.kafka.security import UnsupportedSetting
@@ -136,6 +137,9 @@ def _explained() -> Iterator[None]:
     """Turn what can be wrong with a file or a cluster into one message and an exit code."""
     try:
         yield
+    except NotReachable as error:
+        _err.print(str(error), style="red", markup=False)
+        raise typer.Exit(COULD_NOT_START) from None
     except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(BAD_USAGE) from None

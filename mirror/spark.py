@@ -89,7 +89,11 @@ def spark_session(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
-            gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+            # A session of its own: a signal to this process's group is for this process to answer, not for the JVM, which
+            # ends when its standard input does.
+            gateway = launch_gateway(
+                conf, popen_kwargs={"stdout": output, "stderr": output, "start_new_session": True}
+            )
         except (PySparkRuntimeError, OSError) as error:
             last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise SparkDidNotStart(
@@ -97,3 +101,17 @@ def spark_session(
             ) from error
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.getOrCreate()
+
+
+def jvm_has_ended() -> bool:
+    """Whether the JVM behind this process's session has ended without being asked to."""
+    gateway = SparkContext._gateway
+    return gateway is not None and gateway.proc.poll() is not None
+
+
+def discard_session() -> None:
+    """Forget a session whose JVM has ended, so that `spark_session` starts another."""
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None

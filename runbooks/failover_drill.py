@@ -8,14 +8,20 @@ RUNBOOK = Runbook(
     title="Failover drill",
     purpose="Prove that the standby takes over, what that costs, and that nothing is lost on the way back.",
     parameters=(
-        Parameter("partitions", 4, "", "partitions of each topic under load"),
-        Parameter("records_per_second", 2000, "records/s", "rate of all load generators together"),
-        Parameter("load_seconds", 15.0, "s", "how long the load runs before the step that needs it goes on"),
+        Parameter("partitions", 4, "", "partitions of each topic of the applications"),
+        Parameter("brokers", 1, "", "brokers a cluster"),
+        Parameter("records_per_second", 2000, "records/s", "rate of all producers together"),
+        Parameter("load_seconds", 15.0, "s", "how long the load runs in each step that needs it"),
+        Parameter("value_bytes", 512, "bytes", "size of a record's value"),
         Parameter("seed", 1, "", "seed of keys, sizes and contents: the same seed sends the same records"),
         Parameter(
-            "rpo_objective_seconds", 5.0, "s", "oldest acknowledged record that the standby may lack at the fault"
+            "lag_objective_seconds", 5.0, "s", "oldest record that may still wait to be mirrored, without a fault"
         ),
+        Parameter("rpo_objective_seconds", 5.0, "s", "oldest acknowledged record that west may lack at the fault"),
         Parameter("rto_objective_seconds", 60.0, "s", "from the fault to every group reading new records"),
+        Parameter(
+            "seeded_loss_records", 0, "records", "remove so many from west before it is verified: must end in FAIL"
+        ),
     ),
     steps=(
         Step(
@@ -25,7 +31,7 @@ RUNBOOK = Runbook(
             gates=(FreeSpace(gigabytes=2.0),),
             budget_seconds=180.0,
             undo="stop the clusters; delete the run's lab folder",
-            parameters=("partitions", "seed"),
+            parameters=("partitions", "brokers"),
             point_in_time=True,
         ),
         Step(
@@ -35,7 +41,7 @@ RUNBOOK = Runbook(
             gates=(StepsPassed(("setup",)),),
             budget_seconds=120.0,
             undo="stop the load and the mirror; nothing on east has changed",
-            parameters=("records_per_second", "load_seconds", "seed"),
+            parameters=("records_per_second", "load_seconds", "seed", "value_bytes", "lag_objective_seconds"),
             point_in_time=True,
         ),
         Step(
@@ -45,6 +51,7 @@ RUNBOOK = Runbook(
             gates=(StepsPassed(("setup", "mirror")),),
             budget_seconds=120.0,
             undo="nothing to undo: it only reads",
+            parameters=("seeded_loss_records",),
         ),
         Step(
             name="failover_drill",
@@ -53,7 +60,14 @@ RUNBOOK = Runbook(
             gates=(StepsPassed(("setup", "mirror", "verify")), JournalIntact()),
             budget_seconds=180.0,
             undo="the failback, which is the next step: from here on west holds records that east does not have",
-            parameters=("records_per_second", "load_seconds", "seed", "rpo_objective_seconds", "rto_objective_seconds"),
+            parameters=(
+                "records_per_second",
+                "load_seconds",
+                "seed",
+                "value_bytes",
+                "rpo_objective_seconds",
+                "rto_objective_seconds",
+            ),
             point_of_no_return=True,
         ),
         Step(
@@ -62,7 +76,8 @@ RUNBOOK = Runbook(
             title="Fail back to east and close the account",
             gates=(StepsPassed(("failover_drill",)), JournalIntact()),
             budget_seconds=240.0,
-            undo="stay on west, which is complete; repeat this step once the cause is removed",
+            undo="stay on west and keep the disks of east; repeat this step once the cause is removed",
+            parameters=("records_per_second", "load_seconds", "seed", "value_bytes"),
         ),
     ),
 )

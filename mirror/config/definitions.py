@@ -67,7 +67,7 @@ class Definition:
     default
         of the Python type that belongs to ``type``; ``REQUIRED`` where the key must be given
     check
-        what else must hold for a value
+        what else must hold for a value; of a list without one, that no item is empty (VER-18)
     """
 
     name: str
@@ -85,7 +85,8 @@ class Definition:
             saying what the value should be.
         """
         value = _parsed(self.type, text)
-        if self.check is not None and (problem := self.check(value)) is not None:
+        check = _no_empty_item if self.check is None and self.type is Type.LIST else self.check
+        if check is not None and (problem := check(value)) is not None:
             raise BadValue(f"{text!r} is not allowed; {problem}")
         return value
 
@@ -137,7 +138,7 @@ def _at_least(least: int) -> Check:
 
 
 def _between(least: float, most: float) -> Check:
-    return lambda value: None if least <= value <= most else f"it must be from {least} to {most}"
+    return lambda value: f"it must be from {least} to {most}" if value < least or value > most else None
 
 
 def _one_of(*allowed: str, ignore_case: bool = False) -> Check:
@@ -152,6 +153,10 @@ def _one_of(*allowed: str, ignore_case: bool = False) -> Check:
 
 def _all_of(*allowed: str) -> Check:
     return lambda values: None if set(values) <= set(allowed) else f"each must be one of {', '.join(allowed)}"
+
+
+def _no_empty_item(values: tuple[str, ...]) -> str | None:
+    return "no item of the list may be empty" if "" in values else None
 
 
 def _unique(values: tuple[str, ...]) -> str | None:

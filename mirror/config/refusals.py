@@ -37,6 +37,7 @@ def require_usable(config: MirrorMakerConfig) -> None:
         _require_address(config, alias)
     _require_enabled_flow(config)
     for flow in config.flows:
+        _require_own_aliases(config, flow)
         _require_supported(config, flow)
 
 
@@ -91,6 +92,13 @@ def _require_enabled_flow(config: MirrorMakerConfig) -> None:
     if not any(config.connector(flow, Connector.SOURCE)["enabled"].strip().lower() == "true" for flow in config.flows):
         first, second = (*config.clusters, "A", "B")[:2]
         raise config.file.error("clusters", f"no flow is enabled; add, for instance, {first}->{second}.enabled = true")
+
+
+def _require_own_aliases(config: MirrorMakerConfig, flow: Flow) -> None:
+    values = config.connector(flow, Connector.SOURCE)
+    for key, alias in (("source.cluster.alias", flow.source), ("target.cluster.alias", flow.target)):
+        if values[key].strip() != alias:
+            raise _unsupported(config, flow, key, "an alias is given by clusters alone; remove the key")
 
 
 def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:

@@ -273,8 +273,16 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
     )
 
 
-def flow_settings(config: MirrorMakerConfig, flow: Flow, engine: EngineSettings) -> FlowSettings:
+def flow_settings(
+    config: MirrorMakerConfig, flow: Flow, engine: EngineSettings, *, inside_worker: bool = True
+) -> FlowSettings:
     """Return what ``flow`` does.
+
+    Parameters
+    ----------
+    inside_worker
+        False: only the placeholders a connector resolves by itself are replaced, not those left to its worker, whose
+        reading of ``config.providers`` differs (CFG-103)
 
     Raises
     ------
@@ -282,12 +290,14 @@ def flow_settings(config: MirrorMakerConfig, flow: Flow, engine: EngineSettings)
         for a value MirrorMaker 2 refuses, or a class it could load and this engine does not have.
     """
     worker = _Keys(config, WORKER, config.worker(flow))
-    source, checkpoint, heartbeat = (_Keys.of_connector(config, flow, connector) for connector in Connector)
+    source, checkpoint, heartbeat = (
+        _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
+    )
     exactly_once = worker.get("exactly.once.source.support").lower() == "enabled"
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
     return FlowSettings(
-        flow=flow,
+        flow=_aliases(source),
         enabled=source.get("enabled"),
         generation=engine.generation,
         policy=_policy(source, engine.generation),
@@ -337,14 +347,16 @@ class _Keys:
     flow: Flow | None = None
 
     @classmethod
-    def of_connector(cls, config: MirrorMakerConfig, flow: Flow, connector: Connector) -> _Keys:
+    def of_connector(cls, config: MirrorMakerConfig, flow: Flow, connector: Connector, *, inside_worker: bool) -> _Keys:
         """Resolve a connector's settings, and read every key once, so that all that is malformed is found."""
-        unresolved = config.connector(flow, connector)
+        values = config.connector(flow, connector)
+        if inside_worker:
+            values = config.replace_placeholders(values)
         try:
-            values = resolve_like_a_connector(unresolved)
+            values = resolve_like_a_connector(values)
         except ProviderProblem as problem:
             raise config.file.error(_key_in_file(config, flow, problem.key), problem.message) from problem
-        keys = cls(config, CONNECTORS[connector], config.replace_placeholders(values), flow)
+        keys = cls(config, CONNECTORS[connector], values, flow)
         for name in CONNECTORS[connector]:
             keys.get(name)
         return keys
@@ -394,8 +406,12 @@ def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettin
 
 
 def _connector_clients(keys: _Keys) -> ConnectorClients:
-    aliases = Flow(keys.get("source.cluster.alias"), keys.get("target.cluster.alias"))
-    return ConnectorClients(keys.values, aliases, keys.get("name"))
+    return ConnectorClients(keys.values, _aliases(keys), keys.get("name"))
+
+
+def _aliases(keys: _Keys) -> Flow:
+    """Return the flow as the connector names its ends."""
+    return Flow(keys.get("source.cluster.alias"), keys.get("target.cluster.alias"))
 
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:

@@ -1,7 +1,7 @@
 """Where each group would go on, on the target: the table of ``mirror offsets``, and the input of a failover.
 
-Positions are read from the source while it answers. When it does not, the checkpoints on the target say where each group
-was seen last; they are translated again through the exact offset map.
+Positions are read from the source while it answers. When it does not, the checkpoints on the target say where each
+group was seen last; they are translated again through the exact offset map.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where every flow stands, read from the clusters themselves: it is told whether or not an engine runs, from anywhere."""
+"""Where every flow stands, read from the clusters themselves, whether or not an engine runs."""
 
 from __future__ import annotations
 

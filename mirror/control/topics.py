@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
@@ -84,43 +84,49 @@ def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSett
 
     A missing topic is created with the source's partition count and filtered settings (TOP-01, TCS-07), one with
     fewer partitions is grown and never shrunk (TOP-02); the replication factor of an existing topic is left alone
-    (TOP-05). Settings are compared, so that a plan names real changes only; where the target's settings are not known,
-    it names all of them, as MirrorMaker 2 does each time (TCS-01 to TCS-06, TCS-08).
+    (TOP-05). With the settings of existing topics at hand, they are planned too: see `plan_configs`.
 
     A topic whose settings cannot be read on the source is a problem of that topic only; it is not created, since it
     would get the wrong ones (TOP-06 would give up on all of them).
     """
-    creates, growths, changes, problems = [], [], {}, []
-    for name in sorted(topic for topic in source.topics if settings.replicates(topic)):
-        upstream = source.topics[name]
-        remote_name = settings.policy.format_remote_topic(settings.flow.source, name)
-        remote = target.topics.get(remote_name)
-        entries = source.configs.get(name)
-        if entries is None:
-            problems.append(_unreadable(source, name, remote is None))
-        if remote is None:
-            problem = _replication_problem(
-                remote_name, settings.replication_factor, "replication.factor", target, settings
-            )
-            if problem is not None:
-                problems.append(problem)
-            elif entries is not None:
-                creates.append(
-                    NewTopic(
-                        remote_name,
-                        len(upstream.partitions),
-                        settings.replication_factor,
-                        _creation_configs(entries, settings),
-                    )
-                )
+    creates, growths, problems = [], [], []
+    for name, remote_name in _copies(source, settings):
+        upstream, remote = source.topics[name], target.topics.get(remote_name)
+        if remote is not None:
+            if len(remote.partitions) < len(upstream.partitions):
+                growths.append(Growth(remote_name, len(remote.partitions), len(upstream.partitions)))
             continue
-        if len(remote.partitions) < len(upstream.partitions):
-            growths.append(Growth(remote_name, len(remote.partitions), len(upstream.partitions)))
-        if settings.sync_topic_configs and entries is not None:
-            change = _config_change(entries, target.configs.get(remote_name), settings)
+        factor = settings.replication_factor
+        entries = source.configs.get(name)
+        problem = _replication_problem(remote_name, factor, "replication.factor", target, settings)
+        if problem is not None:
+            problems.append(problem)
+        elif entries is None:
+            problems.append(_unreadable(source, name, "it is not created on the target until then"))
+        else:
+            configs = _creation_configs(entries, settings)
+            creates.append(NewTopic(remote_name, len(upstream.partitions), factor, configs))
+    following = plan_configs(source, target, settings)
+    return TopicPlan(tuple(creates), tuple(growths), following.config_changes, (*problems, *following.problems))
+
+
+def plan_configs(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> TopicPlan:
+    """Return which settings of existing copies are to follow the source's, for the topics whose settings were read.
+
+    Settings are compared, so that a plan names real changes only; where the target's settings are not known, it names
+    all of them, as MirrorMaker 2 does each time (TCS-01 to TCS-06, TCS-08).
+    """
+    changes, problems = {}, []
+    for name, remote_name in _copies(source, settings) if settings.sync_topic_configs else ():
+        if remote_name not in target.topics:
+            continue
+        if name in source.configs.problems:
+            problems.append(_unreadable(source, name, "they are not synchronized until then"))
+        elif name in source.configs:
+            change = _config_change(source.configs[name], target.configs.get(remote_name), settings)
             if change.set or change.delete:
                 changes[remote_name] = change
-    return TopicPlan(tuple(creates), tuple(growths), changes, tuple(problems))
+    return TopicPlan(config_changes=changes, problems=tuple(problems))
 
 
 def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> InternalTopicPlan:
@@ -128,28 +134,10 @@ def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings:
 
     A flow that exists only for its heartbeats (HB-02) gets the heartbeats topic alone.
     """
-    wanted: list[_Internal] = []
-    on_source: list[_Internal] = []
-    if settings.emit_heartbeats:
-        wanted.append(
-            _Internal(settings.heartbeats_topic, 1, settings.heartbeats_replication_factor, "heartbeats.topic")
-        )
-    if settings.enabled:
-        storage = settings.offset_storage_replication_factor
-        wanted += [
-            _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, storage, "offset.storage"),
-            _Internal(state_topic(settings.flow.source), 1, storage, "offset.storage"),
-        ]
-        if settings.emit_checkpoints:
-            factor = settings.checkpoints_replication_factor
-            wanted.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
-        if settings.emit_offset_syncs:
-            factor = settings.offset_syncs_replication_factor
-            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic")
-            (on_source if settings.offset_syncs_location == "source" else wanted).append(syncs)
+    on_source, on_target = _side_topics(settings)
     return InternalTopicPlan(
         _plan_internal(on_source, source, settings),
-        _plan_internal(wanted, target, settings),
+        _plan_internal(on_target, target, settings),
     )
 
 
@@ -162,34 +150,75 @@ def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
     )
 
 
-def read_topics(cluster: Cluster, needs_configs: Callable[[str], bool]) -> ClusterTopics:
-    """Read the topics of a cluster, and the settings of those that ``needs_configs`` picks by name."""
-    topics = cluster.topics()
-    picked = [name for name in topics if needs_configs(name)]
-    return ClusterTopics(
-        cluster.alias,
-        topics,
-        cluster.topic_configs(picked) if picked else Found(),
-        len(cluster.broker_ids()),
+def read_both_ends(
+    source: Cluster, target: Cluster, settings: FlowSettings, *, all_configs: bool = True
+) -> tuple[ClusterTopics, ClusterTopics]:
+    """Read what the plans need to know of both ends of a flow.
+
+    Parameters
+    ----------
+    all_configs
+        False: of the settings, read those of topics that the target lacks only, which is all that discovery needs. The
+        settings of thousands of topics are megabytes, too much for every few seconds.
+    """
+    upstream, downstream = source.topics(), target.topics()
+    copies = {
+        name: settings.policy.format_remote_topic(settings.flow.source, name)
+        for name in upstream
+        if settings.replicates(name)
+    }
+    on_source = [name for name, copy in copies.items() if all_configs or copy not in downstream]
+    on_target: list[str] = []
+    if all_configs:
+        side_topics = [[topic.name for topic in wanted] for wanted in _side_topics(settings)]
+        on_source += [name for name in side_topics[0] if name in upstream]
+        on_target += [name for name in (*copies.values(), *side_topics[1]) if name in downstream]
+    return (
+        ClusterTopics(source.alias, upstream, source.topic_configs(on_source), len(source.broker_ids())),
+        ClusterTopics(target.alias, downstream, target.topic_configs(on_target), len(target.broker_ids())),
     )
 
 
-def read_both_ends(source: Cluster, target: Cluster, settings: FlowSettings) -> tuple[ClusterTopics, ClusterTopics]:
-    """Read what `plan_topics` and `plan_internal_topics` need to know of both ends of a flow."""
-    upstream = read_topics(source, lambda name: settings.replicates(name) or name == settings.offset_syncs_topic)
-    remote = {settings.policy.format_remote_topic(settings.flow.source, name) for name in upstream.topics}
-    side_topics = {
-        settings.heartbeats_topic,
-        settings.offset_storage_topic,
-        settings.checkpoints_topic,
-        settings.offset_syncs_topic,
-        state_topic(settings.flow.source),
-    }
-    return upstream, read_topics(target, lambda name: name in remote or name in side_topics)
-
-
 class TopicsTick:
-    """Keeps the target's topics in step with the source's: discovery, growth and settings in one round."""
+    """Discovery: creates and grows the copies of the source's topics, and the side topics of the flow.
+
+    ``side_topics_are_there`` tells whether every side topic is in place; without them a flow cannot keep its
+    positions, while a single topic that cannot be copied is no reason to keep the others waiting.
+    """
+
+    def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._clock = clock
+        self._side_topics_are_fine = False
+        self.side_topics_are_there = False
+
+    def tick(self) -> TickReport:
+        """Run one round: read both ends, plan, apply."""
+        return run_tick(f"topics {self._settings.flow}", self._clock, self._round)
+
+    def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
+        # Until all is fine with the side topics, their settings are looked at too.
+        source, target = read_both_ends(
+            self._source, self._target, self._settings, all_configs=not self._side_topics_are_fine
+        )
+        internal = plan_internal_topics(source, target, self._settings)
+        rounds = [_apply(internal.source, self._source), _apply(internal.target, self._target)]
+        self._side_topics_are_fine = not any(problems for _, problems in rounds)
+        self.side_topics_are_there = self.side_topics_are_there or self._has_side_topics()
+        if self._settings.enabled:
+            copies = replace(plan_topics(source, target, self._settings), config_changes={})
+            rounds.append(_apply(copies, self._target))
+        return sum(done for done, _ in rounds), tuple(problem for _, problems in rounds for problem in problems)
+
+    def _has_side_topics(self) -> bool:
+        on_source, on_target = ({topic.name for topic in wanted} for wanted in _side_topics(self._settings))
+        return self._source.topics(on_source).keys() == on_source and self._target.topics(on_target).keys() == on_target
+
+
+class TopicConfigsTick:
+    """Keeps the settings of existing copies in step with the source's (``sync.topic.configs``, TCS-01)."""
 
     def __init__(self, source: Cluster, target: Cluster, settings: FlowSettings, clock: Clock = now_ms) -> None:
         self._source = source
@@ -199,21 +228,26 @@ class TopicsTick:
 
     def tick(self) -> TickReport:
         """Run one round: read both ends, plan, apply."""
-        return run_tick(f"topics {self._settings.flow}", self._clock, self._round)
+        return run_tick(f"topic configs {self._settings.flow}", self._clock, self._round)
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         source, target = read_both_ends(self._source, self._target, self._settings)
-        internal = plan_internal_topics(source, target, self._settings)
-        plans = [(internal.source, self._source), (internal.target, self._target)]
-        if self._settings.enabled:
-            plans.append((plan_topics(source, target, self._settings), self._target))
-        done, problems = 0, []
-        for plan, cluster in plans:
-            results = apply_plan(plan, cluster)
-            failures = problems_of(results, f"topic on {cluster.alias}:")
-            done += len(results) - len(failures)
-            problems += [*plan.problems, *failures]
-        return done, tuple(problems)
+        return _apply(plan_configs(source, target, self._settings), self._target)
+
+
+def _apply(plan: TopicPlan, cluster: Cluster) -> tuple[int, tuple[str, ...]]:
+    results = apply_plan(plan, cluster)
+    failures = problems_of(results, f"topic on {cluster.alias}:")
+    return len(results) - len(failures), (*plan.problems, *failures)
+
+
+def _copies(source: ClusterTopics, settings: FlowSettings) -> list[tuple[str, str]]:
+    """Return the replicated topics of the source with the names of their copies (SEL-02)."""
+    return [
+        (name, settings.policy.format_remote_topic(settings.flow.source, name))
+        for name in sorted(source.topics)
+        if settings.replicates(name)
+    ]
 
 
 # --- settings of topics ------------------------------------------------------------------------------------------
@@ -266,6 +300,29 @@ class _Internal:
     key_prefix: str
 
 
+def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Internal]]:
+    """Return the side topics that a flow needs on its source and on its target."""
+    on_source: list[_Internal] = []
+    on_target: list[_Internal] = []
+    if settings.emit_heartbeats:
+        factor = settings.heartbeats_replication_factor
+        on_target.append(_Internal(settings.heartbeats_topic, 1, factor, "heartbeats.topic"))
+    if settings.enabled:
+        factor = settings.offset_storage_replication_factor
+        on_target += [
+            _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, factor, "offset.storage"),
+            _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage"),
+        ]
+        if settings.emit_checkpoints:
+            factor = settings.checkpoints_replication_factor
+            on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
+        if settings.emit_offset_syncs:
+            factor = settings.offset_syncs_replication_factor
+            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic")
+            (on_source if settings.offset_syncs_location == "source" else on_target).append(syncs)
+    return on_source, on_target
+
+
 def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: FlowSettings) -> TopicPlan:
     creates, problems = [], []
     for topic in wanted:
@@ -304,9 +361,8 @@ def _replication_problem(
     )
 
 
-def _unreadable(source: ClusterTopics, name: str, is_missing: bool) -> str:
+def _unreadable(source: ClusterTopics, name: str, consequence: str) -> str:
     reason = source.configs.problems.get(name, "they were not asked for")
-    consequence = "it is not created on the target until then" if is_missing else "they are not synchronized until then"
     return f"the settings of topic {name} on {source.alias} cannot be read ({reason}): {consequence}"
 
 

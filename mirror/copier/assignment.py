@@ -16,8 +16,8 @@ def assign(
     Parameters
     ----------
     load
-        bytes a second a partition moved when last seen; of an unmeasured one the caller's best guess, above zero so that
-        many idle partitions spread as well.
+        bytes a second a partition moved when last seen; of an unmeasured one the caller's best guess, above zero so
+        that many idle partitions spread as well.
     """
     heap: list[tuple[float, int, list[PartitionWork]]] = [(0.0, number, []) for number in range(tasks)]
     for work in sorted(partitions, key=lambda one: (-load(one), one.flow, one.source)):

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from mirror.copier.lane import Lane
 from mirror.copier.streams import Piece, Stream
 from mirror.copier.work import FlowWork
-from mirror.kafka import batch, codes
-from mirror.kafka.batch import Record
+from mirror.kafka import codes
+from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
 from mirror.model.flow_state import StateRecord
 from mirror.model.partition import TopicPartition
 
 Side = Literal["source", "target"]
 
-_LARGEST_BATCH = 900_000
-
 
 class SideBatch:
-    """A batch for a side topic."""
+    """A batch for a side topic, and what is to be done once it is acknowledged."""
 
-    __slots__ = ("content",)
+    __slots__ = ("acknowledged", "content")
 
-    def __init__(self, content: memoryview) -> None:
+    def __init__(self, content: memoryview, acknowledged: Callable[[], None]) -> None:
         """Keep the encoded batch."""
         self.content = content
+        self.acknowledged = acknowledged
 
 
 class FlowCommits:
@@ -37,23 +36,36 @@ class FlowCommits:
     def __init__(self, work: FlowWork) -> None:
         """Open no stream before something is written to it."""
         self.work = work
-        self.trouble: str | None = None
+        self._refusal: str | None = None
         self._streams: dict[tuple[Side, TopicPartition], Stream] = {}
         self._new: list[tuple[Side, Stream]] = []
 
     @property
-    def is_idle(self) -> bool:
+    def is_over(self) -> bool:
         """Whether everything written is acknowledged, or cannot be."""
-        return all(stream.is_idle or stream.closed for stream in self._streams.values())
+        return all(stream.is_over for stream in self._streams.values())
+
+    @property
+    def trouble(self) -> str | None:
+        """Why something could not be written down, None when all was."""
+        waiting = (
+            f"what the flow writes down in {stream.partition} on the {side} is not acknowledged: {stream.trouble}"
+            for (side, _), stream in self._streams.items()
+            if stream.trouble
+        )
+        return self._refusal or next(waiting, None)
 
     def new_streams(self) -> list[tuple[Side, Stream]]:
         """Return the streams opened since the last call; they need a sender."""
         opened, self._new = self._new, []
         return opened
 
-    def commit(self, lanes: Iterable[Lane]) -> None:
-        """Write the positions of ``lanes`` in both formats; does nothing while the last commit is under way."""
-        if not self.is_idle:
+    def commit(self, lanes: Sequence[Lane]) -> None:
+        """Write the positions of ``lanes`` in both formats; does nothing while the last commit is under way.
+
+        MM2's follow when ours are in: a position of MM2's that is ahead of ours is then one that Java MM2 has written.
+        """
+        if not self.is_over:
             return
         state: list[StateRecord] = []
         mm2: dict[int, list[StateRecord]] = defaultdict(list)
@@ -63,9 +75,14 @@ class FlowCommits:
                 key = connect_offsets.source_key(self.work.flow.source, lane.work.source)
                 value = connect_offsets.source_value(lane.upstream - 1)
                 mm2[connect_offsets.partition_of(key, self.work.offsets_partitions)].append((key, value))
-        self._write("target", TopicPartition(self.work.state_topic, 0), state)
-        for partition, records in mm2.items():
-            self._write("target", TopicPartition(self.work.offsets_topic, partition), records)
+
+        def recorded() -> None:
+            for lane in lanes:
+                lane.recorded()
+            for partition, records in mm2.items():
+                self._write("target", TopicPartition(self.work.offsets_topic, partition), records)
+
+        self._write("target", TopicPartition(self.work.state_topic, 0), state, recorded)
 
     def emit_syncs(self, lanes: Iterable[Lane]) -> None:
         """Write the offset syncs that have become due, at most one a partition, the newest."""
@@ -76,42 +93,36 @@ class FlowCommits:
         stream = self._streams.get((side, address))
         if stream is not None and not stream.is_idle:
             return
-        due = [
-            sync
-            for lane in lanes
-            if lane.work.flow == self.work.flow and lane.syncs is not None and (sync := lane.syncs.take_due()) is not None
-        ]
+        due = [sync for lane in lanes if lane.syncs is not None and (sync := lane.syncs.take_due()) is not None]
         self._write(side, address, [(sync.key_bytes(), sync.value_bytes()) for sync in due])
 
-    def _write(self, side: Side, address: TopicPartition, records: Sequence[StateRecord]) -> None:
-        for content in _batches_of(records):
-            self._stream(side, address).put(SideBatch(content))
+    def _write(
+        self,
+        side: Side,
+        address: TopicPartition,
+        records: Sequence[StateRecord],
+        acknowledged: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Put records on their way; ``acknowledged`` is called when the last of them is in the log."""
+        now = int(time.time() * 1000)
+        contents = list(side_batches([(key, value, (), now) for key, value in records]))
+        for content in contents:
+            is_last = content is contents[-1]
+            self._stream(side, address).put(SideBatch(content, acknowledged if is_last else lambda: None))
 
     def _stream(self, side: Side, address: TopicPartition) -> Stream:
         if (side, address) not in self._streams:
 
             def refused(code: int, message: str) -> None:
-                self.trouble = f"{address} on the {side} refuses what the flow writes down: {codes.name(code)} {message}".rstrip()
+                said = f"{codes.name(code)} {message}".rstrip()
+                self._refusal = f"{address} on the {side} refuses what the flow writes down: {said}"
 
-            stream = Stream(address, _nothing_more, refused, pipelined=False)
+            stream = Stream(address, _acknowledged, refused, pipelined=False)
             self._streams[side, address] = stream
             self._new.append((side, stream))
         return self._streams[side, address]
 
 
-def _nothing_more(_piece: Piece, _base_offset: int) -> None:
-    """Nothing waits for the acknowledgement of a side batch but the next one."""
-
-
-def _batches_of(records: Sequence[StateRecord]) -> Iterable[memoryview]:
-    now = int(time.time() * 1000)
-    pending: list[Record] = []
-    size = 0
-    for key, value in records:
-        if pending and size + len(key) + len(value) > _LARGEST_BATCH:
-            yield batch.encode(pending, 0)
-            pending, size = [], 0
-        pending.append(Record(len(pending), now, key, value, (), -1))
-        size += len(key) + len(value) + 32
-    if pending:
-        yield batch.encode(pending, 0)
+def _acknowledged(piece: Piece, _base_offset: int) -> None:
+    assert isinstance(piece, SideBatch)
+    piece.acknowledged()

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.spark import spark_session
+from mirror.waiting import wait_until
 
 
 class EpochFailed(Exception):
     """A task died with its worker or its executor; what it had written is found by matching the tail."""
+
+
+class AlreadyTried(Exception):
+    """Spark runs a task again: from where the first attempt began it would write everything twice."""
 
 
 class Epochs:
@@ -43,13 +51,17 @@ class Epochs:
         Raises
         ------
         EpochFailed
-            if Spark could not finish the job.
+            if Spark could not finish the job; raised when the other tasks have ended too, so that none of them goes on
+            writing beside the next epoch.
         """
         if self._spark is None:
             raise EpochFailed("Spark is not running")
+        seconds = max(work.seconds for work in works) + GRACE_SECONDS
+        over_at = time.monotonic() + seconds
         try:
-            return list(self._spark.sparkContext.parallelize(list(works), len(works)).map(copy).collect())
+            return list(self._spark.sparkContext.parallelize(list(works), len(works)).map(_copy_once).collect())
         except (PySparkException, Py4JError, OSError) as error:
+            wait_until(lambda: time.monotonic() >= over_at, "the other tasks of the epoch", timeout_seconds=2 * seconds)
             said = str(error).strip().splitlines()
             raise EpochFailed(said[-1] if said else type(error).__name__) from error
 
@@ -58,3 +70,10 @@ class Epochs:
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+
+def _copy_once(work: TaskWork) -> TaskResult:
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        raise AlreadyTried("a task of an epoch is not run again; the next epoch finds out what it has written")
+    return copy(work)

@@ -7,6 +7,7 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
 from mirror.kafka.batch import Header, Producer
+from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow_state import RUNS_PER_CHUNK, Gap, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend, runs_of
@@ -29,7 +30,15 @@ class CopiedBatch:
 
 
 class Lane:
-    """Copies one partition: cuts fetched data into batches for the target and keeps account of what was acknowledged."""
+    """Copies one partition: cuts fetched data into batches for the target and keeps account of what was acknowledged.
+
+    Attributes
+    ----------
+    trouble
+        what keeps the source from being read, None while all goes well.
+    stopped
+        why the partition is given up until somebody looks at it.
+    """
 
     def __init__(
         self, work: PartitionWork, handover: Handover, producer: Producer, sequence: int, syncs: PartitionSyncs | None
@@ -41,17 +50,16 @@ class Lane:
         self.acknowledged_sequence = sequence
         self.stream: Stream = Stream(work.target, self._acknowledged, self._refused, pipelined=True)
         self.fetch_position = handover.position.upstream
-        self.high_watermark = -1
         self.rest_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
-        self.sequence_lost = False
-        self.is_dirty = False
+        self.is_dirty = not handover.is_recorded
         self.syncs = syncs
+        self._sequence_lost: str | None = None
         self._position = handover.position
         self._runs = list(handover.runs)
-        self._full_chunks: list[StateRecord] = []
-        self._gaps: list[Gap] = []
+        self._unwritten = list(handover.unwritten)
+        self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
 
     @property
@@ -61,22 +69,29 @@ class Lane:
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
-        return not (self.stream.closed or now < self.rest_until) and self.stream.bytes < BACKLOG_BYTES
+        return not (self.is_over or now < self.rest_until) and self.stream.bytes < BACKLOG_BYTES
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the source is not to be read any further."""
+        return self.stopped is not None or self.stream.closed
 
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
 
         Whole, dense batches pass on with a new header; all others are decoded and encoded again.
+
+        Raises
+        ------
+        CorruptBatch, UnsupportedMagic
+            if a batch cannot be copied; those before it are on their way.
         """
-        self.high_watermark = part.high_watermark
-        aborted = _AbortedTransactions(part) if read_committed else None
+        aborted = AbortedTransactions(part.aborted if read_committed else ())
         for start, stop, header in batch.batches(frame, part.start, part.stop):
+            is_data = not aborted.covers(frame[start:stop], header) and not header.is_control
             if header.next_offset <= self.fetch_position:
                 continue
-            is_data = not header.is_control and header.record_count > 0
-            if aborted and aborted.covers(frame[start:stop], header):
-                is_data = False
-            if is_data:
+            if is_data and header.record_count > 0:
                 self._put(frame, start, stop, header)
             self.fetch_position = header.next_offset
         self._settle()
@@ -84,39 +99,51 @@ class Lane:
     def skip_gap(self, log_start: int, found_at_ms: int) -> None:
         """Go on at the start of the source's log; what was lost before it is kept as a gap."""
         reason = "the source no longer had these offsets (retention or deleted records) when they were to be copied"
-        self._gaps.append(Gap(self.work.source, self.fetch_position, log_start, reason, found_at_ms))
+        self._unwritten.append(Gap(self.work.source, self.fetch_position, log_start, reason, found_at_ms).record())
+        self.is_dirty = True
         self.fetch_position = log_start
         self._settle()
 
     def stop(self, reason: str) -> None:
-        """Give the partition up until somebody looks at it."""
+        """Read no further until somebody looks at it; what was read is still copied."""
         self.stopped = reason
-        self.stream.close()
 
     def unrecorded(self) -> list[StateRecord]:
-        """Return the records of the state topic that bring it up to date, and regard them as written."""
+        """Return the records of the state topic that bring it up to date; :meth:`recorded` says that they are in."""
         self.is_dirty = False
         if self.syncs is not None:
             self.syncs.promote_delayed()
-        records = [*self._full_chunks, *(gap.record() for gap in self._gaps)]
-        records.append(chunk_record(self.work.source, self._position.chunk, self._runs))
-        records.append(self._position.record(self.work.source))
-        self._full_chunks, self._gaps = [], []
-        return records
+        self._offered = len(self._unwritten)
+        return [
+            *self._unwritten,
+            chunk_record(self.work.source, self._position.chunk, self._runs),
+            self._position.record(self.work.source),
+        ]
+
+    def recorded(self) -> None:
+        """What was last returned by :meth:`unrecorded` is in the state topic."""
+        del self._unwritten[: self._offered or 0]
+        self._offered = None
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
-        clean = self.stream.is_idle or (self.stream.closed and not self.sequence_lost and not self.stream.in_flight)
+        handover = Handover(
+            self._position,
+            tuple(self._runs),
+            clean=self.stream.is_settled and self._sequence_lost is None,
+            is_recorded=not self.is_dirty and self._offered is None,
+            unwritten=tuple(self._unwritten),
+        )
         return PartitionResult(
             self.work.flow,
             self.work.source,
-            Handover(self._position, tuple(self._runs), clean),
+            handover,
             records=self._records,
             bytes=self._bytes,
             batches=self._batches,
             slow_records=self._slow_records,
             stopped=self.stopped,
-            trouble=self.trouble,
+            trouble=self._sequence_lost or self.stream.trouble or self.trouble,
         )
 
     def _put(self, frame: memoryview, start: int, stop: int, header: Header) -> None:
@@ -158,7 +185,7 @@ class Lane:
         chunk = old.chunk
         if len(self._runs) > RUNS_PER_CHUNK:
             # The last run may still grow, so it moves on to the next chunk.
-            self._full_chunks.append(chunk_record(self.work.source, chunk, self._runs[:-1]))
+            self._unwritten.append(chunk_record(self.work.source, chunk, self._runs[:-1]))
             self._runs = self._runs[-1:]
             chunk += 1
         self._position = Position(upstream, downstream, old.origin, old.complete, chunk, old.topic_id)
@@ -172,25 +199,6 @@ class Lane:
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()
         if code in codes.SEQUENCE_ERRORS:
-            self.sequence_lost = True
-            self.trouble = f"the target answered {said}; what was written is looked up before going on"
+            self._sequence_lost = f"the target answers {said}; what was written is looked up before going on"
         else:
             self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {said}"
-
-
-class _AbortedTransactions:
-    """Which batches of one fetch belong to aborted transactions, told by the abort index and the markers in between."""
-
-    def __init__(self, part: FetchedPartition) -> None:
-        self._coming = sorted(part.aborted, key=lambda entry: entry.first_offset, reverse=True)
-        self._open: set[int] = set()
-
-    def covers(self, content: memoryview, header: Header) -> bool:
-        """Whether the batch is aborted data; to be asked for every batch in order, markers included."""
-        while self._coming and self._coming[-1].first_offset < header.next_offset:
-            self._open.add(self._coming.pop().producer_id)
-        if header.is_control:
-            if batch.marker_is_abort(content):
-                self._open.discard(header.producer_id)
-            return False
-        return header.is_transactional and header.producer_id in self._open

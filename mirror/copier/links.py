@@ -3,21 +3,69 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
 _FIRST_REST_SECONDS = 0.1
 _LONGEST_REST_SECONDS = 5.0
+# Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
+_REST_A_SECOND_LOST = 5.0
+
+T = TypeVar("T")
+
+
+class _Rest:
+    """After a failure a broker is left alone for a while, longer each time."""
+
+    def __init__(self) -> None:
+        self._failure: ConnectionFailed | None = None
+        self._until = 0.0
+        self._seconds = _FIRST_REST_SECONDS
+
+    def attempt(self, act: Callable[[], T]) -> T:
+        """Do it, unless it failed a moment ago; then the same failure is raised again."""
+        began = time.monotonic()
+        if self._failure is not None and began < self._until:
+            raise self._failure
+        try:
+            result = act()
+        except ConnectionFailed as failure:
+            now = time.monotonic()
+            self._failure = failure
+            self._until = now + max(self._seconds, _REST_A_SECOND_LOST * (now - began))
+            self._seconds = min(2 * self._seconds, _LONGEST_REST_SECONDS)
+            raise
+        self._failure, self._seconds = None, _FIRST_REST_SECONDS
+        return result
+
+
+class Writer:
+    """A producer id, and the next sequence on each partition."""
+
+    def __init__(self, producer: Producer) -> None:
+        """Begin with an id that nothing was written with."""
+        self.producer = producer
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def sequence(self, partition: TopicPartition) -> int:
+        """Return the next sequence on a partition."""
+        return self._sequences.get(partition, 0)
+
+    def keep_sequence(self, partition: TopicPartition, sequence: int) -> None:
+        """Remember the next sequence on a partition."""
+        self._sequences[partition] = sequence
 
 
 class Cluster:
-    """What one worker process holds of one cluster: the channel, idle hot connections, and its own producer id.
+    """What one worker process holds of one cluster: the channel, idle hot connections, and a producer id for each flow.
 
-    After a failure the cluster is left alone for a while, longer each time; asking meanwhile raises the failure again.
+    What cannot be reached is left alone for a while, longer each time; asking meanwhile raises the failure again.
     """
 
     def __init__(self, alias: str, client: Mapping[str, str]) -> None:
@@ -25,75 +73,87 @@ class Cluster:
         self.alias = alias
         self._client = client
         self._channel: Channel | None = None
+        self._rest = _Rest()
+        self._broker_rests: dict[int, _Rest] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
-        self._rest_until = 0.0
-        self._rest_seconds = _FIRST_REST_SECONDS
-        self._failure: ConnectionFailed | None = None
-        self._producer: Producer | None = None
-        self._sequences: dict[TopicPartition, int] = {}
+        self._writers: dict[Flow, Writer] = {}
 
     def channel(self) -> Channel:
-        """Return the channel, connecting if need be.
+        """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
 
         Raises
         ------
         ConnectionFailed
             if the cluster cannot be reached, or could not a moment ago.
         """
-        if self._failure is not None and time.monotonic() < self._rest_until:
-            raise self._failure
         if self._channel is None:
-            try:
-                self._channel = Channel(self.alias, self._client, bootstrap_ms=_REACH_MS)
-            except ConnectionFailed as failure:
-                self.failed(failure)
-                raise
-            self._failure, self._rest_seconds = None, _FIRST_REST_SECONDS
+            self._channel = self._rest.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
         return self._channel
 
-    def failed(self, failure: ConnectionFailed) -> None:
-        """Drop every connection and leave the cluster alone for a while."""
-        self._failure = failure
-        self._rest_until = time.monotonic() + self._rest_seconds
-        self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
-        for connection in self._idle.values():
-            connection.close()
-        self._idle.clear()
+    def lost(self) -> None:
+        """The cluster did not answer on the channel: the next question finds its way from the bootstrap servers."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
-    def forget_leaders(self) -> None:
-        """A connection broke: who leads what is asked anew before the next one is opened."""
+    def ask(self, question: Callable[[Channel], T]) -> T:
+        """Return what the channel says.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the cluster cannot be reached, or could not a moment ago.
+        """
+        try:
+            return question(self.channel())
+        except ConnectionFailed:
+            self.lost()
+            raise
+
+    def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
+        """Ask anew who leads the partitions of these topics, or all, before one is used next."""
         if self._channel is not None:
-            self._channel.forget_leaders()
+            self._channel.forget_leaders(topics)
 
     def lease(self, node: int, role: str) -> Connection:
-        """Return a connection to a broker for one role; give it back with :meth:`give_back`."""
-        return self._idle.pop((node, role), None) or self.channel().connect(node)
+        """Return a connection to a broker for one role; give it back with :meth:`give_back`.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker cannot be reached, or could not a moment ago; who leads what is then asked anew.
+        """
+        idle = self._idle.pop((node, role), None)
+        if idle is not None:
+            return idle
+        channel = self.channel()
+        try:
+            return self._broker_rests.setdefault(node, _Rest()).attempt(lambda: channel.connect(node))
+        except ConnectionFailed:
+            channel.forget_leaders()
+            raise
 
     def give_back(self, node: int, role: str, connection: Connection) -> None:
         """Keep a connection that has no unanswered request for the next epoch."""
         self._idle[node, role] = connection
 
-    def producer(self) -> Producer:
-        """Return this process's producer id on the cluster."""
-        if self._producer is None:
-            self._producer = self.channel().new_producer()
-            self._sequences.clear()
-        return self._producer
+    def writer(self, flow: Flow) -> Writer:
+        """Return whom this process writes as for a flow.
 
-    def retire_producer(self) -> None:
-        """Never use the producer id again: what was written with it last is not certain."""
-        self._producer = None
+        Never shared between flows: two that meet in one topic would take one another's batches for their own.
 
-    def sequence(self, partition: TopicPartition) -> int:
-        """Return the next sequence of this process's producer on a partition."""
-        return self._sequences.get(partition, 0)
+        Raises
+        ------
+        ConnectionFailed, BrokerRefused
+            if the cluster gives no producer id now.
+        """
+        if flow not in self._writers:
+            self._writers[flow] = Writer(self.ask(Channel.new_producer))
+        return self._writers[flow]
 
-    def keep_sequence(self, partition: TopicPartition, sequence: int) -> None:
-        """Remember the next sequence of a partition."""
-        self._sequences[partition] = sequence
+    def retire_writer(self, flow: Flow) -> None:
+        """Never use the flow's producer id again: what was written with it last is not certain."""
+        self._writers.pop(flow, None)
 
 
 _clusters: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}

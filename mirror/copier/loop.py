@@ -1,40 +1,52 @@
-"""The copy loop of one task: fetch from every source broker, produce to every target broker, commit, until the epoch ends."""
+"""The copy loop of one task: fetch from every source broker, produce to every target broker, commit, until it is time.
+
+One thread, one selector; nothing in it waits for one broker while others could be served.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import time
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
-from mirror.copier.streams import Sender, Stream
+from mirror.copier.streams import ANSWER_SECONDS, Sender, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, Connection, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
+# How long an epoch may go on after its end, for answers from the target.
+GRACE_SECONDS = 3.0
+
 _LONG_POLL_MS = 500
-_ANSWER_SECONDS = 40.0
-_GRACE_SECONDS = 3.0
+# The poll when some partitions are not asked for: they may want data again before the others have any.
+_SHORT_POLL_MS = 20
 _REST_SECONDS = 0.2
 _TICK_SECONDS = 0.1
+# More than this in all waiting for targets, and no source is asked for more.
+_BACKLOG_BYTES = 128 << 20
 
 
 class _Fetcher:
     """The fetch connection to one source broker and the lanes it feeds; at most one fetch is under way."""
 
-    def __init__(self, cluster: Cluster, connection: Connection, read_committed: bool) -> None:
+    def __init__(self, cluster: Cluster, connection: Connection, *, read_committed: bool) -> None:
         self.cluster = cluster
         self.connection = connection
         self.read_committed = read_committed
         self.lanes: dict[TopicPartition, Lane] = {}
         self.asked_at: float | None = None
+
+
+_End: TypeAlias = _Fetcher | Sender
 
 
 class CopyLoop:
@@ -44,11 +56,12 @@ class CopyLoop:
         """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``."""
         self._flows = {flow.flow: flow for flow in flows}
         self._clusters = clusters
-        self._lanes: list[Lane] = []
-        self._commits = {flow.flow: FlowCommits(flow) for flow in flows}
+        self._lanes: dict[Flow, list[Lane]] = {flow: [] for flow in self._flows}
+        self._commits = {flow.flow: FlowCommits(flow) for flow in self._flows.values()}
         self._fetchers: dict[tuple[Flow, int], _Fetcher] = {}
-        self._senders: dict[tuple[str, int], Sender] = {}
+        self._senders: dict[tuple[Cluster, int], Sender] = {}
         self._sync_at = 0.0
+        self._place_streams_at = 0.0
         self._selector = selectors.DefaultSelector()
         self._unplaced_lanes: list[Lane] = []
         self._unplaced_streams: list[tuple[Cluster, Stream]] = []
@@ -56,10 +69,10 @@ class CopyLoop:
 
     def run(self, lanes: list[Lane], seconds: float, commit_seconds: float) -> None:
         """Copy ``lanes`` for ``seconds``; return when all that was fetched is acknowledged, or soon after."""
-        self._lanes = lanes
-        self._unplaced_lanes = list(lanes)
         for lane in lanes:
-            self._unplaced_streams.append((self._target(lane), lane.stream))
+            self._lanes[lane.work.flow].append(lane)
+            self._unplaced_lanes.append(lane)
+            self._unplaced_streams.append((self._clusters[lane.work.flow, "target"], lane.stream))
         deadline = time.monotonic() + seconds
         next_commit = time.monotonic() + commit_seconds
         try:
@@ -68,10 +81,10 @@ class CopyLoop:
                 over = now >= deadline
                 if over and self._is_drained() and not self._commit_rest():
                     break
-                if now > deadline + _GRACE_SECONDS or os.getppid() != self._parent:
+                if now > deadline + GRACE_SECONDS or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
-                self._place(now)
+                self._place(now, over=over)
                 if not over:
                     self._fetch(now, deadline)
                 if now >= next_commit:
@@ -89,201 +102,248 @@ class CopyLoop:
         """Say for which flows something could not be written down, and why."""
         return {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
 
-    def _source(self, lane: Lane) -> Cluster:
-        return self._clusters[lane.work.flow, "source"]
-
-    def _target(self, lane: Lane) -> Cluster:
-        return self._clusters[lane.work.flow, "target"]
-
     def _is_drained(self) -> bool:
         return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
-            lane.stream.is_idle or lane.stream.closed for lane in self._lanes
+            lane.stream.is_over for lanes in self._lanes.values() for lane in lanes
         )
 
     # Placing: which connection serves which lane and stream.
 
-    def _place(self, now: float) -> None:
-        self._unplaced_lanes = [lane for lane in self._unplaced_lanes if not self._place_lane(lane, now)]
+    def _place(self, now: float, *, over: bool) -> None:
         for commits in self._commits.values():
             for side, stream in commits.new_streams():
                 self._unplaced_streams.append((self._clusters[commits.work.flow, side], stream))
-        self._unplaced_streams = [
-            (cluster, stream) for cluster, stream in self._unplaced_streams if not self._place_stream(cluster, stream)
-        ]
+        if self._unplaced_streams and now >= self._place_streams_at:
+            self._place_streams()
+            self._place_streams_at = now + _REST_SECONDS if self._unplaced_streams else 0.0
+        if self._unplaced_lanes and not over:
+            self._place_lanes(now)
 
-    def _place_lane(self, lane: Lane, now: float) -> bool:
-        cluster = self._source(lane)
-        if now < lane.rest_until:
-            return False
-        try:
-            node = cluster.channel().leader(lane.work.source)
-            key = (lane.work.flow, node)
-            if key not in self._fetchers:
-                read_committed = self._flows[lane.work.flow].read_committed
-                fetcher = _Fetcher(cluster, cluster.lease(node, _fetch_role(lane.work.flow)), read_committed)
-                self._selector.register(fetcher.connection, selectors.EVENT_READ, fetcher)
-                self._fetchers[key] = fetcher
-        except (LeaderUnknown, BrokerRefused) as problem:
-            self._rest(lane, now, str(problem))
-            return False
-        except ConnectionFailed as problem:
-            cluster.failed(problem)
-            self._rest(lane, now, str(problem))
-            return False
-        self._fetchers[key].lanes[lane.work.source] = lane
-        return True
+    def _place_lanes(self, now: float) -> None:
+        ready = [lane for lane in self._unplaced_lanes if now >= lane.rest_until]
+        self._unplaced_lanes = [lane for lane in self._unplaced_lanes if now < lane.rest_until]
+        by_cluster: dict[Cluster, list[Lane]] = {}
+        for lane in ready:
+            by_cluster.setdefault(self._clusters[lane.work.flow, "source"], []).append(lane)
+        for cluster, lanes in by_cluster.items():
+            problem = self._learn(cluster, [lane.work.source for lane in lanes])
+            for lane in lanes:
+                trouble = problem or self._place_lane(cluster, lane)
+                if trouble:
+                    self._rest(lane, now, trouble)
+                    self._unplaced_lanes.append(lane)
 
-    def _place_stream(self, cluster: Cluster, stream: Stream) -> bool:
+    def _place_lane(self, cluster: Cluster, lane: Lane) -> str | None:
+        """Give the lane to the fetcher of its leader; return why not, if not."""
+        flow = lane.work.flow
         try:
-            node = cluster.channel().leader(stream.partition)
-            key = (cluster.alias, node)
-            if key not in self._senders:
+            node = cluster.ask(lambda channel: channel.leader(lane.work.source))
+            if (flow, node) not in self._fetchers:
+                connection = cluster.lease(node, _fetch_role(flow))
+                fetcher = _Fetcher(cluster, connection, read_committed=self._flows[flow].read_committed)
+                self._selector.register(connection, selectors.EVENT_READ, fetcher)
+                self._fetchers[flow, node] = fetcher
+        except (LeaderUnknown, ConnectionFailed) as problem:
+            return str(problem)
+        self._fetchers[flow, node].lanes[lane.work.source] = lane
+        return None
+
+    def _place_streams(self) -> None:
+        unplaced, self._unplaced_streams = self._unplaced_streams, []
+        by_cluster: dict[Cluster, list[Stream]] = {}
+        for cluster, stream in unplaced:
+            by_cluster.setdefault(cluster, []).append(stream)
+        for cluster, streams in by_cluster.items():
+            problem = self._learn(cluster, [stream.partition for stream in streams])
+            for stream in streams:
+                trouble = problem or self._place_stream(cluster, stream)
+                if trouble:
+                    stream.trouble = trouble
+                    self._unplaced_streams.append((cluster, stream))
+
+    def _place_stream(self, cluster: Cluster, stream: Stream) -> str | None:
+        """Give the stream to the sender of its leader; return why not, if not."""
+        try:
+            node = cluster.ask(lambda channel: channel.leader(stream.partition))
+            if (cluster, node) not in self._senders:
                 sender = Sender(cluster, cluster.lease(node, "produce"))
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
-                self._senders[key] = sender
-        except (LeaderUnknown, BrokerRefused):
-            return False
+                self._senders[cluster, node] = sender
+        except (LeaderUnknown, ConnectionFailed) as problem:
+            return str(problem)
+        self._senders[cluster, node].streams.append(stream)
+        if stream.is_idle:
+            stream.trouble = None
+        return None
+
+    @staticmethod
+    def _learn(cluster: Cluster, partitions: list[TopicPartition]) -> str | None:
+        """Find out with one request who leads ``partitions``; return why not, if not."""
+        try:
+            cluster.ask(lambda channel: channel.learn_leaders(partitions))
         except ConnectionFailed as problem:
-            cluster.failed(problem)
-            return False
-        self._senders[key].streams.append(stream)
-        return True
+            return str(problem)
+        return None
 
     # Fetching.
 
     def _fetch(self, now: float, deadline: float) -> None:
         for fetcher in list(self._fetchers.values()):
             if fetcher.asked_at is not None:
-                if now - fetcher.asked_at > _ANSWER_SECONDS:
-                    self._lose_fetcher(fetcher, f"{fetcher.connection.name}: no answer for {_ANSWER_SECONDS:.0f} s")
+                if now - fetcher.asked_at > ANSWER_SECONDS:
+                    self._lose(fetcher, f"{fetcher.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
                 continue
-            hungry = [lane for lane in fetcher.lanes.values() if lane.wants_data(now)]
-            if not hungry:
+            fetcher.lanes = {source: lane for source, lane in fetcher.lanes.items() if not lane.is_over}
+            hungry = {source: lane for source, lane in fetcher.lanes.items() if lane.wants_data(now)}
+            if not hungry or self._backlog() > _BACKLOG_BYTES:
                 continue
-            everybody = len(hungry) == len(fetcher.lanes)
-            wait_ms = min(_LONG_POLL_MS if everybody else 20, max(0, int((deadline - now) * 1000)))
+            poll_ms = _LONG_POLL_MS if len(hungry) == len(fetcher.lanes) else _SHORT_POLL_MS
             request = wire.fetch_request(
                 fetcher.connection.next_correlation(),
-                {lane.work.source: lane.fetch_position for lane in hungry},
-                wait_ms=wait_ms,
+                {source: lane.fetch_position for source, lane in hungry.items()},
+                wait_ms=min(poll_ms, max(0, int((deadline - now) * 1000))),
                 read_committed=fetcher.read_committed,
             )
-            try:
+            fetcher.asked_at = now
+            with self._using(fetcher):
                 fetcher.connection.send([request])
-                fetcher.asked_at = now
-            except ConnectionFailed as failure:
-                self._lose_fetcher(fetcher, str(failure))
 
-    def _fetched(self, fetcher: _Fetcher) -> None:
+    def _backlog(self) -> int:
+        return sum(lane.stream.bytes for lanes in self._lanes.values() for lane in lanes)
+
+    def _fetched(self, fetcher: _Fetcher) -> bool:
+        """Take in one answer; return whether there was one."""
         frame = fetcher.connection.receive()
+        if frame is None:
+            return False
         fetcher.asked_at = None
+        refused: list[tuple[Lane, int]] = []
         for part in wire.parse_fetch(frame):
             lane = fetcher.lanes[part.partition]
             if part.error:
-                self._fetch_refused(fetcher, lane, part.error)
+                refused.append((lane, part.error))
                 continue
             lane.trouble = None
-            try:
-                lane.take(frame, part, read_committed=fetcher.read_committed)
-            except (UnsupportedMagic, CorruptBatch) as problem:
-                lane.stop(str(problem))
+            if part.stop > part.start:
+                # Who got data is asked for last, so that everybody gets some when an answer is full.
+                fetcher.lanes[part.partition] = fetcher.lanes.pop(part.partition)
+                try:
+                    lane.take(frame, part, read_committed=fetcher.read_committed)
+                except (UnsupportedMagic, CorruptBatch) as problem:
+                    lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
+        if refused:
+            self._fetch_refused(fetcher, refused)
+        return True
 
-    def _fetch_refused(self, fetcher: _Fetcher, lane: Lane, code: int) -> None:
+    def _fetch_refused(self, fetcher: _Fetcher, refused: list[tuple[Lane, int]]) -> None:
         now = time.monotonic()
-        if code != codes.OFFSET_OUT_OF_RANGE:
-            self._rest(lane, now, f"the source refuses to read {lane.work.source}: {codes.name(code)}")
-            self._unplace(fetcher, lane)
-            fetcher.cluster.channel().refresh([lane.work.source.topic])
-            return
-        channel = fetcher.cluster.channel()
-        start = channel.offsets([lane.work.source], EARLIEST)[lane.work.source]
-        end = channel.offsets([lane.work.source], LATEST)[lane.work.source]
-        if lane.fetch_position < start:
-            lane.skip_gap(start, int(time.time() * 1000))
-        elif lane.fetch_position > end:
-            lane.stop(
-                f"the source's log ends at {end}, before the position {lane.fetch_position} already copied: "
-                "it was truncated or the topic was created anew"
-            )
+        fetcher.cluster.forget_leaders({lane.work.source.topic for lane, _ in refused})
+        outside = [lane for lane, code in refused if code == codes.OFFSET_OUT_OF_RANGE]
+        for lane, code in refused:
+            if code != codes.OFFSET_OUT_OF_RANGE:
+                self._rest(lane, now, f"the source refuses to read {lane.work.source}: {codes.name(code)}")
+                self._unplaced_lanes.append(fetcher.lanes.pop(lane.work.source))
+        if outside:
+            self._find_place(fetcher.cluster, outside)
+
+    def _find_place(self, cluster: Cluster, outside: list[Lane]) -> None:
+        """Go on behind a gap, or stop, where the source has no such offset."""
+        sources = [lane.work.source for lane in outside]
+        starts, problems = cluster.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
+        ends, more_problems = cluster.ask(lambda channel: channel.find_offsets(starts, LATEST))
+        problems |= more_problems
+        for lane in outside:
+            source = lane.work.source
+            if source in problems:
+                self._rest(lane, time.monotonic(), str(problems[source]))
+            elif lane.fetch_position < starts[source]:
+                lane.skip_gap(starts[source], int(time.time() * 1000))
+            elif lane.fetch_position > ends[source]:
+                lane.stop(
+                    f"the source's log ends at {ends[source]}, before the position {lane.fetch_position} already read: "
+                    "it was truncated or the topic was created anew"
+                )
 
     def _rest(self, lane: Lane, now: float, trouble: str) -> None:
         lane.trouble = trouble
         lane.rest_until = now + _REST_SECONDS
 
-    def _unplace(self, fetcher: _Fetcher, lane: Lane) -> None:
-        fetcher.lanes.pop(lane.work.source)
-        self._unplaced_lanes.append(lane)
-
-    def _lose_fetcher(self, fetcher: _Fetcher, reason: str) -> None:
-        self._selector.unregister(fetcher.connection)
-        fetcher.connection.close()
-        self._fetchers = {key: one for key, one in self._fetchers.items() if one is not fetcher}
-        fetcher.cluster.forget_leaders()
-        for lane in fetcher.lanes.values():
-            self._rest(lane, time.monotonic(), reason)
-            self._unplaced_lanes.append(lane)
-
     # Producing.
 
     def _send(self, now: float) -> None:
-        for key, sender in list(self._senders.items()):
-            try:
+        for sender in list(self._senders.values()):
+            with self._using(sender):
                 sender.send(now)
-            except ConnectionFailed as failure:
-                self._lose_sender(key, sender, failure)
-
-    def _lose_sender(self, key: tuple[str, int], sender: Sender, failure: ConnectionFailed) -> None:
-        self._selector.unregister(sender.connection)
-        sender.abandon()
-        del self._senders[key]
-        sender.cluster.forget_leaders()
-        self._unplaced_streams += [(sender.cluster, stream) for stream in sender.streams if not stream.closed]
-        lost = set(map(id, sender.streams))
-        for lane in self._lanes:
-            if id(lane.stream) in lost:
-                lane.trouble = str(failure)
 
     # Committing.
 
     def _commit(self) -> None:
-        by_flow: dict[Flow, list[Lane]] = defaultdict(list)
-        for lane in self._lanes:
-            if lane.is_dirty:
-                by_flow[lane.work.flow].append(lane)
-        for flow, lanes in by_flow.items():
-            self._commits[flow].commit(lanes)
+        for flow, lanes in self._lanes.items():
+            dirty = [lane for lane in lanes if lane.is_dirty]
+            if dirty:
+                self._commits[flow].commit(dirty)
 
     def _commit_rest(self) -> bool:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
-        return any(not commits.is_idle for commits in self._commits.values())
+        return any(not commits.is_over for commits in self._commits.values())
 
     def _emit_syncs(self) -> None:
-        for commits in self._commits.values():
-            commits.emit_syncs(self._lanes)
+        for flow, commits in self._commits.items():
+            commits.emit_syncs(self._lanes[flow])
 
-    # Waiting.
+    # Waiting, and what comes in.
 
     def _wait(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
-            self._receive(key.data)
+        for key, events in self._selector.select(seconds):
+            with self._using(key.data):
+                if events & selectors.EVENT_WRITE:
+                    key.data.connection.flush()
+                if events & selectors.EVENT_READ:
+                    self._receive(key.data)
 
-    def _receive(self, one: _Fetcher | Sender) -> None:
-        try:
-            while True:
-                if isinstance(one, _Fetcher):
-                    self._fetched(one)
-                else:
-                    one.receive()
-                if not one.connection.has_buffered_data:
+    def _receive(self, end: _End) -> None:
+        """Take in every answer that is there."""
+        while True:
+            if isinstance(end, _Fetcher):
+                if not self._fetched(end):
                     return
-        except (ConnectionFailed, BrokerRefused, LeaderUnknown, wire.FetchFailed) as failure:
-            if isinstance(one, _Fetcher):
-                self._lose_fetcher(one, str(failure))
             else:
-                key = next(key for key, sender in self._senders.items() if sender is one)
-                self._lose_sender(key, one, ConnectionFailed(str(failure)))
+                stale = end.receive()
+                if stale is None:
+                    return
+                end.cluster.forget_leaders({stream.partition.topic for stream in stale})
+                self._unplaced_streams += [(end.cluster, stream) for stream in stale]
+            if not end.connection.has_buffered_data:
+                return
+
+    @contextlib.contextmanager
+    def _using(self, end: _End) -> Iterator[None]:
+        """Do something with a connection: lose it if it fails, and wait for room if it could not take everything."""
+        try:
+            yield
+        except (ConnectionFailed, wire.FetchFailed) as failure:
+            self._lose(end, str(failure))
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if end.connection.has_unsent else 0)
+        if self._selector.get_key(end.connection).events != wanted:
+            self._selector.modify(end.connection, wanted, end)
+
+    def _lose(self, end: _End, reason: str) -> None:
+        """Close a broken connection; who used it is placed anew, with the leaders as they are then."""
+        self._selector.unregister(end.connection)
+        end.cluster.forget_leaders()
+        if isinstance(end, _Fetcher):
+            end.connection.close()
+            self._fetchers = {key: one for key, one in self._fetchers.items() if one is not end}
+            for lane in end.lanes.values():
+                self._rest(lane, time.monotonic(), reason)
+                self._unplaced_lanes.append(lane)
+        else:
+            end.abandon(reason)
+            self._senders = {key: one for key, one in self._senders.items() if one is not end}
+            self._unplaced_streams += [(end.cluster, stream) for stream in end.streams if not stream.closed]
 
     def _release(self) -> None:
         """Keep idle connections for the next epoch, close the others."""
@@ -292,9 +352,9 @@ class CopyLoop:
                 fetcher.cluster.give_back(node, _fetch_role(flow), fetcher.connection)
             else:
                 fetcher.connection.close()
-        for (_, node), sender in self._senders.items():
+        for (cluster, node), sender in self._senders.items():
             if sender.is_idle:
-                sender.cluster.give_back(node, "produce", sender.connection)
+                cluster.give_back(node, "produce", sender.connection)
             else:
                 sender.connection.close()
         self._selector.close()

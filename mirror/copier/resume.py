@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mirror.copier.tail_match import Mismatch, match_tail
+from mirror.copier.tail_match import Batch, Mismatch, match_tail
 from mirror.copier.work import FlowWork, Handover, PartitionWork
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
-from mirror.kafka.log import read_batches
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where the logs of a partition begin and end on both clusters.
+
+    Attributes
+    ----------
+    source_end
+        as a reader of the flow's isolation level sees it.
+    target_end
+        as readers see it.
+    target_written
+        what the target's leader has written, replicated or not.
+    """
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    target_written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +37,15 @@ class Ready:
     """Copying may begin at ``handover``, once ``records`` are in the state topic."""
 
     handover: Handover
-    records: tuple[StateRecord, ...]
+    records: tuple[StateRecord, ...] = ()
     skipped_by_match: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """It cannot be told now where to begin; it is tried again."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,69 +55,77 @@ class Refused:
     reason: str
 
 
-def prepare(work: PartitionWork, flow: FlowWork, source: Channel, target: Channel) -> Ready | Refused:
-    """Find out where to begin with one partition.
-
-    Raises
-    ------
-    ConnectionFailed, LeaderUnknown, BrokerRefused
-        if one of the clusters does not tell; it is tried again.
-    """
-    if work.handover is None:
-        return _begin(work, flow, source, target)
-    position = work.handover.position
-    if position.topic_id and work.topic_id and position.topic_id != work.topic_id:
-        return Refused(
-            f"the source topic was deleted and created anew (id {position.topic_id}, now {work.topic_id}); "
-            f"the copy ends at upstream offset {position.upstream} of the old one"
-        )
-    if work.handover.clean:
-        return Ready(work.handover, ())
-    return _resume(work, work.handover, flow, source, target)
+def changed_topic(work: PartitionWork) -> Refused | None:
+    """Refuse a source topic that is not the one copied so far, although its name is the same."""
+    known = work.handover.position.topic_id if work.handover else ""
+    if not known or not work.topic_id or known == work.topic_id:
+        return None
+    assert work.handover is not None
+    return Refused(
+        f"the source topic was deleted and created anew (id {known}, now {work.topic_id}); "
+        f"the copy ends at upstream offset {work.handover.position.upstream} of the old one"
+    )
 
 
-def _begin(work: PartitionWork, flow: FlowWork, source: Channel, target: Channel) -> Ready:
-    """A partition of which this engine has no position; the first one is recorded before the first batch."""
-    start = source.offsets([work.source], EARLIEST)[work.source]
-    downstream = target.offsets([work.target], LATEST)[work.target]
+def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
+    """Begin with a partition of which this engine has no position; the first one is recorded before the first batch."""
     if work.mm2_position is not None:
         origin, complete = work.mm2_position, False
     elif flow.from_latest:
-        origin, complete = source.offsets([work.source], LATEST)[work.source], False
+        origin, complete = ends.source_end, False
     else:
-        origin, complete = start, True
-    position = Position(origin, downstream, origin, complete, 0, work.topic_id)
+        origin, complete = ends.source_start, True
+    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id)
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
-def _resume(
-    work: PartitionWork, handover: Handover, flow: FlowWork, source: Channel, target: Channel
-) -> Ready | Refused:
+def resume(
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    is_ours: Callable[[int], bool],
+    source: Iterable[Batch],
+    tail: Iterable[Batch],
+) -> Ready | NotYet | Refused:
+    """Begin where somebody stopped without saying how far it got.
+
+    Parameters
+    ----------
+    is_ours
+        whether a producer id is one of the flow's writers.
+    source
+        data batches of the source from the recorded position on; read only if needed.
+    tail
+        data batches of the target from the recorded position, or its start, on.
+    """
     old = handover.position
-    end = target.offsets([work.target], LATEST)[work.target]
-    if end < old.downstream:
+    if ends.target_written < old.downstream:
         return Refused(
-            f"{work.target} on the target ends at {end}, before the position {old.downstream} recorded for it: "
-            "it was truncated or created anew"
+            f"{work.target} on the target ends at {ends.target_written}, before the position {old.downstream} recorded "
+            "for it: it was truncated or created anew"
         )
-    source_end = source.offsets([work.source], LATEST)[work.source]
-    outcome = match_tail(
-        read_batches(source, work.source, old.upstream, source_end, read_committed=flow.read_committed),
-        read_batches(target, work.target, old.downstream, end),
-        old.upstream,
-        flow.writers.__contains__,
-    )
+    if ends.target_end < ends.target_written:
+        return NotYet(
+            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
+            "yet; what was written last cannot be read before they are"
+        )
+    outcome = match_tail(source, tail, old.upstream, is_ours)
     if isinstance(outcome, Mismatch):
-        return Refused(outcome.reason)
+        missing = (
+            f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
+            if ends.source_start > old.upstream
+            else ""
+        )
+        return Refused(outcome.reason + missing)
     runs: list[Run] = list(handover.runs)
     for run in outcome.runs:
         extend(runs, run)
-    records: list[StateRecord] = []
+    records: list[StateRecord] = list(handover.unwritten)
     chunk = old.chunk
     while len(runs) > RUNS_PER_CHUNK:
         records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))
         runs, chunk = runs[RUNS_PER_CHUNK:], chunk + 1
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
-    position = Position(outcome.upstream, max(end, old.downstream), old.origin, old.complete, chunk, work.topic_id)
+    position = Position(outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id)
     records += (chunk_record(work.source, chunk, runs), position.record(work.source))
     return Ready(Handover(position, tuple(runs), clean=True), tuple(records), outcome.records)

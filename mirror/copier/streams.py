@@ -1,7 +1,7 @@
 """Batches on their way to target partitions: in order, a few requests in flight, resent unchanged after trouble.
 
-A :class:`Stream` is the queue of one partition, a :class:`Sender` the connection to the broker that leads it. A batch that
-may or may not have arrived is sent again with the same producer id and sequence; the broker recognises it.
+A :class:`Stream` is the queue of one partition, a :class:`Sender` the connection to the broker that leads it. A batch
+that may or may not have arrived is sent again with the same producer id and sequence; the broker recognises it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ANSWER_SECONDS = 40.0
 
 _FIRST_REST_SECONDS = 0.05
 _LONGEST_REST_SECONDS = 2.0
+_CONNECTION_LOST = 0
 
 
 class Piece(Protocol):
@@ -34,24 +35,35 @@ class Piece(Protocol):
 class Stream:
     """The batches for one target partition, in order.
 
-    ``acknowledged(piece, base_offset)`` is called for each piece in order; ``refused(code, message)`` once, when the broker
-    will not take the oldest unacknowledged piece however often it is sent. After that the stream is closed.
+    ``acknowledged(piece, base_offset)`` is called for each piece in order; ``refused(code, message)`` once, when the
+    broker will not take the oldest unacknowledged piece however often it is sent. After that the stream is closed:
+    neither that piece nor any behind it will be appended.
+
+    Until a first piece is acknowledged, and after any failure, one piece is in flight at a time: a broker that knows
+    nothing of a producer takes whatever sequence comes first, so a refused first piece must have no follower.
+
+    Attributes
+    ----------
+    trouble
+        why the oldest piece is not acknowledged although it was sent; None while all goes well.
     """
 
     __slots__ = (
-        "acknowledged",
+        "_acknowledged",
+        "_failed",
+        "_failure",
+        "_in_flight",
+        "_is_proven",
+        "_perhaps_appended",
+        "_pipelined",
+        "_queue",
+        "_refused",
+        "_rest_seconds",
+        "_rest_until",
         "bytes",
         "closed",
-        "code",
-        "failed",
-        "in_flight",
-        "message",
         "partition",
-        "pipelined",
-        "queue",
-        "refused",
-        "rest_seconds",
-        "rest_until",
+        "trouble",
     )
 
     def __init__(
@@ -64,86 +76,109 @@ class Stream:
     ) -> None:
         """Open a stream; one that is not ``pipelined`` has one batch in flight at most."""
         self.partition = partition
-        self.acknowledged = acknowledged
-        self.refused = refused
-        self.pipelined = pipelined
-        self.queue: deque[Piece] = deque()
-        self.in_flight: deque[Piece] = deque()
-        self.failed: list[Piece] = []
         self.bytes = 0
-        self.code = 0
-        self.message = ""
-        self.rest_until = 0.0
-        self.rest_seconds = _FIRST_REST_SECONDS
         self.closed = False
+        self.trouble: str | None = None
+        self._acknowledged = acknowledged
+        self._refused = refused
+        self._pipelined = pipelined
+        self._is_proven = False
+        self._perhaps_appended = 0
+        self._queue: deque[Piece] = deque()
+        self._in_flight: deque[Piece] = deque()
+        self._failed: list[Piece] = []
+        self._failure = (_CONNECTION_LOST, "")
+        self._rest_until = 0.0
+        self._rest_seconds = _FIRST_REST_SECONDS
 
     @property
     def is_idle(self) -> bool:
         """Whether every piece is acknowledged."""
-        return not (self.queue or self.in_flight or self.failed)
+        return not (self._queue or self._in_flight or self._failed)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come of it: every piece is acknowledged, or one is refused for good."""
+        return self.is_idle or self.closed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is over, and certain of every piece whether it is in the log."""
+        return self.is_over and not self._perhaps_appended
 
     def put(self, piece: Piece) -> None:
-        """Append one more batch."""
-        self.queue.append(piece)
-        self.bytes += len(piece.content)
+        """Append one more batch; on a closed stream it is dropped."""
+        if not self.closed:
+            self._queue.append(piece)
+            self.bytes += len(piece.content)
+
+    @property
+    def next_bytes(self) -> int:
+        """Size of the next batch to be sent."""
+        return len(self._queue[0].content)
 
     def can_send(self, now: float) -> bool:
         """Whether its next batch may go out now."""
         return bool(
-            self.queue
-            and not self.failed
+            self._queue
+            and not self._failed
             and not self.closed
-            and now >= self.rest_until
-            and (self.pipelined or not self.in_flight)
+            and now >= self._rest_until
+            and (not self._in_flight or (self._pipelined and self._is_proven))
         )
 
     def take(self) -> Piece:
         """Move the next batch into flight."""
-        piece = self.queue.popleft()
-        self.in_flight.append(piece)
+        piece = self._queue.popleft()
+        self._in_flight.append(piece)
         return piece
 
     def answered(self, code: int, base_offset: int, message: str) -> bool:
-        """Take in the answer to the oldest batch in flight; return whether the partition's leader should be looked up anew.
+        """Take in the answer to the oldest batch in flight; return whether its leader should be looked up anew.
 
         From the first failure on, all that was in flight behind it is sent again in order, whatever its own answer.
         """
-        piece = self.in_flight.popleft()
-        if code == 0 and not self.failed:
+        piece = self._in_flight.popleft()
+        if code == 0 and not self._failed:
             self.bytes -= len(piece.content)
-            self.rest_seconds = _FIRST_REST_SECONDS
-            self.acknowledged(piece, base_offset)
+            self._rest_seconds = _FIRST_REST_SECONDS
+            self._is_proven = True
+            self._perhaps_appended = max(0, self._perhaps_appended - 1)
+            self.trouble = None
+            self._acknowledged(piece, base_offset)
             return False
-        if not self.failed:
-            self.code, self.message = code, message
-        self.failed.append(piece)
+        if not self._failed:
+            self._failure = (code, message)
+            self.trouble = f"the target answers {codes.name(code)} {message}".rstrip()
+        self._failed.append(piece)
         return self._settle()
 
-    def lost(self) -> None:
+    def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""
-        if self.in_flight:
-            if not self.failed:
-                self.code, self.message = 0, "connection lost"
-            self.failed.extend(self.in_flight)
-            self.in_flight.clear()
+        if self._in_flight:
+            if not self._failed:
+                self._failure = (_CONNECTION_LOST, reason)
+                self.trouble = reason
+            self._failed.extend(self._in_flight)
+            self._in_flight.clear()
             self._settle()
 
-    def close(self) -> None:
-        """Drop what is queued."""
-        self.closed = True
-        self.queue.clear()
-
     def _settle(self) -> bool:
-        if self.in_flight:
+        """Once nothing is in flight, put what failed back in front of the queue, or give up."""
+        if self._in_flight:
             return False
-        if self.code == 0 or codes.is_retriable(self.code):
-            self.queue.extendleft(reversed(self.failed))
-            self.failed.clear()
-            self.rest_until = time.monotonic() + self.rest_seconds
-            self.rest_seconds = min(2 * self.rest_seconds, _LONGEST_REST_SECONDS)
+        self._is_proven = False
+        code, message = self._failure
+        if code == _CONNECTION_LOST or codes.is_retriable(code):
+            # Some refusals, too, come after the broker has appended.
+            self._perhaps_appended = max(self._perhaps_appended, len(self._failed))
+            self._queue.extendleft(reversed(self._failed))
+            self._failed.clear()
+            self._rest_until = time.monotonic() + self._rest_seconds
+            self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
             return True
-        self.close()
-        self.refused(self.code, self.message)
+        self.closed = True
+        self._refused(code, message)
         return False
 
 
@@ -172,13 +207,22 @@ class Sender:
         """
         if self._requests and now - self._requests[0][0] > ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
-        while len(self._requests) < REQUESTS_IN_FLIGHT and (request := self._compose(now)):
+        while (
+            not self.connection.has_unsent
+            and len(self._requests) < REQUESTS_IN_FLIGHT
+            and (request := self._compose(now))
+        ):
             self._requests.append((now, {stream.partition: stream for stream in request}))
             contents = [(stream.partition, stream.take().content) for stream in request]
             self.connection.send(wire.produce_request(self.connection.next_correlation(), contents))
 
-    def receive(self) -> None:
+    def receive(self) -> list[Stream] | None:
         """Read one answer and pass its parts to their streams.
+
+        Returns
+        -------
+        the streams whose leader should be looked up anew; they are no longer this sender's; or None when no whole
+        answer has arrived
 
         Raises
         ------
@@ -186,21 +230,24 @@ class Sender:
             if the broker hung up.
         """
         frame = self.connection.receive()
+        if frame is None:
+            return None
         _, streams = self._requests.popleft()
-        stale = {
-            answer.partition.topic
+        stale = [
+            streams[answer.partition]
             for answer in wire.parse_produce(frame)
             if streams[answer.partition].answered(answer.error, answer.base_offset, answer.message)
-        }
-        if stale:
-            self.cluster.channel().refresh(stale)
+        ]
+        for stream in stale:
+            self.streams.remove(stream)
+        return stale
 
-    def abandon(self) -> None:
+    def abandon(self, reason: str) -> None:
         """Close the connection; what was in flight goes back to its streams."""
         self.connection.close()
         self._requests.clear()
         for stream in self.streams:
-            stream.lost()
+            stream.lost(reason)
 
     def _compose(self, now: float) -> list[Stream]:
         """Choose whose batch goes next: the streams in turn, each at most once a request, about a megabyte in all."""
@@ -209,9 +256,9 @@ class Sender:
         for _ in range(len(self.streams)):
             stream = self.streams[0]
             self.streams.rotate(-1)
-            if stream.can_send(now):
+            if stream.can_send(now) and all(stream.partition != other.partition for other in chosen):
                 chosen.append(stream)
-                size += len(stream.queue[0].content)
+                size += stream.next_bytes
                 if size >= REQUEST_BYTES or len(chosen) == PARTITIONS_A_REQUEST:
                     break
         return chosen

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position
+from mirror.model.flow_state import Position, StateRecord
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 
@@ -57,11 +57,17 @@ class Handover:
         the chunk of the offset map that is still being filled.
     clean
         whether nothing can have been written beyond the position; otherwise the tail is matched first.
+    is_recorded
+        whether the state topic is known to say the same.
+    unwritten
+        records that the state topic may still lack: full chunks of the map, gaps.
     """
 
     position: Position
     runs: tuple[Run, ...]
     clean: bool
+    is_recorded: bool = True
+    unwritten: tuple[StateRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +126,9 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did. ``cpu_seconds`` of its process."""
+    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process."""
 
     partitions: tuple[PartitionResult, ...]
-    writers: frozenset[int]
+    writers: Mapping[Flow, frozenset[int]]
     cpu_seconds: float
     wall_seconds: float

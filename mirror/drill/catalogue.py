@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mirror
+from mirror.drill.refusal import Refused
 from mirror.drill.runbook import Runbook
 
 
-class RunbookNotFound(LookupError):
+class RunbookNotFound(Refused):
     """There is no such runbook, or no folder of runbooks; the message says where was looked and what there is."""
 
 
-class RunbookRefused(ValueError):
+class RunbookRefused(Refused):
     """A runbook's file cannot be loaded; the message names the file and what is wrong in it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,22 +15,22 @@ from rich.text import Text
 
 from mirror.drill.catalogue import (
     LoadedRunbook,
-    RunbookNotFound,
     RunbookRefused,
     find_runbook,
     load_runbook,
     runbook_files,
     runbooks_folder,
 )
-from mirror.drill.evidence import read_settings
 from mirror.drill.facts import FactError
-from mirror.drill.notebook import NotebookRefused
-from mirror.drill.progress import STYLES, LiveTable, PlainLines, observer_for
-from mirror.drill.report import write_report
-from mirror.drill.runbook import ParameterRefused, ParameterValue, Runbook, Step, plan_steps
-from mirror.drill.rundir import NotARunDirectory, RunDirectory, RunInUse
-from mirror.drill.runner import Confirm, ResumeRefused, RunResult, check_runbook, resume_run, start_run
+from mirror.drill.refusal import Refused
+from mirror.drill.runbook import ParameterValue, Runbook, Step, plan_steps
+from mirror.drill.rundir import RunDirectory
+from mirror.drill.terminal import VERDICT_STYLES
 from mirror.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from mirror.drill.progress import LiveTable, PlainLines
+    from mirror.drill.runner import Confirm, RunResult
 
 app = typer.Typer(help="Procedures as notebooks: list, show, run, resume, report.", no_args_is_help=True)
 
@@ -44,16 +44,8 @@ RunArgument = Annotated[
 ]
 ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the point of no return is crossed.")]
 
-_USAGE = (
-    FactError,
-    NotARunDirectory,
-    NotebookRefused,
-    ParameterRefused,
-    ResumeRefused,
-    RunInUse,
-    RunbookNotFound,
-    RunbookRefused,
-)
+# Whoever asks for `mirror status` shall not wait for papermill and matplotlib: what needs them is imported where it is
+# used.
 
 
 @app.command("list")
@@ -67,7 +59,7 @@ def list_runbooks(runbooks: RunbooksOption = None) -> None:
     broken = False
     try:
         files = runbook_files(runbooks_folder(runbooks))
-    except RunbookNotFound as refused:
+    except Refused as refused:
         _refuse(refused)
     for path in files:
         try:
@@ -87,7 +79,7 @@ def show(name: NameArgument, runbooks: RunbooksOption = None) -> None:
     console = Console()
     try:
         loaded = find_runbook(name, runbooks_folder(runbooks))
-    except _USAGE as refused:
+    except (Refused, FactError) as refused:
         _refuse(refused)
     runbook = loaded.runbook
     console.print(Markdown(loaded.prose or f"# {runbook.title}\n\n{runbook.purpose}"))
@@ -111,6 +103,9 @@ def run(
     runbooks: RunbooksOption = None,
 ) -> None:
     """Run a runbook from its first step and write the report; the last line printed is the report's path."""
+    from mirror.drill.progress import observer_for
+    from mirror.drill.runner import start_run
+
     console = Console()
     try:
         loaded = find_runbook(name, runbooks_folder(runbooks))
@@ -120,7 +115,7 @@ def run(
             raise typer.Exit(1)
         with _interruptible(), observer_for(console) as observer:
             result = start_run(loaded, given, runs_directory, observer, confirm=_asker(confirm, observer))
-    except _USAGE as refused:
+    except (Refused, FactError) as refused:
         _refuse(refused)
     _finish(console, result)
 
@@ -135,13 +130,17 @@ def resume(
     runbooks: RunbooksOption = None,
 ) -> None:
     """Go on with a run where it stopped: steps that passed are passed over, the parameters stay."""
+    from mirror.drill.evidence import read_settings
+    from mirror.drill.progress import observer_for
+    from mirror.drill.runner import resume_run
+
     console = Console()
     try:
         directory = RunDirectory.open(run_directory)
         loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
         with _interruptible(), observer_for(console) as observer:
             result = resume_run(directory, loaded, observer, recheck=recheck or (), confirm=_asker(confirm, observer))
-    except _USAGE as refused:
+    except (Refused, FactError) as refused:
         _refuse(refused)
     _finish(console, result)
 
@@ -149,15 +148,19 @@ def resume(
 @app.command()
 def report(run_directory: RunArgument) -> None:
     """Write the report of a run again, finished or not; print its path."""
+    from mirror.drill.report import write_report
+
     try:
         path = write_report(RunDirectory.open(run_directory))
-    except _USAGE as refused:
+    except (Refused, FactError) as refused:
         _refuse(refused)
     Console().print(str(path), soft_wrap=True, highlight=False)
 
 
 def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, ParameterValue]) -> None:
     """Show what a run would do; the checks that need no run have been made by then."""
+    from mirror.drill.runner import check_runbook
+
     values = check_runbook(loaded, given)
     console.print(_parameter_table(loaded.runbook, values))
     console.print()
@@ -166,7 +169,9 @@ def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, Paramet
     steps = len(plan_steps(loaded.runbook, {}))
     console.print(f"Notebooks and parameters are in order; {steps} steps would be run. Nothing was started.")
     console.print(
-        Text.assemble("verdict ", (Verdict.UNKNOWN.value, STYLES[Verdict.UNKNOWN]), ": a dry run proves nothing")
+        Text.assemble(
+            "verdict ", (Verdict.UNKNOWN.value, VERDICT_STYLES[Verdict.UNKNOWN]), ": a dry run proves nothing"
+        )
     )
 
 
@@ -209,8 +214,10 @@ def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
 
 def _finish(console: Console, result: RunResult) -> NoReturn:
     """Write the report, print verdict, reasons and the report's path, and exit with the verdict's status."""
+    from mirror.drill.report import write_report
+
     path = write_report(result.run)
-    told = Text.assemble("verdict ", (result.verdict.value, STYLES[result.verdict]), f", run {result.status}")
+    told = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
     console.print(told)
     for reason in result.reasons:
         console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)

@@ -11,16 +11,15 @@ is a problem, named with file and key, and keeps the run from being PASS.
     they stand (a later step's over an earlier one's), and shows every other single value beside its step::
 
         "clusters":   [{"alias", "cluster_id", "bootstrap_servers", "brokers"}]               Cluster
-        "versions":   {name: text}                                                             e.g. kafka, java,
-        replicator
+        "versions":   {name: text}                                                             e.g. kafka, java
         "totals":     {"acked", "mirrored", "stranded", "lost", "duplicated", "reordered",
                        "altered", "indeterminate": records or null}                            Totals
         "findings":   [{"kind", "topic", "partition", "record_offset", "producer", "sequence", "note"}]   Finding
 
     failover_drill also writes `Failover`::
 
-        "fault_at_ms", "detected_at_ms", "fenced_at_ms", "cut_at_ms", "offsets_applied_at_ms", "first_write_at_ms": ms
-        or null
+        "fault_at_ms", "detected_at_ms", "fenced_at_ms", "cut_at_ms", "offsets_applied_at_ms", "first_write_at_ms":
+            milliseconds or null
         "groups_reading_at_ms": {group: ms}
         "rpo":        {"records", "bytes", "seconds", "objective_records", "objective_seconds"}          RecoveryPoint
         "rto_chain":  [{"link", "seconds", "budget_seconds"}]                                            ChainLink

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from traitlets import Unicode, default
 
 OWNER_PID_VARIABLE = "MIRROR_OWNER_PID"
 """Environment variable: pid of the process that owns what outlives a notebook (clusters, the mirror, load)."""
@@ -16,16 +19,28 @@ class OwnInterpreterKernelManager(AsyncKernelManager):
     """Starts `ipykernel` with ``sys.executable`` and tells the kernel who owns the long-living processes.
 
     A kernel named ``python3`` found on the machine may belong to another environment, which lacks this package or,
-    worse, has
-    another version of it.
+    worse, has another version of it.
     """
+
+    log_path = Unicode(help="File for what the kernel's process writes beside its notebook.").tag(config=True)
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+        """Start the process with its output going to the log: Spark and the JVM write there, not into the terminal."""
+        with Path(self.log_path).open("ab") as log:
+            await super()._async_launch_kernel(kernel_cmd, stdout=log, stderr=log, **options)
+
+    @default("transport_encryption")
+    def _encrypt(self) -> str:
+        # A kernel executes whatever reaches its port: nobody else on the machine shall be able to talk to it.
+        return "required"
 
     @property
     def kernel_spec(self) -> KernelSpec:
         """Return the only kernel there is."""
         return KernelSpec(
             argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-            display_name=f"Python {sys.version_info.major}.{sys.version_info.minor} ({sys.executable})",
+            display_name=f"Python {sys.version_info.major}.{sys.version_info.minor}",
             language="python",
             env={OWNER_PID_VARIABLE: str(os.getpid())},
+            metadata={"supported_encryption": ["curve"]},
         )

@@ -22,22 +22,27 @@ import nbformat
 import papermill
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
 
 from mirror.drill.facts import FactError
 from mirror.drill.kernel import OwnInterpreterKernelManager
 from mirror.drill.notebook_page import write_page
 from mirror.drill.outcome import Outcome, StepNotPassed
+from mirror.drill.refusal import Refused
 from mirror.drill.runbook import RUN_DIRECTORY_PARAMETER, ParameterValue
 from mirror.drill.rundir import RunDirectory
 from mirror.model.verdict import Verdict
 
 _TYPES: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}
+INTERRUPTED = "Interrupted"
+"""The kind of crash that is no failure of the notebook: whoever runs it said stop."""
+
 _REQUIRED = frozenset({"None", '""', "''"})
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())
 
 
-class NotebookRefused(ValueError):
+class NotebookRefused(Refused):
     """A notebook was not started: it, or the parameters for it, break a rule; the message names notebook and rule."""
 
     def __init__(self, notebook: Path, reason: str) -> None:
@@ -147,8 +152,7 @@ def inspect(path: Path) -> NotebookInspection:
     ------
     NotebookRefused
         when it is missing or unreadable, has no or several cells tagged ``parameters``, has code before that cell,
-        carries injected
-        parameters of an earlier run, or lets a cell raise and goes on.
+        carries injected parameters of an earlier run, or lets a cell raise and goes on.
     """
     if not path.is_file():
         raise NotebookRefused(path, f"there is no such notebook in {path.parent}")
@@ -247,7 +251,7 @@ def run_notebook(
     for earlier in (run.outcome_path(step), executed, page):
         run.set_aside(earlier)
     execution = _Execution(step, _headings(notebook), budget_seconds, progress)
-    crash = execution.run(notebook, executed, values, run.path)
+    crash = execution.run(notebook, executed, values, run)
     seconds = time.monotonic() - execution.began
     outcome = _outcome(run, step, crash)
     run.write_outcome(outcome)
@@ -272,9 +276,10 @@ class _Execution:
         self._cell: int | None = None
 
     def run(
-        self, notebook: Path, executed: Path, values: Mapping[str, ParameterValue], directory: Path
+        self, notebook: Path, executed: Path, values: Mapping[str, ParameterValue], run: RunDirectory
     ) -> Crash | None:
         """Execute; return what ended it early. A raised `StepNotPassed` is a verdict, not a crash."""
+        log = run.logs / f"notebook-{self._step}.log"
         try:
             papermill.execute_notebook(
                 str(notebook),
@@ -283,7 +288,8 @@ class _Execution:
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
-                cwd=str(directory),
+                cwd=str(run.path),
+                config=Config({OwnInterpreterKernelManager.__name__: {"log_path": str(log)}}),
                 kernel_manager_class=OwnInterpreterKernelManager,
                 timeout_func=self._remaining_seconds,
                 on_cell_start=self._cell_started,
@@ -294,8 +300,10 @@ class _Execution:
             return self._crash(str(failure.ename), str(failure.evalue))
         except CellTimeoutError:
             return self._crash("BudgetExhausted", f"the step's budget of {self._budget_seconds:g} s was used up")
+        except KeyboardInterrupt:
+            return self._crash(INTERRUPTED, "the run was told to stop")
         except DeadKernelError:
-            return self._crash("KernelDied", "the notebook's process ended: killed, out of memory, or interrupted")
+            return self._crash("KernelDied", f"the notebook's process ended: killed, or out of memory; see {log.name}")
         except Exception as failure:  # noqa: BLE001 - whatever breaks here leaves the step unjudged, not the run lost
             return self._crash(type(failure).__name__, str(failure))
         return None

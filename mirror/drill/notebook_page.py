@@ -14,8 +14,7 @@ def write_page(executed: Path, page: Path) -> Path:
     """Write an executed notebook as one self-contained page; return its path.
 
     nbconvert's own pages load scripts for formulas, diagrams and widgets from the network; the template leaves those
-    out, and
-    pictures are part of the page.
+    out, and pictures are part of the page.
     """
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         config=Config(),

@@ -225,10 +225,8 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
     """Draw replication lag of each partition over time, in records above and in seconds below, the fault shaded.
 
     The eight partitions that lagged most have a line each; the worst of all others is one grey line. A line is
-    interrupted
-    where the lag could not be measured. An axis turns logarithmic (linear below 1) when its greatest value would
-    flatten the
-    rest.
+    interrupted where the lag could not be measured. An axis turns logarithmic (linear below 1) when its greatest value
+    would flatten the rest.
     """
     known = flows(evidence)
     chosen = flow or (known[0] if known else "")

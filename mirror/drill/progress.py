@@ -18,10 +18,7 @@ from mirror.drill.notebook import CellProgress
 from mirror.drill.runbook import Decision, PlannedStep, Step
 from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import StepResult
-from mirror.model.verdict import Verdict
-
-STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}
-"""How a verdict is coloured in a terminal."""
+from mirror.drill.terminal import VERDICT_STYLES
 
 
 @dataclass(slots=True)
@@ -175,7 +172,7 @@ def _no_return(step: Step) -> Text:
 
 
 def _verdict(result: StepResult) -> Text:
-    return Text(result.outcome.verdict.value, style=STYLES[result.outcome.verdict])
+    return Text(result.outcome.verdict.value, style=VERDICT_STYLES[result.outcome.verdict])
 
 
 def _took(result: StepResult) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.drill.gates import Gate
+from mirror.drill.refusal import Refused
 from mirror.model.verdict import Verdict
 
 ParameterValue = bool | int | float | str
@@ -16,7 +17,7 @@ RUN_DIRECTORY_PARAMETER = "run_directory"
 """The parameter every notebook gets: the directory of the run, as text."""
 
 
-class ParameterRefused(ValueError):
+class ParameterRefused(Refused):
     """A parameter of a runbook is unknown or has a value of the wrong type; the message says which are known."""
 
 
@@ -80,8 +81,7 @@ class Step:
         whether the step does something that cannot be taken back; named before it begins.
     point_in_time
         whether its result holds only while the run lasts (clusters started, a process running): at a resume such a
-        step is
-        run again even though it passed, as long as the point of no return lies ahead.
+        step is run again even though it passed, as long as the point of no return lies ahead.
     """
 
     name: str

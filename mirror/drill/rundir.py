@@ -28,16 +28,17 @@ from pathlib import Path
 from mirror.drill.facts import FactError, Facts, Json, plain
 from mirror.drill.journal import Journal
 from mirror.drill.outcome import Outcome, StepNotPassed
+from mirror.drill.refusal import Refused
 from mirror.model.verdict import Verdict
 
 _FOLDERS = ("notebooks", "outcomes", "ledger", "plots", "logs", "lab")
 
 
-class NotARunDirectory(ValueError):
+class NotARunDirectory(Refused):
     """The directory was not made by a run; the message says what is missing in it."""
 
 
-class RunInUse(RuntimeError):
+class RunInUse(Refused):
     """Another process is running this runbook in the same directory."""
 
 

@@ -21,8 +21,17 @@ from mirror.drill.facts import FactError
 from mirror.drill.gates import Gate, GateResult
 from mirror.drill.journal import Event
 from mirror.drill.judgement import judge
-from mirror.drill.notebook import CellProgress, NotebookRefused, NotebookResult, check_parameters, inspect, run_notebook
+from mirror.drill.notebook import (
+    INTERRUPTED,
+    CellProgress,
+    NotebookRefused,
+    NotebookResult,
+    check_parameters,
+    inspect,
+    run_notebook,
+)
 from mirror.drill.outcome import Outcome
+from mirror.drill.refusal import Refused
 from mirror.drill.runbook import (
     RUN_DIRECTORY_PARAMETER,
     Decision,
@@ -44,7 +53,7 @@ class RunStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class ResumeRefused(ValueError):
+class ResumeRefused(Refused):
     """A run cannot be resumed; the message says why."""
 
 
@@ -243,12 +252,13 @@ class _Running:
             try:
                 result = self._skip(item) if item.decision is Decision.SKIP else self._step(item.step)
             except KeyboardInterrupt:
-                self._finish(RunStatus.INTERRUPTED, results)
-                raise
+                status = RunStatus.INTERRUPTED
+                break
             results.append(result)
             self._observer.step_ended(result)
             if result.outcome.verdict is not Verdict.PASS:
-                status = RunStatus.STOPPED
+                crash = result.executed.crash if result.executed else None
+                status = RunStatus.INTERRUPTED if crash and crash.kind == INTERRUPTED else RunStatus.STOPPED
                 break
         return self._finish(status, results)
 

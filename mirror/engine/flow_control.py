@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
-from mirror.control.topics import TopicsTick
+from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
@@ -39,27 +40,32 @@ class FlowControl:
     def run(self, stop: threading.Event) -> None:
         """Tick until told to stop; the last report says that the flow has stopped."""
         settings, flow = self._settings, self._settings.flow
-        topics = TopicsTick(self._source, self._target, settings).tick
+        topics = TopicsTick(self._source, self._target, settings)
         # Nothing else can be done before the side topics are there.
-        while not self._ticking.once(topics):
+        self._ticking.once(topics.tick)
+        while not topics.side_topics_are_there:
             if stop.wait(_RETRY_SECONDS):
                 return
+            self._ticking.once(topics.tick)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
         writer = LogWriter(settings.target_producer, alias=flow.target)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log)),
-            (settings.refresh_topics_interval_seconds, topics),
-            (settings.refresh_topics_interval_seconds, self._find_partitions),
+            (settings.refresh_topics_interval_seconds if settings.refresh_topics else math.inf, topics.tick),
+            (settings.refresh_topics_interval_seconds if settings.refresh_topics else math.inf, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
         ]
+        if settings.sync_topic_configs:
+            configs = TopicConfigsTick(self._source, self._target, settings)
+            ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
             translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
             checkpoints = CheckpointsTick(settings, self._source, translator, tail, writer)
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
-                groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())
+                groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
         self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
@@ -113,15 +119,18 @@ class FlowControl:
     def _found(self, _: int) -> tuple[int, Sequence[str]]:
         settings = self._settings
         source, target = self._source.topics(), self._target.topics()
-        found = []
-        for name, topic in sorted(source.items()):
-            copy = target.get(settings.policy.format_remote_topic(settings.flow.source, name))
-            if copy is None or not settings.replicates(name):
-                continue
-            for number in range(min(len(topic.partitions), len(copy.partitions))):
-                found.append((TopicPartition(name, number), TopicPartition(copy.name, number), topic.topic_id))
-        self._standing.partitions = tuple(found)
-        return len(found), ()
+        copies = {
+            name: target.get(settings.policy.format_remote_topic(settings.flow.source, name))
+            for name in sorted(source)
+            if settings.replicates(name)
+        }
+        self._standing.partitions = tuple(
+            (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id)
+            for name, copy in copies.items()
+            if copy is not None
+            for number in range(min(len(source[name].partitions), len(copy.partitions)))
+        )
+        return len(self._standing.partitions), ()
 
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:

@@ -1,8 +1,8 @@
 """The engine: what ``mirror run`` does with a properties file, until it is told to stop.
 
 For each flow a control thread keeps topics, heartbeats, checkpoints and group positions; one loop runs the copy as
-rolling Spark epochs over the partitions of all flows. Nothing of value is held here: whatever is killed, a new engine finds
-positions, offset map and writers on the target.
+rolling Spark epochs over the partitions of all flows. Nothing of value is held here: whatever is killed, a new engine
+finds positions, offset map and writers on the target.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 
+from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.topics import TopicsTick
@@ -18,9 +19,10 @@ from mirror.copier.assignment import assign
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskWork
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import state_topic
@@ -30,10 +32,6 @@ _REST_SECONDS = 0.5
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
-
-
-class SameCluster(ConfigError):
-    """Source and target of a flow are one cluster: replicating would never end."""
 
 
 class Engine:
@@ -83,7 +81,7 @@ class Engine:
 
         Raises
         ------
-        ClusterUnreachable
+        NotReachable
             if a cluster does not answer.
         SameCluster
             if both ends of a flow are one cluster.
@@ -91,25 +89,34 @@ class Engine:
         aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
         ids: dict[str, str] = {}
         for alias in aliases:
-            with Cluster.connect(self._settings.clusters[alias]) as cluster:
-                ids[alias] = cluster.cluster_id
+            try:
+                with Cluster.connect(self._settings.clusters[alias]) as cluster:
+                    ids[alias] = cluster.cluster_id
+            except ClusterUnreachable as problem:
+                raise NotReachable(self._settings.path, *self._place(alias), str(problem)) from problem
         for flow in self._flows:
             source, target = flow.flow.source, flow.flow.target
             if ids[source] == ids[target]:
                 raise SameCluster(
                     self._settings.path,
-                    self._settings.line_of(f"{target}.bootstrap.servers"),
-                    f"{target}.bootstrap.servers",
+                    *self._place(target),
                     f"{source} and {target} are the same cluster (id {ids[source]}): replicating would never end; "
                     "give the address of another cluster",
                 )
+
+    def _place(self, alias: str) -> tuple[int | None, str]:
+        """Return the line and key that say where a cluster is."""
+        file = read(self._settings.path)
+        own = f"{alias}.bootstrap.servers"
+        key = own if file.line_of(own) is not None else "bootstrap.servers"
+        return file.line_of(key), key
 
     def run(self, stop: threading.Event) -> None:
         """Run until ``stop`` is set; then finish the epoch, record what was acknowledged, and return.
 
         Raises
         ------
-        ClusterUnreachable, SameCluster
+        NotReachable, SameCluster
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.
@@ -137,10 +144,10 @@ class Engine:
     def _guarded(
         self, target: Callable[[FlowSettings, threading.Event], None], flow: FlowSettings, stop: threading.Event
     ) -> None:
-        """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine, loudly."""
+        """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine."""
         try:
             target(flow, stop)
-        except Exception as defect:
+        except Exception as defect:  # noqa: BLE001  # raised again by run()
             self._defects.append(defect)
             self._tell(f"{threading.current_thread().name} ended the engine: {type(defect).__name__}: {defect}")
             stop.set()
@@ -170,7 +177,7 @@ class Engine:
                     standing = self._standings[partition.flow]
                     standing.copy_trouble = None
                     standing.take_result(partition)
-                    standing.writers |= result.writers
+                    standing.writers |= result.writers.get(partition.flow, frozenset())
                     self._loads[partition.flow, partition.source] = partition.bytes / seconds
             if all(partition.trouble for result in results for partition in result.partitions):
                 stop.wait(_REST_SECONDS)

@@ -20,8 +20,8 @@ from mirror.spark import spark_session
 def verify_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> Equivalence:
     """Compare every mirrored partition with its copy, up to the position the target has on record now.
 
-    A flow may run meanwhile: what it copies later is not looked at. Heartbeats are left out: their topic is compacted on
-    both sides at different times, so that records lack on either without having been lost.
+    A flow may run meanwhile: what it copies later is not looked at. Heartbeats are left out: their topic is compacted
+    on both sides at different times, so that records lack on either without having been lost.
 
     Raises
     ------

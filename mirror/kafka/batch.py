@@ -124,6 +124,8 @@ def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
     ------
     UnsupportedMagic
         at the first batch in message format 0 or 1.
+    CorruptBatch
+        at the first batch that does not match its checksum: passed on, it would get a new one and the damage be hidden.
     """
     position = start
     while end - position >= HEADER_BYTES:
@@ -134,9 +136,13 @@ def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
                 f"the batch at offset {offset} has message format {magic}; only format 2 can be copied"
             )
         header = Header._make(HEADER.unpack_from(buffer, position))
+        if header.length < HEADER_BYTES - _LENGTH_COVERS_FROM:
+            raise CorruptBatch(f"the batch at offset {header.base_offset} says that it is {header.length} bytes long")
         stop = position + _LENGTH_COVERS_FROM + header.length
         if stop > end:
             return
+        if crc32c(buffer[position + _CRC_COVERS_FROM : stop]) != header.crc:
+            raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its checksum")
         yield position, stop, header
         position = stop
 

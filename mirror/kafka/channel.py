@@ -7,11 +7,14 @@ without its parser. Requests that are not hot (metadata, offsets, producer ids) 
 from __future__ import annotations
 
 import contextlib
+import enum
 import random
+import select
 import socket
 import ssl
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import kafka.errors
@@ -20,17 +23,27 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
+from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition
+from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
 
 _BUFFER_BYTES = 4 << 20
 _REQUEST_MS = 10_000
+_LONGEST_RECONNECT_BACKOFF_MS = 1_000
+# The metadata of some ten thousand topics.
+_LARGEST_ANSWER = 100_000_000
 _HOT_SILENCE_SECONDS = 30.0
+# A frame that arrives slowly is waited for so long before other connections get their turn.
+_PATIENCE_SECONDS = 0.02
+_LOADING_SECONDS = 10.0
+# More pieces than the kernel takes in one call help nobody.
+_PIECES_A_CALL = 512
+_TLS_PIECE = 1 << 18
 
 
 class ConnectionFailed(Exception):
@@ -42,7 +55,7 @@ class LeaderUnknown(Exception):
 
 
 class BrokerRefused(Exception):
-    """A broker answered a request with an error; ``name`` is the protocol's name of it."""
+    """A broker answered a request with an error; ``error`` is kafka-python's class for it."""
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
@@ -50,21 +63,35 @@ class BrokerRefused(Exception):
         self.error = error
 
 
-class _NotYet(Exception):
-    """A coordinator that is still loading; asked again."""
+class View(enum.Enum):
+    """Whose end of a log is meant; the value is (replica id, isolation level) of the request."""
+
+    #: What readers see: replicated to every replica in sync.
+    VISIBLE = (-1, 0)
+    #: What readers of committed data see: nothing behind the start of a transaction that is still open.
+    STABLE = (-1, 1)
+    #: All that the leader has written, replicated or not.
+    WRITTEN = (-2, 0)
 
 
 class Connection:
-    """One blocking connection to one broker, for hot frames. Frames are answered in the order they were sent."""
+    """One connection to one broker, for hot frames. Frames are answered in the order they were sent.
 
-    def __init__(self, name: str, sock: socket.socket, keep: object) -> None:
-        """Take over an authenticated socket; ``keep`` is what must not be collected while it lives."""
+    :meth:`send` and :meth:`receive` never wait long, so that one slow broker does not hold up a loop over many;
+    :meth:`ask` waits for the answer.
+    """
+
+    def __init__(self, name: str, sock: socket.socket, release: Callable[[], None]) -> None:
+        """Take over an authenticated socket; ``release`` closes it and whatever was needed to open it."""
         self.name = name
         self._socket = sock
-        self._keep = keep
+        self._release = release
         self._correlation = 0
-        self._length = bytearray(4)
-        sock.settimeout(_HOT_SILENCE_SECONDS)
+        self._outgoing: list[memoryview] = []
+        self._length = memoryview(bytearray(4))
+        self._frame: memoryview | None = None
+        self._filled = 0
+        sock.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -79,56 +106,117 @@ class Connection:
         return self._correlation
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether part of a frame could not be written yet: to be flushed when the socket takes more."""
+        return bool(self._outgoing)
+
+    @property
     def has_buffered_data(self) -> bool:
         """Whether an answer may already lie in the TLS layer, where a selector does not see it."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def send(self, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
-        """Write a frame given as pieces.
+        """Write a frame given as pieces, as far as the socket takes it; the rest stays for :meth:`flush`.
 
         Raises
         ------
         ConnectionFailed
-            if the broker hung up or took nothing for half a minute.
+            if the broker hung up.
+        """
+        self._outgoing += (memoryview(piece) for piece in pieces)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write on, as far as the socket takes it.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker hung up.
         """
         with self._failures():
-            if isinstance(self._socket, ssl.SSLSocket):
-                self._socket.sendall(b"".join(pieces))
-                return
-            left = [memoryview(piece) for piece in pieces]
-            while left:
-                sent = self._socket.sendmsg(left[:512])
-                while left and sent >= len(left[0]):
-                    sent -= len(left.pop(0))
+            while self._outgoing:
+                sent = self._write_some()
+                if sent is None:
+                    return
+                done = 0
+                while done < len(self._outgoing) and sent >= len(self._outgoing[done]):
+                    sent -= len(self._outgoing[done])
+                    done += 1
+                del self._outgoing[:done]
                 if sent:
-                    left[0] = left[0][sent:]
+                    self._outgoing[0] = self._outgoing[0][sent:]
 
-    def receive(self) -> memoryview:
-        """Read one answer whole and return it without its length, writable.
+    def receive(self) -> memoryview | None:
+        """Return one whole answer without its length, writable; None when it has not arrived whole after a moment.
+
+        What has arrived of it is kept for the next call.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker hung up.
+        """
+        until = time.monotonic() + _PATIENCE_SECONDS
+        with self._failures():
+            if self._frame is None:
+                if not self._fill(self._length, until):
+                    return None
+                (size,) = struct.unpack(">i", self._length)
+                self._frame, self._filled = memoryview(bytearray(size)), 0
+            if not self._fill(self._frame, until):
+                return None
+            frame, self._frame, self._filled = self._frame, None, 0
+            return frame
+
+    def ask(self, pieces: Sequence[bytes | bytearray | memoryview]) -> memoryview:
+        """Write a frame whole and return its answer; nothing else may be under way.
 
         Raises
         ------
         ConnectionFailed
             if the broker hung up or said nothing for half a minute.
         """
-        with self._failures():
-            self._fill(memoryview(self._length))
-            (size,) = struct.unpack(">i", self._length)
-            frame = memoryview(bytearray(size))
-            self._fill(frame)
-            return frame
+        self.send(pieces)
+        until = time.monotonic() + _HOT_SILENCE_SECONDS
+        while (now := time.monotonic()) < until:
+            if self.has_unsent:
+                self._wait(select.POLLOUT, until - now)
+                self.flush()
+            elif self._wait(select.POLLIN, until - now) and (frame := self.receive()) is not None:
+                return frame
+        raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s")
 
     def close(self) -> None:
         """Close the socket."""
-        self._socket.close()
+        self._release()
 
-    def _fill(self, target: memoryview) -> None:
-        filled = 0
-        while filled < len(target):
-            count = self._socket.recv_into(target[filled:])
+    def _write_some(self) -> int | None:
+        """Return how many bytes the socket took, None when it takes none now."""
+        try:
+            if isinstance(self._socket, ssl.SSLSocket):
+                return self._socket.send(self._outgoing[0][:_TLS_PIECE])
+            return self._socket.sendmsg(self._outgoing[:_PIECES_A_CALL])
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return None
+
+    def _fill(self, target: memoryview, until: float) -> bool:
+        while self._filled < len(target):
+            try:
+                count = self._socket.recv_into(target[self._filled :])
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                if not self._wait(select.POLLIN, until - time.monotonic()):
+                    return False
+                continue
             if not count:
                 raise ConnectionResetError("the broker closed the connection")
-            filled += count
+            self._filled += count
+        return True
+
+    def _wait(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        return self.has_buffered_data or bool(poll.poll(max(0.0, seconds) * 1000))
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
@@ -153,7 +241,12 @@ class Channel:
             if none of the bootstrap servers answers within ``bootstrap_ms``.
         """
         self.alias = alias
-        self._arguments = {**client_arguments(client), "request_timeout_ms": _REQUEST_MS}
+        self._arguments = {
+            **client_arguments(client),
+            "request_timeout_ms": _REQUEST_MS,
+            "reconnect_backoff_max_ms": _LONGEST_RECONNECT_BACKOFF_MS,
+            "receive_message_max_bytes": _LARGEST_ANSWER,
+        }
         self._bootstrap_ms = bootstrap_ms
         self._net, self._manager = self._bootstrap()
         self._leaders: dict[TopicPartition, int] = {}
@@ -166,11 +259,16 @@ class Channel:
         LeaderUnknown
             if the cluster names none.
         """
-        if partition not in self._leaders:
-            self.refresh([partition.topic])
+        self.learn_leaders([partition])
         if partition not in self._leaders:
             raise LeaderUnknown(f"{self.alias}: {partition} has no leader")
         return self._leaders[partition]
+
+    def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
+        unknown = {partition.topic for partition in partitions if partition not in self._leaders}
+        if unknown:
+            self.refresh(unknown)
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Ask the cluster anew who leads the partitions of these topics."""
@@ -180,19 +278,26 @@ class Channel:
             allow_auto_topic_creation=False,
         )
         answer = self.call(request)
-        # Brokers come and go: the list that hot connections are opened from follows the same answer.
+        # Brokers come and go: whom to ask follows the same answer.
         self._manager.cluster.update_metadata(answer)
-        self._leaders = {known: node for known, node in self._leaders.items() if known.topic not in wanted}
+        self.forget_leaders(wanted)
         for topic in answer.topics:
             for entry in topic.partitions:
                 if entry.leader_id >= 0:
                     self._leaders[TopicPartition(topic.name, entry.partition_index)] = entry.leader_id
 
-    def forget_leaders(self) -> None:
-        """Ask again who leads a partition before it is used next."""
-        self._leaders.clear()
+    def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
+        """Ask again who leads the partitions of these topics, or of all, before they are used next."""
+        forgotten = None if topics is None else set(topics)
+        self._leaders = {
+            known: node
+            for known, node in self._leaders.items()
+            if forgotten is not None and known.topic not in forgotten
+        }
 
-    def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
+    def offsets(
+        self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
+    ) -> dict[TopicPartition, int]:
         """Return start offsets (``at=EARLIEST``) or end offsets (``at=LATEST``) of partitions.
 
         Raises
@@ -200,36 +305,41 @@ class Channel:
         LeaderUnknown, BrokerRefused, ConnectionFailed
             if any of them cannot be told: a list that could be short is not returned.
         """
-        by_node: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
-            by_node.setdefault(self.leader(partition), []).append(partition)
-        found: dict[TopicPartition, int] = {}
-        for node, led in by_node.items():
-            topics = {name: [one for one in led if one.topic == name] for name in {one.topic for one in led}}
-            asked = ListOffsetsRequest.ListOffsetsTopic
-            request = ListOffsetsRequest(
-                isolation_level=0,
-                topics=[
-                    asked(
-                        name=name,
-                        partitions=[
-                            asked.ListOffsetsPartition(partition_index=one.partition, timestamp=at) for one in entries
-                        ],
-                    )
-                    for name, entries in topics.items()
-                ],
-                min_version=1,
-            )
-            for topic in self.call(request, node).topics:
-                for entry in topic.partitions:
-                    partition = TopicPartition(topic.name, entry.partition_index)
-                    if entry.error_code:
-                        self._leaders.pop(partition, None)
-                        raise BrokerRefused(
-                            f"{self.alias}: offsets of {partition}", kafka.errors.for_code(entry.error_code)
-                        )
-                    found[partition] = entry.offset
+        found, problems = self.find_offsets(partitions, at, view)
+        for problem in problems.values():
+            raise problem
         return found
+
+    def find_offsets(
+        self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+        """Return the offsets that can be told, as :meth:`offsets` does, and of the other partitions why not.
+
+        Raises
+        ------
+        ConnectionFailed
+            if a broker cannot be reached.
+        """
+        wanted = list(partitions)
+        self.learn_leaders(wanted)
+        found: dict[TopicPartition, int] = {}
+        problems: dict[TopicPartition, LeaderUnknown | BrokerRefused] = {}
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in wanted:
+            if partition in self._leaders:
+                by_node.setdefault(self._leaders[partition], []).append(partition)
+            else:
+                problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
+        for node, led in by_node.items():
+            for partition, code, offset in self._list_offsets(node, led, at, view):
+                if code:
+                    self._leaders.pop(partition, None)
+                    problems[partition] = BrokerRefused(
+                        f"{self.alias}: offsets of {partition}", kafka.errors.for_code(code)
+                    )
+                else:
+                    found[partition] = offset
+        return found, problems
 
     def new_producer(self) -> Producer:
         """Ask for a producer id of our own (idempotent, not transactional).
@@ -237,31 +347,28 @@ class Channel:
         Raises
         ------
         BrokerRefused
-            if the cluster gives none; while it is still loading it is asked again for half a minute.
+            if the cluster gives none; while it is still loading it is asked again for some seconds.
         """
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1, max_version=4
         )
-        patiently = Retrying(
-            retry=retry_if_exception_type(_NotYet),
-            stop=stop_after_delay(30),
-            wait=wait_random_exponential(multiplier=0.05, max=1),
-            reraise=True,
-        )
-
-        def ask() -> Producer:
+        try:
+            answer = wait_until(
+                lambda: self.call(request),
+                "a producer id",
+                timeout_seconds=_LOADING_SECONDS,
+                until=lambda answer: not codes.is_retriable(answer.error_code),
+            )
+        except WaitTimeout:
             answer = self.call(request)
-            if answer.error_code:
-                error = kafka.errors.for_code(answer.error_code)
-                if getattr(error, "retriable", False):
-                    raise _NotYet(error.__name__)
-                raise BrokerRefused(f"{self.alias}: a producer id", error)
-            return Producer(answer.producer_id, answer.producer_epoch)
-
-        return patiently(ask)
+        if answer.error_code:
+            raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code))
+        return Producer(answer.producer_id, answer.producer_epoch)
 
     def call(self, request: Any, node: int | None = None) -> Any:
         """Send a request of kafka-python's and return its answer.
+
+        The request must be one that may be asked twice: that an idle connection is dead shows only when it is used.
 
         Raises
         ------
@@ -273,9 +380,11 @@ class Channel:
             return await self._manager.send(request, node_id=node)
 
         try:
+            with contextlib.suppress(kafka.errors.KafkaConnectionError):
+                return self._net.run(ask)
             return self._net.run(ask)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}: {type(error).__name__}: {error}") from error
+            raise ConnectionFailed(f"{self.alias}: {_said(error)}") from error
 
     def connect(self, node: int) -> Connection:
         """Open one more connection to a broker, for hot frames.
@@ -288,35 +397,79 @@ class Channel:
         # A selector of its own: once its socket is handed over it is never polled again.
         net, manager = self._bootstrap()
 
+        def release() -> None:
+            manager.close()
+            net.close()
+
         async def reach() -> Any:
             connection = manager.get_connection(node)
             await connection
             return connection
 
         try:
-            connection = net.run(reach)
+            transport = net.run(reach).transport
+            transport.pause_reading()
+            return Connection(f"{self.alias}, broker {node}", transport._sock, release)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}, broker {node}: {type(error).__name__}: {error}") from error
-        transport = connection.transport
-        transport.pause_reading()
-        sock = transport._sock
-        sock.setblocking(True)
-        return Connection(f"{self.alias}, broker {node}", sock, (net, manager, connection))
+            release()
+            raise ConnectionFailed(f"{self.alias}, broker {node}: {_said(error)}") from error
 
     def close(self) -> None:
         """Close what kafka-python holds; hot connections are closed by whoever opened them."""
         self._manager.close()
         self._net.close()
 
+    def _list_offsets(
+        self, node: int, led: Sequence[TopicPartition], at: int, view: View
+    ) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Yield (partition, error code, offset) as the broker that leads them says."""
+        asked = ListOffsetsRequest.ListOffsetsTopic
+        by_topic: dict[str, list[int]] = {}
+        for name, number in led:
+            by_topic.setdefault(name, []).append(number)
+        replica, isolation = view.value
+        request = ListOffsetsRequest(
+            replica_id=replica,
+            isolation_level=isolation,
+            topics=[
+                asked(
+                    name=name,
+                    partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
+                )
+                for name, numbers in by_topic.items()
+            ],
+            min_version=2,
+        )
+        for topic in self.call(request, node).topics:
+            for entry in topic.partitions:
+                yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
+
     def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
         net = NetworkSelector()
-        servers = list(self._arguments["bootstrap_servers"])
-        random.shuffle(servers)
-        manager = KafkaConnectionManager(net, **{**self._arguments, "bootstrap_servers": servers})
+        manager = KafkaConnectionManager(net, **{**self._arguments, "bootstrap_servers": [self._listening()]})
         try:
             manager.bootstrap(self._bootstrap_ms)
         except (kafka.errors.KafkaError, OSError) as error:
             manager.close()
             net.close()
-            raise ConnectionFailed(f"{self.alias}: {', '.join(servers)}: {type(error).__name__}: {error}") from error
+            raise ConnectionFailed(f"{self.alias}: {_said(error)}") from error
         return net, manager
+
+    def _listening(self) -> str:
+        """Return a bootstrap server that accepts connections; kafka-python would try dead ones until its time is up."""
+        servers = list(self._arguments["bootstrap_servers"])
+        random.shuffle(servers)
+        reasons = []
+        for server in servers:
+            host, _, port = server.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=self._bootstrap_ms / 1000).close()
+            except (OSError, ValueError) as error:
+                reasons.append(f"{server}: {error}")
+            else:
+                return str(server)
+        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

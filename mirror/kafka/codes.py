@@ -10,6 +10,10 @@ DUPLICATE_SEQUENCE = 46
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.
 SEQUENCE_ERRORS = frozenset({45, DUPLICATE_SEQUENCE, 47, 59, 90})
 
+# Unknown trouble in the broker, a batch damaged on its way, rights that somebody can still grant: nothing of the batch
+# itself stands against it.
+_MAY_PASS = frozenset({-1, 2, 29, 31})
+
 
 def name(code: int) -> str:
     """Return the protocol's name of an error code, for messages."""
@@ -17,5 +21,5 @@ def name(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether the protocol says that the same request may succeed later."""
-    return bool(getattr(kafka.errors.for_code(code), "retriable", False))
+    """Whether the same request may succeed later."""
+    return code in _MAY_PASS or bool(getattr(kafka.errors.for_code(code), "retriable", False))

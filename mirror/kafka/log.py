@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import kafka.errors
 
 from mirror.kafka import batch, wire
-from mirror.kafka.batch import Header, Record
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed
+from mirror.kafka.batch import CorruptBatch, Header, Record, UnsupportedMagic
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
+from mirror.kafka.transactions import AbortedTransactions
 from mirror.model.partition import TopicPartition
 
 _WAIT_MS = 500
 _LARGEST_WRITE = 900_000
+_LONGEST_STANDSTILL_SECONDS = 30.0
 
 
 # A record to append: key, value, headers, timestamp in ms.
@@ -32,53 +35,77 @@ class LogReader:
         self.high_watermark = -1
 
     def fetch(self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False) -> list[tuple[memoryview, Header]]:
-        """Return the data batches of one fetch and move the position behind all it held; markers are passed over.
+        """Return the data batches of one fetch and move the position behind all it held.
+
+        Markers are passed over, and with ``read_committed`` the batches of aborted transactions too.
 
         Raises
         ------
         BrokerRefused
-            if the broker refuses the fetch (offset out of range, not authorised...).
-        ConnectionFailed
+            if the broker refuses the fetch (offset out of range, not authorised...), or what it sends cannot be read.
+        ConnectionFailed, LeaderUnknown
             if the leader cannot be reached.
         """
         if self._connection is None:
             self._connection = self._channel.connect(self._channel.leader(self._partition))
-        connection = self._connection
         request = wire.fetch_request(
-            connection.next_correlation(),
+            self._connection.next_correlation(),
             {self._partition: self.position},
             wait_ms=wait_ms,
             read_committed=read_committed,
             partition_bytes=4 << 20,
         )
-        try:
-            connection.send([request])
-            frame = connection.receive()
-        except ConnectionFailed:
-            self.close()
-            self._channel.refresh([self._partition.topic])
-            raise
         found = []
-        for part in wire.parse_fetch(frame):
-            if part.error:
-                self._channel.refresh([self._partition.topic])
-                self.close()
-                raise BrokerRefused(
-                    f"{self._channel.alias}: fetch of {self._partition} at {self.position}",
-                    kafka.errors.for_code(part.error),
-                )
-            self.high_watermark = part.high_watermark
-            for start, stop, header in batch.batches(frame, part.start, part.stop):
-                self.position = header.next_offset
-                if not header.is_control:
-                    found.append((frame[start:stop], header))
+        try:
+            frame = self._connection.ask([request])
+            for part in wire.parse_fetch(frame):
+                if part.error:
+                    raise self._refusal(kafka.errors.for_code(part.error))
+                self.high_watermark = part.high_watermark
+                aborted = AbortedTransactions(part.aborted if read_committed else ())
+                for start, stop, header in batch.batches(frame, part.start, part.stop):
+                    is_aborted = aborted.covers(frame[start:stop], header)
+                    self.position = header.next_offset
+                    if not header.is_control and not is_aborted:
+                        found.append((frame[start:stop], header))
+        except (ConnectionFailed, BrokerRefused):
+            self.close()
+            self._channel.forget_leaders([self._partition.topic])
+            raise
+        except wire.FetchFailed as failure:
+            self.close()
+            raise self._refusal(kafka.errors.for_code(failure.code)) from failure
+        except (CorruptBatch, UnsupportedMagic) as problem:
+            raise BrokerRefused(f"{self._channel.alias}: {self._partition}: {problem}", type(problem)) from problem
         return found
+
+    def read_to(self, end: int, *, read_committed: bool = False) -> Iterator[tuple[memoryview, Header]]:
+        """Yield the data batches up to the one that holds the last offset before ``end``, and what came with it.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            as :meth:`fetch`, and when nothing comes although the end is not reached.
+        """
+        moved_at, position = time.monotonic(), self.position
+        while self.position < end:
+            yield from self.fetch(read_committed=read_committed)
+            if self.position > position:
+                moved_at, position = time.monotonic(), self.position
+            elif time.monotonic() > moved_at + _LONGEST_STANDSTILL_SECONDS:
+                raise ConnectionFailed(
+                    f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {position} on came "
+                    f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
+                )
 
     def close(self) -> None:
         """Close the connection; the next fetch opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _refusal(self, error: type[BaseException]) -> BrokerRefused:
+        return BrokerRefused(f"{self._channel.alias}: fetch of {self._partition} at {self.position}", error)
 
 
 def read_batches(
@@ -87,13 +114,17 @@ def read_batches(
     """Yield the data batches that hold offsets from ``start`` up to, not including, ``end``.
 
     The first and the last batch may reach beyond the range.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the range cannot be read whole.
     """
     reader = LogReader(channel, partition, start)
     try:
-        while reader.position < end:
-            for found, header in reader.fetch(read_committed=read_committed):
-                if header.base_offset < end:
-                    yield found, header
+        for found, header in reader.read_to(end, read_committed=read_committed):
+            if header.base_offset < end:
+                yield found, header
     finally:
         reader.close()
 
@@ -109,6 +140,8 @@ def read_records(
     ------
     BrokerRefused, ConnectionFailed, LeaderUnknown
         if the range cannot be read whole.
+    CorruptBatch
+        if a batch cannot be decoded.
     """
     channel = Channel(alias, client)
     try:
@@ -143,10 +176,12 @@ class LogWriter:
             if the broker refuses them.
         ConnectionFailed
             if the leader cannot be reached; whether they were appended is then not known.
+        LeaderUnknown
+            if the partition has no leader.
         """
         address = TopicPartition(topic, partition)
         first = -1
-        for content in _batches_of(records):
+        for content in side_batches(records):
             base = self._append_batch(address, content)
             first = base if first < 0 else first
         return first
@@ -155,23 +190,25 @@ class LogWriter:
         """Close the connections."""
         for connection in self._connections.values():
             connection.close()
+        self._connections.clear()
         self._channel.close()
 
     def _append_batch(self, address: TopicPartition, content: memoryview) -> int:
         node = self._channel.leader(address)
         try:
-            connection = self._connections.get(node) or self._channel.connect(node)
-            self._connections[node] = connection
-            connection.send(wire.produce_request(connection.next_correlation(), [(address, content)]))
-            (answer,) = wire.parse_produce(connection.receive())
+            if node not in self._connections:
+                self._connections[node] = self._channel.connect(node)
+            connection = self._connections[node]
+            frame = connection.ask(wire.produce_request(connection.next_correlation(), [(address, content)]))
         except ConnectionFailed:
             broken = self._connections.pop(node, None)
             if broken:
                 broken.close()
-            self._channel.refresh([address.topic])
+            self._channel.forget_leaders([address.topic])
             raise
+        (answer,) = wire.parse_produce(frame)
         if answer.error:
-            self._channel.refresh([address.topic])
+            self._channel.forget_leaders([address.topic])
             raise BrokerRefused(
                 f"{self._channel.alias}: append to {address} {answer.message}".rstrip(),
                 kafka.errors.for_code(answer.error),
@@ -179,12 +216,13 @@ class LogWriter:
         return answer.base_offset
 
 
-def _batches_of(records: Sequence[NewRecord]) -> Iterator[memoryview]:
-    """Encode records as batches that stay under the broker's usual limit of 1 MB."""
+def side_batches(records: Sequence[NewRecord]) -> Iterator[memoryview]:
+    """Encode records as batches of no producer that stay under the broker's usual limit of 1 MB."""
     pending: list[Record] = []
     size = 0
     for key, value, headers, timestamp in records:
-        more = len(key or b"") + len(value or b"") + 64
+        content = sum(len(name) + len(part or b"") + 8 for name, part in headers)
+        more = len(key or b"") + len(value or b"") + content + 32
         if pending and size + more > _LARGEST_WRITE:
             yield batch.encode(pending, 0)
             pending, size = [], 0
@@ -195,7 +233,7 @@ def _batches_of(records: Sequence[NewRecord]) -> Iterator[memoryview]:
 
 
 class LogTail:
-    """Follows a topic: everything from its beginning at first, later only what is new.
+    """Follows a topic: everything committed from its beginning at first, later only what is new.
 
     A partition that is truncated below the position is read again from its beginning.
     """
@@ -229,7 +267,7 @@ class LogTail:
             if that cannot be read; what was not returned comes with a later poll.
         """
         starts = self._channel.offsets(self._partitions, EARLIEST)
-        ends = self._channel.offsets(self._partitions, LATEST)
+        ends = self._channel.offsets(self._partitions, LATEST, View.STABLE)
         found: list[Record] = []
         before = {}
         try:
@@ -238,12 +276,13 @@ class LogTail:
                 if not starts[partition] <= reader.position <= ends[partition]:
                     reader.position = starts[partition]
                 before[partition] = reader.position
-                while reader.position < ends[partition]:
-                    for content, _ in reader.fetch():
-                        found.extend(batch.records(content))
-        except Exception:
-            for partition, position in before.items():
-                self._readers[partition].position = position
+                for content, _ in reader.read_to(ends[partition], read_committed=True):
+                    found.extend(batch.records(content))
+        except CorruptBatch as problem:
+            self._go_back(before)
+            raise BrokerRefused(f"{self._channel.alias}: {self._topic}: {problem}", CorruptBatch) from problem
+        except BaseException:
+            self._go_back(before)
             raise
         return found
 
@@ -252,3 +291,7 @@ class LogTail:
         for reader in self._readers.values():
             reader.close()
         self._channel.close()
+
+    def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:
+        for partition, position in positions.items():
+            self._readers[partition].position = position

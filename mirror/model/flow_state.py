@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, Run, runs_before
 from mirror.model.partition import TopicPartition
 
 RUNS_PER_CHUNK = 256
@@ -140,19 +140,29 @@ class FlowState:
                 raise ValueError(f"unknown record {other!r} in the state topic")
 
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:
-        """Return the runs of the chunk that is still being filled."""
+        """Return the runs of the chunk that is still being filled, as far as the position speaks of them."""
         position = self.positions.get(source)
-        return self.chunks.get(source, {}).get(position.chunk, ()) if position else ()
+        if position is None:
+            return ()
+        return runs_before(self.chunks.get(source, {}).get(position.chunk, ()), position.upstream)
 
     def offset_map(self, source: TopicPartition) -> OffsetMap | None:
-        """Return the exact offset map of ``source``, or None when nothing of it was ever copied."""
+        """Return the exact offset map of ``source``, or None when nothing of it was ever copied.
+
+        Of what was written ahead of the position the last commit, perhaps never finished, may be wrong: it is left out.
+        """
         position = self.positions.get(source)
         if position is None:
             return None
         chunks = self.chunks.get(source, {})
-        # Runs beyond the position were acknowledged but not yet recorded with it; the position decides.
-        runs = tuple(run for number in sorted(chunks) for run in chunks[number] if run.upstream < position.upstream)
-        return OffsetMap(position.origin, position.complete, runs, position.upstream, position.downstream)
+        runs = (run for number in sorted(chunks) if number <= position.chunk for run in chunks[number])
+        return OffsetMap(
+            position.origin,
+            position.complete,
+            runs_before(runs, position.upstream),
+            position.upstream,
+            position.downstream,
+        )
 
 
 def _record(key: list[Any], value: dict[str, Any]) -> StateRecord:

@@ -1,9 +1,9 @@
 """The exact offset map: which downstream offset each upstream offset was copied to, as runs.
 
 A run says that ``length`` consecutive upstream offsets became as many consecutive downstream offsets. What lies
-between two runs upstream (transaction markers, records removed by compaction, aborted data, gaps) has no copy; what lies
-between them downstream (markers, other writers) is no copy. So a position translates exactly, in both directions, and a
-hole is known to be a hole.
+between two runs upstream (transaction markers, records removed by compaction, aborted data, gaps) has no copy; what
+lies between them downstream (markers, other writers) is no copy. So a position translates exactly, in both directions,
+and a hole is known to be a hole.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ def runs_of(offsets: Iterable[int], downstream: int) -> list[Run]:
     return runs
 
 
+def runs_before(runs: Iterable[Run], upstream: int) -> tuple[Run, ...]:
+    """Return what the runs say of the offsets before the position ``upstream``."""
+    return tuple(
+        run if run.upstream_end <= upstream else Run(run.upstream, run.downstream, upstream - run.upstream)
+        for run in runs
+        if run.upstream < upstream
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
     """The runs of one partition, in order, and the ends of what they speak of.
@@ -93,7 +102,7 @@ class OffsetMap:
         return Exact(run.downstream + max(0, position - run.upstream))
 
     def translate_back(self, position: int) -> Translation:
-        """Return where a reader at downstream ``position`` goes on upstream, at the source of the first copy not before."""
+        """Return where a reader at downstream ``position`` goes on upstream: at the source of the first copy there."""
         if position > self.downstream_next:
             return Bounded(self.upstream_next, position - self.downstream_next)
         if self.runs and position < self.runs[0].downstream and not self.complete_from_origin:

@@ -1,10 +1,10 @@
 """Content equivalence: is a remote partition, record by record, what its source partition is?
 
-Both sides are read to (offset, digest, timestamp) and aligned by content on Spark: equal records are paired in order, so
-one that is missing does not make all behind it look wrong. What remains on one side only is **missing** or **extra**;
-where one of each stands between the same pairs, it is one record that was **altered**. Pairs out of order are
-**reordered**. Where the exact offset map is known, a pair that is not where the map says is **misplaced**: the copy is
-right, and positions translated with that map are not.
+Both sides are read to (offset, digest, timestamp) and aligned by content on Spark: equal records are paired in order,
+so one that is missing does not make all behind it look wrong. What remains on one side only is **missing** or
+**extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs out of order
+are **reordered**. Where the exact offset map is known, a pair that is not where the map says is **misplaced**: the copy
+is right, and positions translated with that map are not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
@@ -45,7 +45,7 @@ class PartitionPair:
     runs
         The exact offset map of the range, where one is known.
     writers
-        Producer ids that wrote the copy; empty if they are not known. Records of others on the target are no part of it.
+        Producer ids that wrote the copy; empty if they are not known. What others wrote is no part of the copy.
     is_shared
         Whether others may write to the remote partition (unchanged topic names, fan-in). Where not, what somebody else
         wrote into it is extra.
@@ -60,7 +60,7 @@ class PartitionPair:
 
 @dataclass(frozen=True, slots=True)
 class FirstDifference:
-    """The first place where source and target differ: offsets on either side, None on the side that has no such record."""
+    """The first place where source and target differ; an offset is None on the side that has no such record."""
 
     what: Difference
     upstream_offset: int | None
@@ -199,7 +199,7 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
 
 
 def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
-    """Return the records of all pairs by ``side``: source, copy, foreign (of others, who may), intruder (who may not)."""
+    """Return the records of all pairs by ``side``: source, copy; foreign, or intruder where none may write."""
     spark = logs.sparkSession
     sides = [
         (
@@ -280,11 +280,11 @@ def _with_neighbours(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> Data
     )
     return (
         aligned.unionByName(map_rows, allowMissingColumns=True)
-        .withColumn(
-            "highest_before", F.max(F.when(is_pair, F.col("downstream"))).over(upstream_order.rowsBetween(*before))
-        )
         .withColumn("pair_before", F.max(F.when(is_pair, F.col("upstream"))).over(upstream_order.rowsBetween(*before)))
         .withColumn("run_before", F.last("run", ignorenulls=True).over(upstream_order.rowsBetween(*before)))
+        .withColumn(
+            "furthest_before", F.max(F.when(is_pair, F.col("upstream"))).over(downstream_order.rowsBetween(*before))
+        )
         .withColumn(
             "pair_in_front",
             F.last(F.when(is_pair, F.col("upstream")), ignorenulls=True).over(downstream_order.rowsBetween(*before)),
@@ -308,7 +308,7 @@ def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFram
     return (
         _with_neighbours(aligned, pairs)
         .withColumn(
-            "is_reordered", F.col("is_pair") & F.coalesce(F.col("highest_before") > F.col("downstream"), F.lit(False))
+            "is_reordered", F.col("is_pair") & F.coalesce(F.col("furthest_before") > F.col("upstream"), F.lit(False))
         )
         .withColumn(
             "is_misplaced",
@@ -333,7 +333,7 @@ def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFram
             F.first("is_pair").alias("is_pair"),
             F.first("is_reordered").alias("is_reordered"),
             F.first("is_misplaced").alias("is_misplaced"),
-            F.first("highest_before").alias("highest_before"),
+            F.first("furthest_before").alias("furthest_before"),
             F.first("expected").alias("expected"),
             F.count_distinct("digest").alias("contents"),
         )
@@ -359,7 +359,7 @@ def _summary(differences: DataFrame) -> DataFrame:
         .when(what[Difference.EXTRA], "no record of this content and timestamp at the source")
         .when(what[Difference.ALTERED] & (F.col("contents") > 1), "content differs")
         .when(what[Difference.ALTERED], "timestamp differs")
-        .when(what[Difference.REORDERED], F.format_string("an earlier record was copied to %d", "highest_before"))
+        .when(what[Difference.REORDERED], F.format_string("is behind the copy of %d", "furthest_before"))
         .when(F.col("expected").isNull(), "the offset map knows of no copy")
         .otherwise(F.format_string("the offset map says %d", "expected"))
     )

@@ -1,88 +1,94 @@
-"""What the ledger says about the few moments and amounts that RPO and RTO are made of."""
+"""The final read: the ledger of a run and the logs of its clusters, read to their ends, ready to be judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
-from mirror.model.ledger import SendStatus
-from mirror.model.partition import TopicPartition
-from mirror.proof.delivery import Route
-from mirror.proof.objectives import Missing
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster
+from mirror.proof.delivery import Place
+from mirror.proof.evidence import Gap, inspect_parts, read_parts
+from mirror.proof.log_reader import LogRange, discard_logs, gaps_of, logs_frame, read_logs
+from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
+from mirror.spark import spark_session
 
 
-def stranded_records(sends: DataFrame, logs: DataFrame, route: Route) -> DataFrame:
-    """Return every send of a route whose record is not in the copy, though it was acked or is in its own log.
+@dataclass(frozen=True, slots=True)
+class FinalRead:
+    """Three tables, and what is missing of them.
 
-    Columns are those of the ledger of sends, and ``in_own_log``: whether the cluster it was sent to (still) has it. That
-    column is false throughout when ``logs`` does not hold the log of that cluster. Sends that were not acked and are in
-    neither log never came about, and are not in the list.
+    Attributes
+    ----------
+    sends, reads
+        what the applications wrote down.
+    logs
+        what the clusters hold.
+    gaps
+        evidence that should be there and is not; with any of it a verdict is UNKNOWN at best.
     """
-    ids = ["producer", "sequence"]
-    at = {
-        place: (F.col("cluster") == place.cluster) & (F.col("topic") == place.topic)
-        for place in (route.sent, route.kept)
-    }
-    copied = logs.where(at[route.kept] & F.col("producer").isNotNull()).select(*ids)
-    own = logs.where(at[route.sent] & F.col("producer").isNotNull()).select(*ids).distinct()
-    return (
-        sends.where(at[route.sent])
-        .join(copied, ids, "left_anti")
-        .join(own.withColumn("in_own_log", F.lit(True)), ids, "left")
-        .withColumn("in_own_log", F.coalesce("in_own_log", F.lit(False)))
-        .where((F.col("status") == SendStatus.ACKED.value) | F.col("in_own_log"))
-        .select(*sends.columns, "in_own_log")
-    )
+
+    sends: DataFrame
+    reads: DataFrame
+    logs: DataFrame
+    gaps: tuple[Gap, ...]
 
 
-def missing_acked(sends: DataFrame, logs: DataFrame, route: Route) -> tuple[Missing, ...]:
-    """Return what of the acked records of a route the copy lacks, per partition of the source that lacks any."""
-    rows = (
-        stranded_records(sends, logs, route)
-        .where(F.col("status") == SendStatus.ACKED.value)
-        .groupBy("cluster", "topic", "partition")
-        .agg(
-            F.count("*").alias("records"),
-            F.sum("size_bytes").alias("bytes"),
-            F.min("acked_at_ms").alias("first_acked_at_ms"),
+@contextmanager
+def final_read(
+    ledger: Path, clusters: Mapping[str, ClusterSettings], places: Sequence[Place], work: Path
+) -> Iterator[FinalRead]:
+    """Read the logs of ``places`` to their ends, and the ledger; the files made of the logs are deleted in the end.
+
+    Parameters
+    ----------
+    ledger
+        the directory with ``sends/`` and ``reads/``.
+    clusters
+        settings by alias.
+    work
+        a directory for what is read of the logs.
+
+    Raises
+    ------
+    ClusterError
+        if a cluster does not answer.
+    """
+    spark = spark_session("proof")
+    ranges: list[LogRange] = []
+    gaps: list[Gap] = []
+    for alias in sorted({place.cluster for place in places}):
+        found, missing = _ranges(clusters[alias], [place.topic for place in places if place.cluster == alias])
+        ranges += found
+        gaps += missing
+    sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads")
+    outcomes = read_logs(spark, ranges, work)
+    try:
+        yield FinalRead(
+            read_parts(spark, sends, SENDS_SCHEMA),
+            read_parts(spark, reads, READS_SCHEMA),
+            logs_frame(spark, outcomes),
+            (*gaps, *sends.gaps, *reads.gaps, *gaps_of(outcomes)),
         )
-        .orderBy("cluster", "topic", "partition")
-        .collect()
-    )
-    return tuple(
-        Missing(
-            row["cluster"],
-            TopicPartition(row["topic"], row["partition"]),
-            row["records"],
-            row["bytes"],
-            row["first_acked_at_ms"],
-        )
-        for row in rows
-    )
+    finally:
+        discard_logs(outcomes)
 
 
-def first_accepted_write(sends: DataFrame, cluster: str, *, after_ms: int) -> int | None:
-    """Return when a cluster first acknowledged a send that was made after an instant; None if it did not."""
-    accepted = sends.where(
-        (F.col("cluster") == cluster) & (F.col("status") == SendStatus.ACKED.value) & (F.col("sent_at_ms") >= after_ms)
-    )
-    first: int | None = accepted.agg(F.min("acked_at_ms")).collect()[0][0]
-    return first
-
-
-def first_new_reads(
-    reads: DataFrame, sends: DataFrame, groups: Sequence[str], cluster: str, *, after_ms: int
-) -> Mapping[str, int | None]:
-    """Return when each group first read a record that had been sent to ``cluster`` after an instant."""
-    new = sends.where((F.col("cluster") == cluster) & (F.col("sent_at_ms") >= after_ms)).select("producer", "sequence")
-    rows = (
-        reads.where((F.col("cluster") == cluster) & F.col("group").isin(list(groups)))
-        .join(new, ["producer", "sequence"], "left_semi")
-        .groupBy("group")
-        .agg(F.min("read_at_ms").alias("first"))
-        .collect()
-    )
-    found = {row["group"]: row["first"] for row in rows}
-    return {group: found.get(group) for group in groups}
+def _ranges(settings: ClusterSettings, topics: Sequence[str]) -> tuple[list[LogRange], list[Gap]]:
+    with Cluster.connect(settings) as cluster:
+        described = cluster.topics(topics)
+        partitions = [partition for topic in described.values() for partition in topic.topic_partitions]
+        starts, ends = cluster.offsets(partitions, "earliest"), cluster.offsets(partitions, "latest")
+    gaps = [Gap(f"{settings.alias} {topic}", "the topic is not there") for topic in topics if topic not in described]
+    gaps += [
+        Gap(f"{settings.alias} {partition}", f"its offsets are not known: {problem}", (settings.alias, partition))
+        for partition, problem in {**starts.problems, **ends.problems}.items()
+    ]
+    known = [partition for partition in partitions if partition in starts and partition in ends]
+    return [
+        LogRange(settings.alias, settings.client, partition, starts[partition], ends[partition]) for partition in known
+    ], gaps

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -99,24 +98,29 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     unfinished = directory / f".{name}.parquet.unfinished"
     records = 0
     problem = None
+    rows: list[tuple[Any, ...]] = []
+
+    def write(writer: pq.ParquetWriter) -> None:
+        columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(schema)
+        arrays = [pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        rows.clear()
+
     with pq.ParquetWriter(unfinished, schema) as writer:
-        rows = log_rows(
-            wanted.cluster,
-            wanted.partition,
-            read_records(wanted.client, wanted.partition, wanted.start, wanted.end, alias=wanted.cluster)
-            if wanted.end > wanted.start
-            else (),
-        )
         try:
-            while chunk := list(islice(rows, _ROWS_AT_A_TIME)):
-                arrays = [
-                    pa.array(values, type=field.type)
-                    for values, field in zip(zip(*chunk, strict=True), schema, strict=True)
-                ]
-                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                records += len(chunk)
+            found = (
+                read_records(wanted.client, wanted.partition, wanted.start, wanted.end, alias=wanted.cluster)
+                if wanted.end > wanted.start
+                else ()
+            )
+            for row in log_rows(wanted.cluster, wanted.partition, found):
+                rows.append(row)
+                records += 1
+                if len(rows) == _ROWS_AT_A_TIME:
+                    write(writer)
         except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other logs are still worth reading
             problem = f"{type(stopped).__name__}: {stopped}"
+        write(writer)
     unfinished.rename(path)
     return LogOutcome(
         wanted.cluster,

@@ -17,8 +17,9 @@ _HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow for kafka-python leaving the socket of a refused connection to the garbage collector."""
-    config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket.*laddr=.'0\.0\.0\.0':ResourceWarning")
+    """Allow for kafka-python leaving sockets to the garbage collector when a connection or a TLS handshake fails."""
+    for kind in (r"socket.*laddr=.'0\.0\.0\.0'", r"ssl\.SSLSocket"):
+        config.addinivalue_line("filterwarnings", f"ignore:unclosed <{kind}:ResourceWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

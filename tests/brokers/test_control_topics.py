@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mirror.config.settings import ClusterSettings, FlowSettings
-from mirror.control.topics import TopicsTick
+from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.waiting import wait_until
 from tests.unit.control.builders import flow_settings
@@ -48,15 +48,16 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
     """TOP-02, TCS-04, TCS-05, TCS-08."""
     name = unique("orders")
     east.create_topics([NewTopic(name, 1, 1, {"retention.ms": "77000"})])
-    tick = TopicsTick(east, west, flow(f"topics = {name}"))
-    tick.tick()
+    settings = flow(f"topics = {name}")
+    discovery, configs = TopicsTick(east, west, settings), TopicConfigsTick(east, west, settings)
+    discovery.tick()
     west.alter_configs({f"east.{name}": ConfigChange({"min.insync.replicas": "2", "segment.ms": "5000"})})
     wait_until(lambda: "segment.ms" in own_settings(west, f"east.{name}"), "settings by hand", timeout_seconds=10)
     east.grow_partitions({name: 4})
     east.alter_configs({name: ConfigChange({"max.message.bytes": "5000"}, ("retention.ms",))})
     wait_until(lambda: own_settings(east, name) == {"max.message.bytes": "5000"}, "the source", timeout_seconds=10)
-    report = tick.tick()
-    assert (report.done, report.problems) == (2, ())
+    for report in (discovery.tick(), configs.tick()):
+        assert (report.done, report.problems) == (1, ())
     assert len(west.topics()[f"east.{name}"].partitions) == 4
     # Brokers learn of changed settings a moment after the controller has taken them.
     wait_until(
@@ -65,7 +66,8 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
         timeout_seconds=10,
         until={"max.message.bytes": "5000", "min.insync.replicas": "2"}.__eq__,
     )
-    assert tick.tick().done == 0
+    for report in (discovery.tick(), configs.tick()):
+        assert (report.done, report.problems) == (0, ())
 
 
 def test_what_the_target_refuses_is_in_the_report_and_the_rest_is_done(
@@ -75,8 +77,9 @@ def test_what_the_target_refuses_is_in_the_report_and_the_rest_is_done(
     east.create_topics([NewTopic(good, 1, 1), NewTopic(long, 1, 1)])
     # With ten characters more the name is longer than the 249 that Kafka allows.
     far = flow(f"topics = {good}|{long}", "replication.policy.separator = ......")
-    report = TopicsTick(east, west, far).tick()
-    (problem,) = report.problems
+    tick = TopicsTick(east, west, far)
+    (problem,) = tick.tick().problems
+    assert tick.side_topics_are_there
     assert problem.startswith(f"topic on west: east......{long}: INVALID_TOPIC")
     assert f"east......{good}" in west.topics()
 

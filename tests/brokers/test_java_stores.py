@@ -23,7 +23,21 @@ def test_trust_and_identity_come_out_of_java_stores(tmp_path: Path, kind: str) -
     key = KEY if kind == "JKS" else STORE
     common = ("-storetype", kind, "-storepass", STORE)
     keytool(
-        *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", identity, "-keypass", key),
+        *(
+            "-genkeypair",
+            "-alias",
+            "me",
+            "-keyalg",
+            "EC",
+            "-dname",
+            "CN=me",
+            "-ext",
+            "bc=ca:true",
+            "-keystore",
+            identity,
+            "-keypass",
+            key,
+        ),
         *common,
     )
     keytool("-exportcert", "-rfc", "-alias", "me", "-file", certificate, "-keystore", identity, *common)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,15 +11,30 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import view_groups
 from mirror.control.groups import apply_group_writes, plan_group_writes, read_target_groups
 from mirror.control.tick import problems_of
-from mirror.drill.evidence import Failover, PartitionCut, read_evidence
+from mirror.drill.evidence import (
+    ChainLink,
+    Failover,
+    Finding,
+    PartitionCut,
+    RecoveryPoint,
+    Totals,
+    read_evidence,
+)
 from mirror.drill.journal import Entry, Event
-from mirror.drill.plots import lag_plot
+from mirror.drill.outcome import Outcome
+from mirror.drill.plots import lag_plot, rto_chain_plot
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic
+from mirror.model.flow_state import Position, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.verdict import worst
+from mirror.proof.delivery import Place, Route, judge_logs
+from mirror.proof.final_read import final_read
+from mirror.proof.findings import Anomaly, Delivery
+from mirror.proof.history import missing_acked
+from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
 from mirror.waiting import wait_until
 
 STEP = "failover_drill"
@@ -35,7 +50,7 @@ class MoveRefused(Exception):
 
 
 def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
-    """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged by then."""
+    """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
     before = int((stage.sends().status == "acked").sum())
     return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30)
 
@@ -44,7 +59,9 @@ def kill_active(stage: Stage) -> pd.DataFrame:
     """Kill every broker of the active cluster with SIGKILL, while producers and consumers are at work."""
     cluster = stage.cluster(ACTIVE)
     pids = [{"cluster": ACTIVE, "broker": broker.address} for broker in cluster.brokers]
-    stage.run.journal.append(Event.FAULT_INJECTED, step=STEP, facts={"cluster": ACTIVE, "fault": "kill -9 of all brokers"})
+    stage.run.journal.append(
+        Event.FAULT_INJECTED, step=STEP, facts={"cluster": ACTIVE, "fault": "kill -9 of all brokers"}
+    )
     cluster.kill()
     return pd.DataFrame(pids)
 
@@ -132,12 +149,16 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
     wanted = {"first write", *GROUPS}
     what = f"a first write on {STANDBY} and every group reading there"
     seen = wait_until(first_times, what, timeout_seconds=_SERVICE_SECONDS, until=lambda times: wanted <= set(times))
-    stage.run.journal.append(Event.FIRST_WRITE, step=STEP, facts={"cluster": STANDBY, "first_at_ms": seen["first write"]})
+    stage.run.journal.append(
+        Event.FIRST_WRITE, step=STEP, facts={"cluster": STANDBY, "first_at_ms": seen["first write"]}
+    )
     for group in GROUPS:
         facts = {"cluster": STANDBY, "group": group, "first_at_ms": seen[group]}
         stage.run.journal.append(Event.GROUP_READING, step=STEP, facts=facts)
     fault = event(stage, Event.FAULT_INJECTED).at_ms
-    return pd.DataFrame([{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items())])
+    return pd.DataFrame(
+        [{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items())]
+    )
 
 
 def keep_serving(stage: Stage, *, rate: float, seconds: float) -> int:
@@ -150,7 +171,7 @@ def show_lag(stage: Stage) -> Figure:
     return lag_plot(read_evidence(stage.run), str(FORWARD))
 
 
-def positions(stage: Stage, flow: Flow) -> dict[TopicPartition, object]:
+def positions(stage: Stage, flow: Flow) -> dict[TopicPartition, Position]:
     """Return how far each source partition of a flow is copied, as the target has it on record."""
     settings = stage.settings.clusters[flow.target]
     log = FlowLog(settings.client, state_topic(flow.source), alias=flow.target)
@@ -165,7 +186,9 @@ def write_positions(stage: Stage, flow: Flow, *, ask_source: bool) -> pd.DataFra
     settings, clusters = stage.flow(flow), stage.settings.clusters
     view = view_groups(settings, clusters, pattern="|".join(GROUPS), ask_source=ask_source)
     checkpoints = [
-        Checkpoint(each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata)
+        Checkpoint(
+            each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata
+        )
         for each in view.positions
         if each.downstream is not None
     ]
@@ -192,3 +215,155 @@ def event(stage: Stage, kind: Event) -> Entry:
     if not found:
         raise LookupError(f"the journal of {stage.run.name} has no {kind}: run the cell that does it first")
     return found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the failover cost.
+
+    Attributes
+    ----------
+    missing
+        per partition of the active cluster, what of its acknowledged records the standby lacks.
+    delivery
+        what is wrong with what is there.
+    acked
+        records the active cluster had acknowledged.
+    cuts
+        where the mirror of each partition ended.
+    """
+
+    missing: tuple[Missing, ...]
+    delivery: Delivery
+    rpo: Rpo
+    rto: RtoChain
+    acked: int
+    cuts: tuple[PartitionCut, ...]
+
+
+def judge(stage: Stage) -> Judgement:
+    """Join the ledger with all that lies on the standby, and hold the clock against the journal."""
+    routes = copy_routes(stage, FORWARD)
+    with final_read(
+        stage.run.ledger, stage.settings.clusters, [route.kept for route in routes], stage.run.path / "proof"
+    ) as found:
+        missing = tuple(each for route in routes for each in missing_acked(found.sends, found.logs, route))
+        # The applications still write: their own ledger is not complete yet, and need not be for what is judged here.
+        delivery = judge_logs(found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
+    fault_at_ms = event(stage, Event.FAULT_INJECTED).at_ms
+    sends = stage.sends()
+    return Judgement(
+        missing,
+        delivery,
+        compute_rpo(missing, fault_at_ms),
+        _chain(stage, fault_at_ms),
+        int(((sends.cluster == ACTIVE) & (sends.status == "acked")).sum()),
+        _cuts(stage, missing),
+    )
+
+
+def partitions_table(judgement: Judgement) -> pd.DataFrame:
+    """Return a row a partition: where its copy ends, and how many acknowledged records lie behind that."""
+    return pd.DataFrame([asdict(cut) for cut in judgement.cuts])
+
+
+def show_chain(stage: Stage, judgement: Judgement, rto_objective_seconds: float) -> Figure:
+    """Plot the links from the fault to service again."""
+    evidence = read_evidence(stage.run)
+    return rto_chain_plot(replace(evidence, failover=_facts(judgement, None, rto_objective_seconds)))
+
+
+def conclude(stage: Stage, judgement: Judgement, *, rpo_seconds: float, rto_seconds: float) -> None:
+    """Write the outcome: both objectives met, and what is on the standby is there once, unchanged, in order."""
+    objectives = Objectives(rpo_seconds=rpo_seconds, rto_seconds=rto_seconds)
+    results = judge_objectives(objectives, rpo=judgement.rpo, rto=judgement.rto)
+    reasons = [
+        f"{result.name}: {'not measured' if result.achieved is None else f'{result.achieved:.2f} s'}, "
+        f"objective {result.objective:g} s: {result.verdict}"
+        for result in results
+    ]
+    reasons += [str(finding) for finding in judgement.delivery.findings if not finding.is_tolerated]
+    totals = judgement.delivery.totals
+    stranded = judgement.rpo.records
+    facts = _facts(judgement, rpo_seconds, rto_seconds).as_facts() | {
+        "totals": Totals(
+            acked=judgement.acked,
+            mirrored=judgement.acked - stranded,
+            stranded=stranded,
+            lost=totals[Anomaly.LOST],
+            duplicated=totals[Anomaly.DUPLICATED],
+            reordered=totals[Anomaly.REORDERED],
+            altered=totals[Anomaly.ALTERED],
+        ).as_facts(),
+        "findings": [finding.as_facts() for finding in located(judgement.delivery)],
+    }
+    verdict = worst([judgement.delivery.verdict, *(result.verdict for result in results)])
+    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+
+
+def copy_routes(stage: Stage, flow: Flow) -> tuple[Route, ...]:
+    """Return the ways of the applications' topics along a flow."""
+    return tuple(Route(Place(flow.source, topic), Place(flow.target, stage.remote(topic, flow))) for topic in TOPICS)
+
+
+def located(delivery: Delivery) -> list[Finding]:
+    """Return the examples of what is wrong, for the report."""
+    return [
+        Finding(
+            kind=str(finding.anomaly),
+            topic=finding.partition.topic,
+            partition=finding.partition.partition,
+            record_offset=example.record_offset,
+            producer=example.producer,
+            sequence=example.sequence,
+            note=f"on {finding.cluster}: {example.detail}",
+        )
+        for finding in delivery.findings
+        if not finding.is_tolerated
+        for example in finding.examples
+    ]
+
+
+def _chain(stage: Stage, fault_at_ms: int) -> RtoChain:
+    reading = [entry for entry in stage.run.journal.read().entries if entry.event is Event.GROUP_READING]
+    return RtoChain(
+        fault_at_ms,
+        event(stage, Event.FAULT_DETECTED).at_ms,
+        event(stage, Event.FENCED).at_ms,
+        event(stage, Event.CUT).at_ms,
+        event(stage, Event.OFFSETS_APPLIED).at_ms,
+        _first_at_ms(event(stage, Event.FIRST_WRITE)),
+        {str(entry.facts["group"]): _first_at_ms(entry) for entry in reading},
+    )
+
+
+def _first_at_ms(entry: Entry) -> int:
+    at_ms = entry.facts["first_at_ms"]
+    assert isinstance(at_ms, int)
+    return at_ms
+
+
+def _cuts(stage: Stage, missing: tuple[Missing, ...]) -> tuple[PartitionCut, ...]:
+    lacking = {each.partition: each.records for each in missing}
+    return tuple(
+        PartitionCut(source.topic, source.partition, position.upstream - 1, lacking.get(source, 0))
+        for source, position in sorted(positions(stage, FORWARD).items())
+        if source.topic in TOPICS
+    )
+
+
+def _facts(judgement: Judgement, rpo_objective: float | None, rto_objective: float) -> Failover:
+    rto, rpo = judgement.rto, judgement.rpo
+    return Failover(
+        fault_at_ms=rto.fault_at_ms,
+        detected_at_ms=rto.detected_at_ms,
+        fenced_at_ms=rto.fenced_at_ms,
+        cut_at_ms=rto.drained_or_cut_at_ms,
+        offsets_applied_at_ms=rto.offsets_applied_at_ms,
+        first_write_at_ms=rto.first_write_at_ms,
+        groups_reading_at_ms={group: at for group, at in (rto.groups_reading_at_ms or {}).items() if at is not None},
+        rpo=RecoveryPoint(rpo.records, rpo.bytes, rpo.seconds, objective_seconds=rpo_objective),
+        rto_chain=tuple(ChainLink(link.name, link.seconds) for link in rto.links if link.seconds is not None),
+        rto_objective_seconds=rto_objective,
+        partitions=judgement.cuts,
+    )

@@ -39,7 +39,7 @@ def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int
 
 
 def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
-    """Let it run until as many records are acknowledged as that time should bring; return where the flow stands then."""
+    """Let it run until as many records are acknowledged as that time should bring; return where the flow stands."""
     stage.wait_for_sends(ACTIVE, int(rate * seconds), timeout_seconds=4 * seconds + 30)
     return status_table(status_of(stage))
 
@@ -62,7 +62,9 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
         reasons.append(f"the flow {FORWARD} is {status.state}; {len(unknown)} partition(s) without a known lag")
     elif worst > lag_objective_seconds:
         verdict = Verdict.FAIL
-        reasons.append(f"the oldest record still to be copied is {worst:.1f} s old, allowed are {lag_objective_seconds} s")
+        reasons.append(
+            f"the oldest record still to be copied is {worst:.1f} s old, allowed are {lag_objective_seconds} s"
+        )
     else:
         reasons.append(f"the flow runs; no record waits for longer than {worst:.1f} s")
     facts = {

@@ -1,7 +1,7 @@
 """The stage of a drill: clusters, replicator and applications of one run, as any of its notebooks finds them.
 
-Everything runs as a managed process of the run directory, owned by whoever runs the runbook: a notebook's kernel may end, what
-it started goes on, and when the owner ends nothing is left behind.
+Everything runs as a managed process of the run directory, owned by whoever runs the runbook: a notebook's kernel may
+end, what it started goes on, and when the owner ends nothing is left behind.
 """
 
 from __future__ import annotations
@@ -158,4 +158,5 @@ def _read_parts(directory: Path, columns: list[str]) -> pd.DataFrame:
     parts = sorted(directory.glob("*.parquet")) if directory.is_dir() else []
     if not parts:
         return pd.DataFrame(columns=columns)
-    return pd.concat([pq.read_table(part, columns=columns).to_pandas() for part in parts], ignore_index=True)
+    tables: list[pd.DataFrame] = [pq.read_table(part, columns=columns).to_pandas() for part in parts]
+    return pd.concat(tables, ignore_index=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mirror.drill.evidence import Finding
+from mirror.drill.evidence import Factual, Finding
 from mirror.drill.journal import Event
 from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
@@ -18,7 +18,7 @@ STEP = "verify"
 
 
 def seed_loss(stage: Stage, records: int) -> str:
-    """Delete the first records of one copied partition on the standby, if more than none are asked for; say what was done."""
+    """Delete the first records of one copied partition on the standby, if any are asked for; say what was done."""
     if not records:
         return "no loss is seeded"
     partition = TopicPartition(stage.remote(TOPICS[0]), 0)
@@ -71,7 +71,7 @@ def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
 
 def conclude(stage: Stage, comparison: Equivalence) -> None:
     """Write the outcome: PASS when nothing differs."""
-    facts = {
+    facts: Factual = {
         "compared_records": sum(pair.records for pair in comparison.partitions),
         "partitions_compared": len(comparison.partitions),
         "findings": [finding.as_facts() for finding in differences(comparison)],

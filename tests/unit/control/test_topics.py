@@ -128,6 +128,16 @@ def test_a_topic_whose_settings_cannot_be_read_is_a_problem_of_that_topic_only()
     )
 
 
+def test_settings_that_cannot_be_read_are_told_and_those_that_were_not_asked_for_are_not() -> None:
+    target = cluster("west", topic("east.orders"), topic("east.refunds"))
+    source = cluster("east", topic("orders"), topic("refunds"), unreadable={"orders": "TOPIC_AUTHORIZATION_FAILED"})
+    del source.configs["refunds"]
+    plan = plan_topics(source, target, flow_settings())
+    assert plan.is_empty
+    (problem,) = plan.problems
+    assert problem.endswith("they are not synchronized until then")
+
+
 def test_a_replication_factor_the_target_cannot_give_is_said_with_the_key_to_set() -> None:
     plan = plan_topics(
         cluster("east", topic("orders")), cluster("west"), flow_settings("east->west.replication.factor = 3")

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from mirror.drill.facts import FactError
@@ -52,8 +52,10 @@ def test_an_outcome_is_read_back_as_it_was_written(run: RunDirectory) -> None:
     assert [path.name for path in run.outcomes.iterdir()] == ["verify.json"]
 
 
-def test_numbers_of_numpy_become_plain_numbers(run: RunDirectory) -> None:
-    run.write_outcome(Outcome("verify", Verdict.PASS, {"records": np.int64(7), "seconds": np.float32(0.5)}))
+def test_numbers_of_a_data_frame_become_plain_numbers(run: RunDirectory) -> None:
+    run.write_outcome(
+        Outcome("verify", Verdict.PASS, {"records": pd.Series([3, 4]).sum(), "seconds": pd.Series([0.5]).max()})
+    )
 
     assert json.loads(run.outcome_path("verify").read_text())["facts"] == {"records": 7, "seconds": 0.5}
 

@@ -1,0 +1,312 @@
+"""Step 5: the old cluster comes back; nothing on either side may be lost, and the account must balance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+
+from mirror.control.status import observe
+from mirror.drill.evidence import AccountClass, Failback, Totals
+from mirror.drill.evidence import Finding as FindingFact
+from mirror.drill.journal import Event
+from mirror.drill.outcome import Outcome
+from mirror.drill.steps import verification
+from mirror.drill.steps.failover import copy_routes, event, located, write_positions
+from mirror.drill.steps.stage import (
+    ACTIVE,
+    FORWARD,
+    GROUPS,
+    LAG_SAMPLER,
+    REPLICATOR,
+    REVERSE,
+    STANDBY,
+    TOPICS,
+    Stage,
+)
+from mirror.kafka.cluster import Cluster
+from mirror.model.flow import Flow
+from mirror.model.verdict import worst
+from mirror.parts import write_table
+from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
+from mirror.proof.delivery import GroupReading, Route, judge_groups, judge_logs
+from mirror.proof.equivalence import Equivalence
+from mirror.proof.final_read import final_read
+from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery
+from mirror.proof.history import stranded_records
+from mirror.waiting import wait_until
+
+STEP = "failback"
+STRANDED_FILE = "stranded.parquet"
+
+_RETURN_SECONDS = 60.0
+_DRAIN_SECONDS = 90.0
+_LISTED = ["cluster", "topic", "partition", "offset", "producer", "sequence", "status", "timestamp_ms"]
+
+
+def restart_active(stage: Stage) -> pd.DataFrame:
+    """Start the old cluster again, with the disks it died on; no application knows its address yet."""
+    cluster = stage.cluster(ACTIVE)
+    cluster.start()
+    stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
+    return pd.DataFrame([{"broker": broker.address, "alive": broker.is_alive()} for broker in cluster.brokers])
+
+
+def list_stranded(stage: Stage) -> pd.DataFrame:
+    """List every record the old cluster had acknowledged and the standby lacks; keep the list in the run directory.
+
+    Returns a row a partition with the number of records and the range of their offsets.
+    """
+    routes = copy_routes(stage, FORWARD)
+    places = [place for route in routes for place in (route.sent, route.kept)]
+    with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
+        frames = [stranded_records(found.sends, found.logs, route).toPandas() for route in routes]
+    stranded = pd.concat(frames, ignore_index=True).sort_values(["topic", "partition", "offset"])
+    write_table(pa.Table.from_pandas(stranded, preserve_index=False), stage.run.path / STRANDED_FILE)
+    return (
+        stranded.groupby(["topic", "partition"])
+        .agg(
+            records=("offset", "size"),
+            first_offset=("offset", "min"),
+            last_offset=("offset", "max"),
+            still_on_east=("in_own_log", "sum"),
+        )
+        .reset_index()
+    )
+
+
+def mirror_both_ways(stage: Stage) -> pd.DataFrame:
+    """Start the replicator for both flows, and wait until the stranded records have reached the standby."""
+    if not stage.alive(REPLICATOR):
+        stage.start_replicator([ACTIVE, STANDBY])
+    _wait_until_dry(stage, {FORWARD})
+    return _status(stage)
+
+
+def drain(stage: Stage) -> pd.DataFrame:
+    """Stop the producers on the standby, and wait until both flows have copied everything to its end."""
+    stage.stop("load-")
+    _wait_until_dry(stage, {FORWARD, REVERSE})
+    _wait_until_read(stage, STANDBY, [*TOPICS, *(stage.remote(topic) for topic in TOPICS)])
+    stage.stop("readers-")
+    _wait_until_dry(stage, {FORWARD, REVERSE})
+    stage.run.journal.append(Event.DRAINED, step=STEP, facts={"flows": [str(FORWARD), str(REVERSE)]})
+    return _status(stage)
+
+
+def move_groups_home(stage: Stage) -> pd.DataFrame:
+    """Translate every group's position back, and write it on the old cluster, under the same guards as before."""
+    table = write_positions(stage, REVERSE, ask_source=True)
+    stage.run.journal.append(Event.OFFSETS_APPLIED, step=STEP, facts={"groups": list(GROUPS), "positions": len(table)})
+    return table[table.topic.isin(home_topics(stage))]
+
+
+def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
+    """Start producers and groups on the old cluster, active again; return how many records it has acknowledged."""
+    before = int(((sends := stage.sends()).cluster == ACTIVE).sum()) - int((sends.status != "acked").sum())
+    stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
+    stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
+    stage.start_readers(ACTIVE, "home", home_topics(stage), {})
+    return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30) - before
+
+
+def stop_everything(stage: Stage) -> pd.DataFrame:
+    """Stop the producers, let everything run dry and be read, then stop the groups, the replicator and the sampler."""
+    stage.stop("load-")
+    _wait_until_dry(stage, {FORWARD, REVERSE})
+    _wait_until_read(stage, ACTIVE, home_topics(stage))
+    stage.stop("readers-")
+    table = _status(stage)
+    stage.stop(LAG_SAMPLER, REPLICATOR)
+    return table
+
+
+def compare(stage: Stage) -> dict[Flow, Equivalence]:
+    """Verify both flows to their ends."""
+    return {flow: verification.compare(stage, flow) for flow in (FORWARD, REVERSE)}
+
+
+def comparison_table(comparisons: Mapping[Flow, Equivalence]) -> pd.DataFrame:
+    """Return a row a partition of both flows."""
+    tables = {str(flow): verification.table(comparison) for flow, comparison in comparisons.items()}
+    return pd.concat(tables, names=["flow"]).reset_index(level=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What became of every record, and what every group was handed."""
+
+    account: Account
+    logs: Delivery
+    groups: Delivery
+
+
+def settle(stage: Stage) -> Settlement:
+    """Read every log to its end, and account for every record the ledger says was acknowledged."""
+    forward, reverse = copy_routes(stage, FORWARD), copy_routes(stage, REVERSE)
+    places = [place for route in (*forward, *reverse) for place in (route.sent, route.kept)]
+    own = [Route.own(route.sent) for route in (*forward, *reverse)]
+    sides = Sides(ACTIVE, STANDBY, forward, reverse, returned_at_ms=event(stage, Event.ACTION).at_ms)
+    readings = [GroupReading(group, tuple(places)) for group in GROUPS]
+    with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
+        listed = found.sends.sparkSession.read.parquet(str(stage.run.path / STRANDED_FILE))
+        return Settlement(
+            settle_account(found.sends, found.logs, sides, listed=listed, gaps=found.gaps),
+            judge_logs(found.sends, found.logs, (*own, *forward, *reverse), gaps=found.gaps),
+            judge_groups(found.reads, found.sends, found.logs, readings, tolerated=AT_LEAST_ONCE, gaps=found.gaps),
+        )
+
+
+def groups_table(settlement: Settlement) -> pd.DataFrame:
+    """Return a row a group: records it was to be handed, and what went wrong."""
+    rows = []
+    for group in GROUPS:
+        counts = [count for count in settlement.groups.counts if count.group == group]
+        found = [finding for finding in settlement.groups.findings if finding.group == group]
+        rows.append(
+            {"group": group, "records": sum(count.expected for count in counts)}
+            | {
+                str(anomaly): sum(finding.count for finding in found if finding.anomaly is anomaly)
+                for anomaly in (Anomaly.LOST, Anomaly.UNSEEN, Anomaly.REDELIVERED, Anomaly.REORDERED, Anomaly.ALTERED)
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def conclude(stage: Stage, comparisons: Mapping[Flow, Equivalence], settlement: Settlement) -> None:
+    """Write the outcome: equal copies, every record handed to every group, and an account that balances."""
+    account, logs, groups = settlement.account, settlement.logs, settlement.groups
+    reasons = [
+        f"the account of {account.acked} acknowledged records "
+        + ("balances" if account.is_balanced else "does not balance"),
+        *(reason for flow, comparison in comparisons.items() for reason in verification.reasons(comparison, flow)),
+        *(str(finding) for finding in (*logs.findings, *groups.findings) if not finding.is_tolerated),
+        *(str(gap) for gap in account.gaps),
+    ]
+    failback = Failback(
+        account=tuple(AccountClass(str(fate), account.records(fate), _NOTES[fate]) for fate in Fate),
+        acked_records=account.acked,
+        balances=account.is_balanced,
+        stranded_file=STRANDED_FILE,
+    )
+    totals = logs.totals
+    facts = failback.as_facts() | {
+        "totals": Totals(
+            acked=account.acked,
+            mirrored=account.records(Fate.MIRRORED),
+            stranded=account.records(Fate.RECOVERED) + account.records(Fate.LISTED) + account.records(Fate.STRANDED),
+            lost=account.records(Fate.MISSING),
+            duplicated=totals[Anomaly.DUPLICATED],
+            reordered=totals[Anomaly.REORDERED],
+            altered=totals[Anomaly.ALTERED],
+            indeterminate=account.indeterminate_found + account.indeterminate_absent,
+        ).as_facts(),
+        "findings": [
+            finding.as_facts()
+            for finding in (
+                *(one for comparison in comparisons.values() for one in verification.differences(comparison)),
+                *(_unsettled(account)),
+                *located(logs),
+                *located(groups),
+            )
+        ],
+    }
+    verdict = worst([account.verdict, logs.verdict, groups.verdict, *(each.verdict for each in comparisons.values())])
+    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+
+
+def home_topics(stage: Stage) -> list[str]:
+    """Return what the groups read on the old cluster: its own topics, and what came home from the standby."""
+    return [*TOPICS, *(stage.remote(topic, REVERSE) for topic in TOPICS)]
+
+
+_NOTES = {
+    Fate.MIRRORED: "on the standby before the fault",
+    Fate.RECOVERED: "stranded on the old cluster, listed, and mirrored after its return",
+    Fate.LISTED: "stranded on the old cluster, and on the list",
+    Fate.WRITTEN_ON_STANDBY: "written on the standby, and brought home",
+    Fate.WRITTEN_AFTER_RETURN: "written on the old cluster, active again",
+    Fate.NOT_RETURNED: "written on the standby, and not brought home",
+    Fate.STRANDED: "on the old cluster only, and on no list",
+    Fate.MISSING: "in no log",
+}
+
+
+def _unsettled(account: Account) -> list[FindingFact]:
+    return [
+        FindingFact(
+            kind="lost" if record.fate is Fate.MISSING else "stranded",
+            topic=record.partition.topic,
+            partition=record.partition.partition,
+            record_offset=record.record_offset,
+            producer=record.producer,
+            sequence=record.sequence,
+            note=f"acknowledged by {record.cluster}: {record.fate}",
+        )
+        for record in account.unsettled
+        if record.fate in UNSETTLED
+    ]
+
+
+def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
+    """Wait until everything in the applications' topics has been copied along ``flows``."""
+    observers = [observer for observer in observe(stage.settings) if observer.flow in flows]
+
+    def waiting() -> list[str]:
+        left = []
+        for observer in observers:
+            status = observer.look()
+            known = {partition.topic for partition in status.partitions}
+            left += [f"{observer.flow} {topic} has no position" for topic in TOPICS if topic not in known]
+            left += [
+                f"{observer.flow} {partition.topic}-{partition.partition}: {partition.lag_records}"
+                for partition in status.partitions
+                if partition.topic in TOPICS and partition.lag_records != 0
+            ]
+        return left
+
+    try:
+        what = f"{', '.join(sorted(map(str, flows)))} to run dry"
+        wait_until(waiting, what, timeout_seconds=_DRAIN_SECONDS, until=lambda left: not left)
+    finally:
+        for observer in observers:
+            observer.close()
+
+
+def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
+    """Wait until every group stands at the end of every one of these topics."""
+    with Cluster.connect(stage.settings.clusters[alias]) as cluster:
+
+        def behind() -> list[str]:
+            partitions = [one for topic in cluster.topics(topics).values() for one in topic.topic_partitions]
+            ends = cluster.offsets(partitions, "latest")
+            left = []
+            for group, found in cluster.positions_of_groups(GROUPS).items():
+                for partition in partitions:
+                    position = found[partition].position if partition in found else 0
+                    if position < ends[partition]:
+                        left.append(f"{group} {partition}: {ends[partition] - position}")
+            return left
+
+        what = f"every group to read {alias} to its end"
+        wait_until(behind, what, timeout_seconds=_RETURN_SECONDS, until=lambda left: not left)
+
+
+def _status(stage: Stage) -> pd.DataFrame:
+    observers = observe(stage.settings)
+    try:
+        looks = [observer.look() for observer in observers]
+    finally:
+        for observer in observers:
+            observer.close()
+    return pd.DataFrame(
+        [
+            {"flow": str(look.flow), "state": look.state, "topic": one.topic, "partition": one.partition}
+            | {"upstream_next": one.upstream_next, "source_end": one.source_end, "lag_records": one.lag_records}
+            for look in looks
+            for one in look.partitions
+            if one.topic in TOPICS
+        ]
+    )

@@ -1,0 +1,256 @@
+"""Source and copy compared record by record; all stories are compared in one go, a partition each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.proof.equivalence import Equivalence, PartitionEquivalence, PartitionPair, compare
+from mirror.proof.log_reader import LogOutcome, LogRange
+from tests.spark.histories import Row, logged, logs_of, own
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened to a partition, and what must be counted; the first difference as (what, upstream, downstream)."""
+
+    told: str
+    source: Sequence[Row]
+    copy: Sequence[Row]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    first: tuple[str, int | None, int | None] | None = None
+    detail: str = ""
+    runs: tuple[Run, ...] = ()
+    writers: frozenset[int] = frozenset()
+    is_shared: bool = False
+    source_range: tuple[int, int] = (0, 100)
+    copy_range: tuple[int, int] = (0, 100)
+
+
+FOUR = [own(number) for number in range(4)]
+
+STORIES = [
+    Story("Four records, all copied.", FOUR, [logged(number) for number in range(4)]),
+    Story("Nothing was there, nothing was copied.", [], []),
+    Story(
+        "Compaction and markers left holes at the source, and the copy is dense.",
+        [own(0), own(3), own(7)],
+        [logged(0), logged(3, 1), logged(7, 2)],
+        runs=(Run(0, 0, 1), Run(3, 1, 1), Run(7, 2, 1)),
+    ),
+    Story(
+        "The second record was not copied; those behind it are right, each one offset early.",
+        FOUR,
+        [logged(0), logged(2, 1), logged(3, 2)],
+        {"missing": 1},
+        ("missing", 1, None),
+    ),
+    Story(
+        "After a restart the copy holds two records twice.",
+        FOUR,
+        [logged(0), logged(1), logged(0, 2), logged(1, 3), logged(2, 4), logged(3, 5)],
+        {"extra": 2},
+        ("extra", None, 2),
+        "no record of this content and timestamp at the source",
+    ),
+    Story(
+        "The content of the third record was changed.",
+        FOUR,
+        [logged(0), logged(1), logged(2, other_content=True), logged(3)],
+        {"altered": 1},
+        ("altered", 2, 2),
+        "content differs",
+    ),
+    Story(
+        "The first record and the last were stamped anew.",
+        FOUR,
+        [logged(0, later_by=9), logged(1), logged(2), logged(3, later_by=9)],
+        {"altered": 2},
+        ("altered", 0, 0),
+        "timestamp differs",
+    ),
+    Story(
+        "Of two neighbours one was lost and one changed: one comes with the other's place.",
+        FOUR,
+        [logged(0), logged(1, other_content=True), logged(3, 2)],
+        {"altered": 1, "missing": 1},
+        ("altered", 1, 1),
+    ),
+    Story(
+        "Two neighbours have changed places.",
+        FOUR,
+        [logged(0), logged(2, 1), logged(1, 2), logged(3)],
+        {"reordered": 1},
+        ("reordered", 1, 2),
+        "is behind the copy of 2",
+    ),
+    Story(
+        "Equal records are told apart by their number only: one of three is not there.",
+        [own(5, 0), own(5, 1), own(5, 2)],
+        [logged(5, 0), logged(5, 1)],
+        {"missing": 1},
+        ("missing", 2, None),
+    ),
+    Story(
+        "The copy is right, and the offset map says that the last record went elsewhere.",
+        FOUR,
+        [logged(number) for number in range(4)],
+        {"misplaced": 1},
+        ("misplaced", 3, 3),
+        "the offset map says 30",
+        runs=(Run(0, 0, 3), Run(3, 30, 1)),
+    ),
+    Story(
+        "The copy is right, and the offset map knows nothing of the record between its runs.",
+        FOUR,
+        [logged(number) for number in range(4)],
+        {"misplaced": 1},
+        ("misplaced", 2, 2),
+        "the offset map knows of no copy",
+        runs=(Run(0, 0, 2), Run(3, 3, 1)),
+    ),
+    Story(
+        "Where names are unchanged the topic also holds what was written on this cluster: it is no part of the copy.",
+        FOUR[:2],
+        [logged(8, 0, producer="local", producer_id=99), logged(0, 1), logged(1, 2)],
+        {"foreign": 1},
+        writers=frozenset({7}),
+        is_shared=True,
+    ),
+    Story(
+        "Nobody else may write into a remote topic, and somebody did.",
+        FOUR[:2],
+        [logged(0), logged(8, 1, producer="local", producer_id=99), logged(1, 2)],
+        {"extra": 1},
+        ("extra", None, 1),
+        "written by a producer that is not the mirror's",
+        writers=frozenset({7}),
+    ),
+    Story(
+        "Somebody wrote the very content that the mirror failed to copy: that does not make it copied.",
+        FOUR[:2],
+        [logged(0), logged(1, 1, producer_id=99)],
+        {"extra": 1, "missing": 1},
+        ("extra", None, 1),
+        writers=frozenset({7}),
+    ),
+    Story(
+        "What lies outside the ranges, copied before or after, is not looked at.",
+        FOUR,
+        [logged(number, number + 10) for number in range(4)],
+        source_range=(1, 3),
+        copy_range=(11, 13),
+    ),
+]
+
+
+def pair_of(number: int, story: Story) -> PartitionPair:
+    source, copy = TopicPartition("orders", number), TopicPartition("east.orders", number)
+    return PartitionPair(
+        LogRange("east", {}, source, *story.source_range),
+        LogRange("west", {}, copy, *story.copy_range),
+        story.runs,
+        story.writers,
+        story.is_shared,
+    )
+
+
+def was_read(side: LogRange, problem: str | None = None) -> LogOutcome:
+    return LogOutcome(side.cluster, side.partition, side.start, side.end, 0, 0.1, problem, Path("not looked at"))
+
+
+def in_partition(number: int, row: Row) -> Row:
+    return (*row[:2], number, *row[3:])
+
+
+@pytest.fixture(scope="module")
+def compared(spark: SparkSession) -> Equivalence:
+    pairs = [pair_of(number, story) for number, story in enumerate(STORIES)]
+    rows = [in_partition(number, row) for number, story in enumerate(STORIES) for row in (*story.source, *story.copy)]
+    return compare(
+        logs_of(spark, *rows), pairs, [was_read(side) for pair in pairs for side in (pair.source, pair.target)]
+    )
+
+
+@pytest.mark.parametrize("number", range(len(STORIES)), ids=[story.told for story in STORIES])
+def test_what_is_said_of(number: int, compared: Equivalence) -> None:
+    story, said = STORIES[number], compared.partitions[number]
+    counts = {
+        name: getattr(said, name)
+        for name in ("missing", "extra", "altered", "reordered", "misplaced", "foreign")
+        if getattr(said, name)
+    }
+    first = said.first_difference
+
+    assert counts == story.counts
+    assert (first and (first.what.value, first.upstream_offset, first.downstream_offset)) == story.first
+    assert first is None or story.detail in first.detail
+    assert said.verdict is (Verdict.PASS if story.first is None else Verdict.FAIL)
+
+
+def test_records_are_those_of_the_source_in_the_range(compared: Equivalence) -> None:
+    assert [said.records for said in compared.partitions] == [
+        sum(story.source_range[0] <= row[3] < story.source_range[1] for row in story.source) for story in STORIES
+    ]
+
+
+def test_a_side_that_was_not_read_to_its_end_leaves_the_verdict_unknown(spark: SparkSession) -> None:
+    """Of two pairs one is equal, and the copy of the other could not be read; then the source of it was not read at all."""
+    stories = [Story("", FOUR, [logged(number) for number in range(4)])] * 2
+    pairs = [pair_of(number, story) for number, story in enumerate(stories)]
+    rows = [in_partition(number, row) for number, story in enumerate(stories) for row in (*story.source, *story.copy)]
+    outcomes = [was_read(pairs[0].source), was_read(pairs[0].target), was_read(pairs[1].target, "BrokerRefused: gone")]
+    said = compare(logs_of(spark, *rows), pairs, outcomes)
+
+    assert [pair.verdict for pair in said.partitions] == [Verdict.PASS, Verdict.UNKNOWN]
+    assert said.verdict is Verdict.UNKNOWN
+    assert said.partitions[1].problem == (
+        "east orders-1 [0, 100) was not read; west east.orders-1 was not read to the end: BrokerRefused: gone"
+    )
+
+
+def test_the_json_is_the_contract(compared: Equivalence) -> None:
+    number = next(number for number, story in enumerate(STORIES) if story.first == ("missing", 1, None))
+    document = compared.as_json()
+
+    assert document["verdict"] == "FAIL"
+    assert document["partitions"][number] == {
+        "topic": "orders",
+        "partition": number,
+        "remote_topic": "east.orders",
+        "records": 4,
+        "missing": 1,
+        "extra": 0,
+        "altered": 0,
+        "reordered": 0,
+        "misplaced": 0,
+        "foreign": 0,
+        "first_difference": {
+            "what": "missing",
+            "upstream_offset": 1,
+            "downstream_offset": None,
+            "detail": "no record of this content and timestamp in the copy",
+        },
+        "problem": None,
+        "verdict": "FAIL",
+    }
+
+
+def test_no_pairs_prove_nothing() -> None:
+    assert Equivalence(()).verdict is Verdict.UNKNOWN
+
+
+def test_an_unread_pair_is_unknown_even_where_it_differs() -> None:
+    side = TopicPartition("orders", 0)
+    said = PartitionEquivalence(side, side, 4, 4, 0, 0, 0, 0, 0, None, "was not read")
+
+    assert said.verdict is Verdict.UNKNOWN

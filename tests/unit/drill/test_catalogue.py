@@ -1,0 +1,142 @@
+"""Runbooks are files: found by name, loaded by path, refused with the file's name; the commands are thin above that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror.drill.catalogue import RunbookNotFound, RunbookRefused, find_runbook, load_runbook, runbooks_folder
+from mirror.drill.commands import app
+from mirror.drill.runbook import Runbook
+from mirror.drill.runner import check_runbook
+from tests.unit.drill.builders import write_notebook
+from tests.unit.drill.synthetic_run import SyntheticRun
+
+ROOT = Path(__file__).parents[3]
+
+TINY = """
+from mirror.drill.runbook import Parameter, Runbook, Step
+RUNBOOK = Runbook(
+    "tiny", "Tiny", "To be tested.",
+    (Step("one", "one.ipynb", "The first step", (), 30.0, "nothing", parameters=("rate",), point_of_no_return=True),),
+    (Parameter("rate", 5, "records/s", "how many"),),
+)
+"""
+DECLARED = 'run_directory: str = ""  # the run\'s directory\nrate: int = 1  # records/s'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of runbooks with one in it, and its notebook."""
+    folder = tmp_path / "runbooks"
+    folder.mkdir()
+    (folder / "tiny.py").write_text(TINY)
+    (folder / "tiny.md").write_text("# Tiny, in prose\n")
+    write_notebook(tmp_path / "notebooks" / "one.ipynb", "1 + 1", parameters=DECLARED)
+    return folder
+
+
+def invoke(*arguments: object) -> tuple[int, str]:
+    """Exit status and everything printed."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "160"})
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "runbooks").glob("*.py")), ids=lambda path: path.stem)
+def test_every_runbook_of_the_project_could_be_run(path: Path) -> None:
+    """Its notebooks keep the rules and take the parameters it gives them; its page of prose is there."""
+    loaded = load_runbook(path)
+
+    check_runbook(loaded, {})
+    assert loaded.prose.startswith("# ")
+    assert all(step.undo and step.gates for step in loaded.runbook.steps)
+
+
+def test_a_runbook_is_found_by_its_name_in_either_spelling(folder: Path) -> None:
+    (folder / "two_words.py").write_text(TINY.replace('"tiny"', '"two-words"'))
+
+    assert isinstance(find_runbook("two-words", folder).runbook, Runbook)
+    assert find_runbook("two_words", folder).runbook.name == "two-words"
+    assert find_runbook("tiny", folder).prose == "# Tiny, in prose\n"
+
+
+def test_an_absent_runbook_or_folder_is_said_to_be_so(folder: Path) -> None:
+    with pytest.raises(RunbookNotFound, match=r"no runbook 'big' in .*; there is: tiny"):
+        find_runbook("big", folder)
+    with pytest.raises(RunbookNotFound, match=r"no folder of runbooks: looked for .*/absent; .* --runbooks"):
+        runbooks_folder(folder / "absent")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("RUNBOOK = 5", "defines no RUNBOOK"),
+        (TINY.replace('"tiny"', '"other"'), "name and file name must agree"),
+        (TINY.replace('"rate", 5', '"rte", 5'), "asks for parameter 'rate'"),
+    ],
+)
+def test_a_broken_runbook_is_named(folder: Path, text: str, said: str) -> None:
+    (folder / "tiny.py").write_text(text)
+
+    with pytest.raises(RunbookRefused, match=rf"tiny\.py: .*{said}"):
+        load_runbook(folder / "tiny.py")
+    status, printed = invoke("list", "--runbooks", folder)
+    assert status == 2
+    assert "tiny.py" in printed.replace("\n", "")
+
+
+def test_list_and_show_tell_what_there_is(folder: Path) -> None:
+    assert "To be tested." in invoke("list", "--runbooks", folder)[1]
+    status, printed = invoke("show", "tiny", "--runbooks", folder)
+    assert status == 0
+    assert all(told in printed for told in ("Tiny, in prose", "records/s", "The first step point of no return"))
+
+
+def test_a_dry_run_starts_nothing_and_is_never_pass(folder: Path, tmp_path: Path) -> None:
+    status, printed = invoke(
+        "run", "tiny", "--dry-run", "-p", "rate=7", "--runs-directory", tmp_path / "runs", "--runbooks", folder
+    )
+
+    assert status == 1
+    assert "UNKNOWN" in printed
+    assert "7" in printed
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "tiny", "-p", "rte=1"), "no parameter 'rte'; it has rate"),
+        (("run", "tiny", "-p", "rate=fast"), "expected a whole number, got 'fast'"),
+        (("run", "big"), "no runbook 'big'"),
+        (("resume", "."), "is not the directory of a run"),
+    ],
+)
+def test_bad_usage_is_status_2(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    status, printed = invoke(*arguments, "--runbooks", folder)
+
+    assert status == 2
+    assert said in printed
+
+
+def test_a_notebook_that_would_be_refused_is_bad_usage(folder: Path, tmp_path: Path) -> None:
+    write_notebook(tmp_path / "notebooks" / "one.ipynb", parameters=DECLARED, tags=())
+
+    status, printed = invoke("run", "tiny", "--runs-directory", tmp_path / "runs", "--runbooks", folder)
+
+    assert status == 2
+    assert "one.ipynb: no code cell has the tag `parameters`" in printed
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_report_is_made_again_from_the_directory(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path).until_verified()
+
+    status, printed = invoke("report", run.path)
+
+    assert status == 0
+    assert printed.strip() == str(run.report)
+    assert run.report.exists()

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from mirror.kafka.batch import Record
+from mirror.model.ledger import LOGS, RecordId, digest, encode_content
+from mirror.model.partition import TopicPartition
+from mirror.proof.log_reader import LogOutcome, gaps_of, log_rows
+
+PARTITION = TopicPartition("orders", 3)
+
+
+def test_a_record_becomes_a_row_that_says_who_sent_it_and_what_it_is() -> None:
+    mine, others = (RecordId("p-0", 41).header(), ("trace", None)), (("trace", b"x"),)
+    records = [Record(7, 1000, b"k", None, mine, 99), Record(9, 1001, None, b"v", others, -1)]
+    first, second = (
+        dict(zip([column.name for column in LOGS], row, strict=True)) for row in log_rows("east", PARTITION, records)
+    )
+
+    assert first == {
+        "cluster": "east",
+        "topic": "orders",
+        "partition": 3,
+        "offset": 7,
+        "timestamp_ms": 1000,
+        "producer": "p-0",
+        "sequence": 41,
+        "digest": digest(encode_content(b"k", None, mine)),
+        "size_bytes": len(encode_content(b"k", None, mine)),
+        "producer_id": 99,
+    }
+    assert (second["producer"], second["sequence"]) == (None, None)
+
+
+def test_a_log_that_was_not_read_to_its_end_is_a_gap_that_names_it() -> None:
+    whole = LogOutcome("east", PARTITION, 0, 10, 10, 0.1, None, Path("a"))
+    short = LogOutcome("west", PARTITION, 5, 10, 2, 0.1, "ConnectionFailed: gone", Path("b"))
+
+    [gap] = gaps_of([whole, short])
+    assert str(gap) == "west orders-3 [5, 10): was not read to the end: ConnectionFailed: gone"
+    assert gap.log == ("west", PARTITION)
