@@ -151,6 +151,13 @@ class Cluster:
             self._writers[flow] = Writer(self.ask(Channel.new_producer))
         return self._writers[flow]
 
+    def close(self) -> None:
+        """Close every connection that is not leased."""
+        for connection in self._idle.values():
+            connection.close()
+        self._idle.clear()
+        self.lost()
+
     def retire_writer(self, flow: Flow) -> None:
         """Never use the flow's producer id again: what was written with it last is not certain."""
         self._writers.pop(flow, None)
@@ -163,3 +170,10 @@ def cluster(alias: str, client: Mapping[str, str]) -> Cluster:
     """Return what this process holds of a cluster; the same object in every epoch."""
     key = (alias, tuple(sorted(client.items())))
     return _clusters.setdefault(key, Cluster(alias, client))
+
+
+def forget_all() -> None:
+    """Close everything that this process holds; what is copied next is copied as by another process."""
+    for each in _clusters.values():
+        each.close()
+    _clusters.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 
@@ -37,7 +36,7 @@ class FlowControl:
         self._target = target
         self._ticking = ticking
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, discovery_seconds: float) -> None:
         """Tick until told to stop; the last report says that the flow has stopped."""
         settings, flow = self._settings, self._settings.flow
         topics = TopicsTick(self._source, self._target, settings)
@@ -52,8 +51,8 @@ class FlowControl:
         writer = LogWriter(settings.target_producer, alias=flow.target)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log)),
-            (settings.refresh_topics_interval_seconds if settings.refresh_topics else math.inf, topics.tick),
-            (settings.refresh_topics_interval_seconds if settings.refresh_topics else math.inf, self._find_partitions),
+            (discovery_seconds, topics.tick),
+            (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
         ]
         if settings.sync_topic_configs:

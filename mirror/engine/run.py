@@ -7,6 +7,7 @@ finds positions, offset map and writers on the target.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -110,6 +111,14 @@ class Engine:
         own = f"{alias}.bootstrap.servers"
         key = own if file.line_of(own) is not None else "bootstrap.servers"
         return file.line_of(key), key
+
+    def _discovery_seconds(self, flow: FlowSettings) -> float:
+        """Return how often topics are looked for: within seconds, unless the file says how often."""
+        if not flow.refresh_topics:
+            return math.inf
+        file, key = read(self._settings.path), "refresh.topics.interval.seconds"
+        is_set = any(file.line_of(form) is not None for form in (key, f"{flow.flow}.{key}"))
+        return flow.refresh_topics_interval_seconds if is_set else self._settings.engine.discovery_seconds
 
     def run(self, stop: threading.Event) -> None:
         """Run until ``stop`` is set; then finish the epoch, record what was acknowledged, and return.
@@ -249,7 +258,8 @@ class Engine:
         ticking = self._ticking(flow)
         with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
             if settings.enabled:
-                FlowControl(settings, self._standings[flow], source, target, ticking).run(stop)
+                seconds = self._discovery_seconds(settings)
+                FlowControl(settings, self._standings[flow], source, target, ticking).run(stop, seconds)
             else:
                 topics = TopicsTick(source, target, settings).tick
-                ticking.until(stop, [(settings.refresh_topics_interval_seconds, topics)])
+                ticking.until(stop, [(self._discovery_seconds(settings), topics)])

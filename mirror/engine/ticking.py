@@ -12,6 +12,7 @@ from mirror.control.tick import TickReport
 Timed = tuple[float, Callable[[], TickReport]]
 
 _SHORTEST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Ticking:
@@ -43,4 +44,4 @@ class Ticking:
                 if time.monotonic() >= due[place] and not stop.is_set():
                     due[place] = time.monotonic() + interval_seconds
                     self.once(tick)
-            stop.wait(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()))
+            stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()), _LONGEST_PAUSE_SECONDS))

@@ -26,6 +26,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
+from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -240,6 +241,7 @@ class Channel:
         ConnectionFailed
             if none of the bootstrap servers answers within ``bootstrap_ms``.
         """
+        keep_client_quiet()
         self.alias = alias
         self._arguments = {
             **client_arguments(client),

@@ -2,13 +2,15 @@
 
 Run as ``python -m mirror.lab.readers``, one process per group or per place of it. Each consumer first writes down what
 it read and then commits, so a record may be read again after a crash but is never committed unread. Brokers may die and
-come back: the consumers go on until SIGTERM or SIGINT; then they commit, leave the group and close the ledger, and the
-process exits 0.
+come back: the consumers go on until SIGTERM or SIGINT; then they close the ledger, commit and leave the group, and the
+process exits 0. Where nobody answers any more it does so without having said goodbye.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,7 @@ from mirror.parts import PartWriter
 _PART_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _BURST = 2000
+_GOODBYE_SECONDS = 4.0
 
 
 @dataclass(slots=True)
@@ -93,7 +96,8 @@ class GroupMember(threading.Thread):
         stopping: threading.Event,
     ) -> None:
         """Prepare; `start` begins to read."""
-        super().__init__(name=name)
+        # A daemon, so that a client that waits for a dead cluster cannot keep the process.
+        super().__init__(name=name, daemon=True)
         self._group = group
         self._cluster = cluster
         self._consumer = consumer
@@ -115,15 +119,13 @@ class GroupMember(threading.Thread):
         try:
             self._consumer.subscribe(self._topics, on_revoke=self._on_revoke, on_lost=self._on_lost)
             self._read()
-            self._checkpoint(wait=True)
+            self._checkpoint(last=True)
         except BaseException as failure:
             self.failure = failure
             self._stopping.set()
             raise
         finally:
             self._consumer.close()
-            rows, _ = self._reading.take()
-            self._parts.write(rows, last=self.failure is None)
 
     def _read(self) -> None:
         began = time.monotonic()
@@ -132,7 +134,7 @@ class GroupMember(threading.Thread):
         while not self._stopping.is_set():
             now = time.monotonic()
             if now >= part_due:
-                self._checkpoint(wait=False)
+                self._checkpoint()
                 part_due = now + _PART_SECONDS
             burst = _BURST
             if self._max_rate:
@@ -151,15 +153,19 @@ class GroupMember(threading.Thread):
                 else:
                     self._say(error)
 
-    def _checkpoint(self, *, wait: bool) -> None:
-        """Write down what was read, then commit it."""
+    def _checkpoint(self, *, last: bool = False) -> None:
+        """Write down what was read, then commit it; the last time, also wait for the answer.
+
+        In between nothing is waited for: a commit stands in the connection before whatever comes next, also before the
+        request to join the group again, and a dead coordinator must not hold up the ledger.
+        """
         rows, positions = self._reading.take()
-        self._parts.write(rows)
+        self._parts.write(rows, last=last)
         if not positions:
             return
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
-            if wait:
+            if last:
                 self._consumer.commit(offsets=positions, asynchronous=False)
             else:
                 self._consumer.commit(offsets=positions, asynchronous=True)
@@ -167,7 +173,7 @@ class GroupMember(threading.Thread):
             self._say(refused.args[0])
 
     def _on_revoke(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        self._checkpoint(wait=True)
+        self._checkpoint()
 
     def _on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         rows, _ = self._reading.take()  # somebody else owns these partitions: not ours to commit any more
@@ -254,11 +260,18 @@ def readers(
     while not stop.asked and not stopping.is_set():
         stopping.wait(_POLL_SECONDS)
     stopping.set()
+    deadline = time.monotonic() + _GOODBYE_SECONDS
     for member in members:
-        member.join()
+        member.join(max(0.0, deadline - time.monotonic()))
     typer.echo(json.dumps({member.name: member.records for member in members}))
     if any(member.failure for member in members):
         raise typer.Exit(1)
+    if any(member.is_alive() for member in members):
+        typer.echo(f"readers: left group {group} without saying goodbye: its coordinator does not answer", err=True)
+        # The clients' own threads would hold an orderly exit up until they give up.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

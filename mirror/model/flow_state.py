@@ -122,8 +122,13 @@ class FlowState:
         """
         if key is None or value is None:
             raise ValueError("a record of the state topic has no key or no value")
-        content = json.loads(value)
-        match json.loads(key):
+        try:
+            self._apply(json.loads(key), json.loads(value))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ValueError(f"unknown record {key!r} in the state topic: {problem}") from problem
+
+    def _apply(self, key: Any, content: Any) -> None:
+        match key:
             case ["position", topic, partition]:
                 self.positions[TopicPartition(topic, partition)] = Position(**content)
             case ["runs", topic, partition, chunk]:
@@ -136,8 +141,8 @@ class FlowState:
                 self.gaps[source, start] = Gap(source, start, **content)
             case ["run"]:
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
-            case other:
-                raise ValueError(f"unknown record {other!r} in the state topic")
+            case _:
+                raise ValueError("no such kind of record")
 
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:
         """Return the runs of the chunk that is still being filled, as far as the position speaks of them."""

@@ -27,8 +27,8 @@ from mirror.proof.evidence import inspect_parts, read_parts
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly
 from mirror.proof.log_reader import LogRange, gaps_of, log_rows, logs_frame, read_logs
 from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
-from mirror.spark import spark_session
 from mirror.waiting import wait_until
+from tests.spark.small import small_spark
 
 SECONDS = 60.0
 
@@ -157,7 +157,7 @@ def test_spark_judges_what_applications_did(
         )
     writer.close()
 
-    spark = spark_session("tests", "local[2]")
+    spark = small_spark(tmp_path)
     copied = east.offsets(addresses(**{copy: 2}), "latest")
     pairs = [
         PartitionPair(
@@ -197,7 +197,7 @@ def test_a_log_that_cannot_be_read_is_a_gap_and_not_an_end(
     settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     nowhere = LogRange("east", settings_of("east").client, TopicPartition(unique("nowhere"), 0), 0, 10)
-    [gap] = gaps_of(read_logs(spark_session("tests", "local[2]"), [nowhere], tmp_path))
+    [gap] = gaps_of(read_logs(small_spark(tmp_path), [nowhere], tmp_path))
 
     assert gap.log == ("east", nowhere.partition)
     assert "was not read to the end" in str(gap)

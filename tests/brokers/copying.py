@@ -1,0 +1,123 @@
+"""Copying a flow without Spark and without an engine: epochs in this process, from handover to handover.
+
+Run as a program, it copies until it is killed, beginning from the state topic, as an engine's worker would.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mirror.copier.task import copy
+from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.log import LogTail, Record, read_records
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+
+EAST_WEST = Flow("east", "west")
+
+
+@dataclass
+class Copying:
+    """One flow's topics, their copies, and how far each partition is."""
+
+    flow: FlowWork
+    pairs: dict[TopicPartition, TopicPartition]
+    handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+
+    def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
+        """Copy for a while."""
+        partitions = tuple(
+            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            for source, target in self.pairs.items()
+        )
+        result = copy(TaskWork((self.flow,), partitions, seconds, 0.1))
+        writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
+        self.flow = replace(self.flow, writers=writers)
+        for each in result.partitions:
+            if each.handover is not None:
+                self.handovers[each.source] = each.handover
+        return {each.source: each for each in result.partitions}
+
+    def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
+        """Copy until everything that the sources hold is acknowledged and recorded."""
+        awaited = list(sources or self.pairs)
+
+        def lacking() -> dict[TopicPartition, int]:
+            self.epoch()
+            ends = ends_of(self.flow.source_client, awaited)
+            return {
+                each: end
+                for each, end in ends.items()
+                if each not in self.handovers
+                or self.handovers[each].position.upstream < end
+                or not self.handovers[each].clean
+            }
+
+        wait_until(lacking, f"{awaited} to be copied", timeout_seconds=timeout_seconds, until=lambda left: not left)
+
+    def from_the_target(self) -> None:
+        """Forget everything but what the state topic says, like an engine that has just been started."""
+        state = self.state()
+        self.flow = replace(self.flow, writers=frozenset(state.writers))
+        self.handovers = {
+            source: Handover(position, state.open_runs(source), clean=False)
+            for source, position in state.positions.items()
+        }
+
+    def state(self) -> FlowState:
+        """Return what the state topic says."""
+        tail = LogTail(self.flow.target_client, self.flow.state_topic)
+        state = FlowState()
+        try:
+            for each in tail.poll():
+                state.apply(each.key, each.value)
+        finally:
+            tail.close()
+        return state
+
+    def originals(self, source: TopicPartition) -> list[Record]:
+        """Return the source's records."""
+        return log_of(self.flow.source_client, source)
+
+    def copies(self, source: TopicPartition) -> list[Record]:
+        """Return the records of the copy."""
+        return log_of(self.flow.target_client, self.pairs[source])
+
+
+def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:
+    """Return all records of a partition."""
+    (start,) = ends_of(client, [partition], EARLIEST).values()
+    (end,) = ends_of(client, [partition]).values()
+    return list(read_records(client, partition, start, end))
+
+
+def ends_of(
+    client: dict[str, str], partitions: Sequence[TopicPartition], at: int = LATEST
+) -> dict[TopicPartition, int]:
+    """Return where logs end, or begin."""
+    channel = Channel("cluster", client)
+    try:
+        return channel.offsets(partitions, at)
+    finally:
+        channel.close()
+
+
+def main() -> None:
+    """Copy until killed."""
+    told = json.loads(sys.argv[1])
+    flow = FlowWork(**{**told["flow"], "flow": EAST_WEST, "writers": frozenset()})
+    pairs = {TopicPartition(*source): TopicPartition(*target) for source, target in told["pairs"]}
+    copying = Copying(flow, pairs)
+    copying.from_the_target()
+    while True:
+        copying.epoch(0.7)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""A lane accounts for every record it takes: acknowledged, on its way, or in a gap; never silently passed."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.copier.lane import Lane
+from mirror.copier.tail_match import Batch
+from mirror.copier.work import Handover, PartitionWork
+from mirror.kafka import batch
+from mirror.kafka.batch import CorruptBatch, Producer, Record
+from mirror.kafka.wire import Aborted, FetchedPartition
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, Gap, Position
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
+
+SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
+OURS = Producer(7, 0)
+TOO_LARGE, OUT_OF_ORDER, TIMED_OUT = 10, 45, 7
+
+
+def new_lane(upstream: int = 0, downstream: int = 0) -> Lane:
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None)
+    return Lane(work, Handover(Position(upstream, downstream, upstream, True), (), clean=True), OURS, 0, None)
+
+
+def fetched(*batches: Batch, aborted: tuple[Aborted, ...] = ()) -> tuple[memoryview, FetchedPartition]:
+    frame = memoryview(bytearray(b"".join(bytes(content) for content, _ in batches)))
+    return frame, FetchedPartition(SOURCE, 0, 1000, 1000, 0, aborted, 0, len(frame))
+
+
+def take(lane: Lane, *batches: Batch, aborted: tuple[Aborted, ...] = (), read_committed: bool = False) -> None:
+    frame, part = fetched(*batches, aborted=aborted)
+    lane.take(frame, part, read_committed=read_committed)
+
+
+def send_all(lane: Lane, base_offset: int) -> list[Record]:
+    """Let the target take everything, one batch at a time; return its records as its log would have them."""
+    log: list[Record] = []
+    while lane.stream.can_send(float("inf")):
+        content = lane.stream.take().content
+        place = base_offset + len(log)
+        log += batch.records(as_logged(content, place)[0])
+        lane.stream.answered(0, place, "")
+    return log
+
+
+def marker(offset: int, producer: Producer, *, abort: bool) -> Batch:
+    key = struct.pack(">hh", 0, 0 if abort else 1)
+    content, header = dense([Record(offset, TIME, key, b"", (), producer.producer_id)], producer=producer, sequence=-1)
+    return flagged((content, header), 0x30)
+
+
+def map_of(lane: Lane) -> list[tuple[int, int]]:
+    state = FlowState()
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    known = state.offset_map(SOURCE)
+    assert known is not None
+    return [(run.upstream + each, run.downstream + each) for run in known.runs for each in range(run.length)]
+
+
+def without_place(records: list[Record]) -> list[tuple[Any, ...]]:
+    return [tuple(each[1:5]) for each in records]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(0, 4), st.sets(st.integers(0, 3), max_size=3)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 12),
+    st.integers(0, 9),
+)
+def test_every_record_from_the_position_on_is_copied_in_order_and_mapped(
+    shapes: list[tuple[int, int, int, set[int]]], start: int, base_offset: int
+) -> None:
+    """Whole batches, compacted ones, a position in the middle of a batch, holes between batches; all codecs."""
+    offset, batches, records = 0, [], []
+    for count, hole, codec, kept in shapes:
+        whole = [record(offset + number) for number in range(count)]
+        left = [each for number, each in enumerate(whole) if number in kept]
+        is_sparse = bool(left) and len(left) < count
+        batches.append(sparse(left, offset, offset + count, codec) if is_sparse else dense(whole, codec))
+        records += left if is_sparse else whole
+        offset += count + hole
+    lane = new_lane(start, base_offset)
+    take(lane, *batches)
+    log = send_all(lane, base_offset)
+    expected = [each for each in records if each.offset >= start]
+    assert without_place(log) == without_place(expected)
+    assert {each.producer_id for each in log} <= {OURS.producer_id}
+    assert map_of(lane) == [(each.offset, base_offset + place) for place, each in enumerate(expected)]
+    assert lane.upstream == max(start, batches[-1][1].next_offset)
+    assert lane.acknowledged_sequence == len(expected)
+
+
+def test_the_position_is_never_ahead_of_what_is_acknowledged() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0), record(1)]), dense([record(2)]), marker(3, OURS, abort=False))
+    assert lane.upstream == 0
+    lane.stream.take()
+    lane.stream.answered(0, 0, "")
+    assert lane.upstream == 2
+    send_all(lane, 2)
+    assert lane.upstream == 4
+
+
+def test_append_time_becomes_the_records_time() -> None:
+    """MM2 sends the timestamp a consumer sees, which is the batch's, not the record's."""
+    lane = new_lane()
+    take(lane, flagged(dense([record(0), record(1)]), 0x08))
+    assert [each.timestamp for each in send_all(lane, 0)] == [TIME + 1] * 2
+
+
+def test_markers_and_aborted_data_are_holes_for_a_reader_of_committed_data() -> None:
+    good, bad = Producer(1, 0), Producer(2, 0)
+    batches = [
+        flagged(dense([record(0)], producer=good, sequence=0), 0x10),
+        flagged(dense([record(1)], producer=bad, sequence=0), 0x10),
+        dense([record(2)]),
+        marker(3, bad, abort=True),
+        marker(4, good, abort=False),
+        flagged(dense([record(5)], producer=bad, sequence=1), 0x10),
+        marker(6, bad, abort=False),
+    ]
+    lane = new_lane()
+    take(lane, *batches, aborted=(Aborted(2, 1),), read_committed=True)
+    assert without_place(send_all(lane, 0)) == without_place([record(0), record(2), record(5)])
+    assert map_of(lane) == [(0, 0), (2, 1), (5, 2)]
+    assert lane.upstream == 7
+    lane = new_lane()
+    take(lane, *batches, aborted=())
+    assert without_place(send_all(lane, 0)) == without_place([record(number) for number in (0, 1, 2, 5)])
+
+
+def test_a_damaged_batch_stops_the_lane_and_what_came_before_it_is_copied() -> None:
+    lane = new_lane()
+    damaged = dense([record(1)])
+    damaged[0][-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        take(lane, dense([record(0)]), damaged, dense([record(2)]))
+    lane.stop("damaged")
+    assert not lane.wants_data(0.0)
+    assert without_place(send_all(lane, 0)) == without_place([record(0)])
+    assert lane.upstream == 1
+    result = lane.result()
+    assert (result.stopped, result.records) == ("damaged", 1)
+    assert result.handover is not None
+    assert result.handover.clean
+
+
+def test_a_refused_batch_stops_the_lane_before_it() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]), dense([record(1)]), dense([record(2)]), marker(3, OURS, abort=False))
+    lane.stream.take()
+    lane.stream.answered(0, 0, "")
+    for _ in range(2):
+        lane.stream.take()
+    lane.stream.answered(TOO_LARGE, -1, "too large")
+    lane.stream.answered(OUT_OF_ORDER, -1, "")
+    result = lane.result()
+    assert result.stopped is not None
+    assert "behind upstream offset 1: MessageSizeTooLarge too large" in result.stopped
+    assert result.handover is not None
+    assert (result.handover.position.upstream, result.handover.clean) == (1, True)
+
+
+def test_a_lost_sequence_leaves_the_handover_unclean() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    lane.stream.take()
+    lane.stream.answered(OUT_OF_ORDER, -1, "")
+    result = lane.result()
+    assert result.stopped is None
+    assert result.trouble is not None
+    assert "looked up" in result.trouble
+    assert result.handover is not None
+    assert not result.handover.clean
+
+
+def test_batches_under_way_leave_the_handover_unclean() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    lane.stream.take()
+    result = lane.result()
+    assert result.handover is not None
+    assert not result.handover.clean
+
+
+def test_a_gap_is_kept_until_it_is_in_the_state_topic() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    lane.skip_gap(10, TIME)
+    take(lane, dense([record(10)]))
+    send_all(lane, 0)
+    (gap,) = [record_ for record_ in lane.unrecorded() if record_[0].startswith(b'["gap"')]
+    unfinished = lane.result().handover
+    assert unfinished is not None
+    assert not unfinished.is_recorded
+    assert unfinished.unwritten == (gap,)
+    state = FlowState()
+    state.apply(*gap)
+    assert list(state.gaps.values()) == [Gap(SOURCE, 1, 10, state.gaps[SOURCE, 1].reason, TIME)]
+    lane.recorded()
+    finished = lane.result().handover
+    assert finished is not None
+    assert finished.is_recorded
+    assert finished.unwritten == ()
+
+
+def test_a_full_chunk_of_the_map_is_kept_until_it_is_in_the_state_topic() -> None:
+    """Holes make runs; a commit that fails must not lose those of a chunk that is full."""
+    lane = new_lane()
+    offsets = list(range(0, 1200, 2))
+    take(lane, *(dense([record(offset)]) for offset in offsets))
+    send_all(lane, 0)
+    lost = lane.unrecorded()
+    handover = lane.result().handover
+    assert handover is not None
+    later = Lane(lane.work, handover, OURS, lane.acknowledged_sequence, None)
+    assert later.is_dirty
+    assert later.unrecorded() == lost
+    assert map_of(later) == [(offset, place) for place, offset in enumerate(offsets)]
+
+
+def test_what_is_recorded_is_not_written_again() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    send_all(lane, 0)
+    assert lane.is_dirty
+    lane.unrecorded()
+    lane.recorded()
+    assert not lane.is_dirty
+    assert lane.result().handover == Handover(Position(1, 1, 0, True), (Run(0, 0, 1),), clean=True)

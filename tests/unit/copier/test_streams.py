@@ -1,0 +1,327 @@
+"""Whatever a broker answers, batches reach its log once, in order, or the stream says that it cannot go on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
+from mirror.copier.links import Cluster
+from mirror.copier.streams import ANSWER_SECONDS, PARTITIONS_A_REQUEST, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.kafka import batch, wire
+from mirror.kafka.batch import HEADER, Header, Producer
+from mirror.kafka.channel import Connection, ConnectionFailed
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.builders import record
+
+ORDERS = TopicPartition("orders", 0)
+PRODUCER = Producer(7, 0)
+NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW_REPLICAS, OUT_OF_ORDER = 6, 7, 10, 19, 45
+
+
+@dataclass
+class Broker:
+    """One partition's log and what the broker knows of its producer, by Kafka's rules for idempotent producers."""
+
+    log: list[int] = field(default_factory=list)
+    remembered: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
+    next_sequence: int | None = None
+
+    def append(self, content: bytes) -> tuple[int, int]:
+        """Return (error, base offset)."""
+        header = Header._make(HEADER.unpack_from(content))
+        for sequence, base in self.remembered:
+            if sequence == header.base_sequence:
+                return 0, base
+        if self.next_sequence is not None and header.base_sequence != self.next_sequence:
+            return OUT_OF_ORDER, -1
+        base = len(self.log)
+        self.log += [int((each.value or b"").split()[1]) for each in batch.records(memoryview(content))]
+        self.remembered.append((header.base_sequence, base))
+        self.next_sequence = header.base_sequence + header.record_count
+        return 0, base
+
+
+class Wire:
+    """A connection whose other end is in this process; requests wait until they are handled."""
+
+    name = "west, broker 1"
+    has_unsent = False
+
+    def __init__(self) -> None:
+        self.requests: deque[dict[TopicPartition, bytes]] = deque()
+        self.answers: deque[memoryview] = deque()
+        self.closed = False
+        self._correlation = 0
+
+    def next_correlation(self) -> int:
+        self._correlation += 1
+        return self._correlation
+
+    def send(self, pieces: Sequence[Any]) -> None:
+        frame = b"".join(bytes(piece) for piece in pieces)[4:]
+        read = ProduceRequest.decode(frame, version=wire.PRODUCE_VERSION, header=True)
+        self.requests.append(
+            {
+                TopicPartition(topic.name, each.index): bytes(each.records)
+                for topic in read.topic_data
+                for each in topic.partition_data
+            }
+        )
+
+    def handle(self, handler: Callable[[TopicPartition, bytes], tuple[int, int]]) -> None:
+        """Let the broker handle the oldest request."""
+        data = ProduceResponse.TopicProduceResponse.PartitionProduceResponse
+        response = ProduceResponse(
+            responses=[
+                ProduceResponse.TopicProduceResponse(
+                    name=partition.topic,
+                    partition_responses=[
+                        data(
+                            index=partition.partition,
+                            error_code=code,
+                            base_offset=base,
+                            log_append_time_ms=-1,
+                            log_start_offset=0,
+                            record_errors=[],
+                            error_message=None,
+                        )
+                    ],
+                )
+                for partition, content in self.requests.popleft().items()
+                for code, base in [handler(partition, content)]
+            ],
+            throttle_time_ms=0,
+        )
+        response.API_VERSION = wire.PRODUCE_VERSION
+        response.with_header(correlation_id=1)
+        self.answers.append(memoryview(bytearray(response.encode(header=True))))
+
+    def receive(self) -> memoryview | None:
+        return self.answers.popleft() if self.answers else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Piece:
+    content: memoryview
+    number: int
+
+
+class Writer:
+    """A stream with one record a batch, and what it was told."""
+
+    def __init__(self, partition: TopicPartition = ORDERS, *, pipelined: bool = True) -> None:
+        self.acknowledged: list[tuple[int, int]] = []
+        self.refusals: list[tuple[int, str]] = []
+        self.stream = Stream(
+            partition,
+            lambda piece, base: self.acknowledged.append((cast(Piece, piece).number, base)),
+            lambda code, message: self.refusals.append((code, message)),
+            pipelined=pipelined,
+        )
+        self._next = 0
+
+    def put(self, count: int = 1) -> None:
+        for _ in range(count):
+            content = batch.encode([record(self._next)], 0, PRODUCER, self._next)
+            self.stream.put(Piece(content, self._next))
+            self._next += 1
+
+
+def connected(*writers: Writer) -> tuple[Sender, Wire]:
+    line = Wire()
+    sender = Sender(cast(Cluster, None), cast(Connection, line))
+    sender.streams.extend(writer.stream for writer in writers)
+    return sender, line
+
+
+def rested() -> float:
+    """A time at which no stream rests any more."""
+    return time.monotonic() + 10
+
+
+def refusing(code: int) -> Callable[[TopicPartition, bytes], tuple[int, int]]:
+    return lambda _partition, _content: (code, -1)
+
+
+def accepting(broker: Broker) -> Callable[[TopicPartition, bytes], tuple[int, int]]:
+    return lambda _partition, content: broker.append(content)
+
+
+faults = st.sampled_from(["ok", "ok", "ok", "refused", "appended, then timed out", "connection lost"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 12), st.lists(faults, max_size=30), st.data())
+def test_every_batch_is_in_the_log_once_and_in_order(count: int, outcomes: list[str], data: st.DataObject) -> None:
+    """Refusals before and after the append, and connections lost with any number of requests handled."""
+    broker, writer = Broker(), Writer()
+    writer.put(count)
+    sender, line = connected(writer)
+    coming = deque(outcomes)
+    while not writer.stream.is_idle:
+        sender.send(rested())
+        assert line.requests
+        match coming.popleft() if coming else "ok":
+            case "refused":
+                line.handle(refusing(data.draw(st.sampled_from([TOO_FEW_REPLICAS, NOT_LEADER, -1]))))
+            case "appended, then timed out":
+
+                def timed_out(_: TopicPartition, content: bytes) -> tuple[int, int]:
+                    return broker.append(content)[0] or TIMED_OUT, -1
+
+                line.handle(timed_out)
+            case "connection lost":
+                for _ in range(data.draw(st.integers(0, len(line.requests)), "requests handled all the same")):
+                    line.handle(accepting(broker))
+                sender.abandon("connection lost")
+                assert not writer.stream.is_settled
+                sender, line = connected(writer)
+                continue
+            case _:
+                line.handle(accepting(broker))
+        for stream in sender.receive() or ():
+            sender.streams.append(stream)
+    assert broker.log == list(range(count))
+    assert writer.acknowledged == [(number, number) for number in range(count)]
+    assert writer.stream.is_settled
+    assert writer.stream.trouble is None
+    assert writer.stream.bytes == 0
+    assert writer.refusals == []
+
+
+def test_batches_are_pipelined_once_the_first_is_acknowledged() -> None:
+    """A broker that has never heard of a producer takes any sequence: a refused first batch must have no follower."""
+    broker, writer = Broker(), Writer()
+    writer.put(20)
+    sender, line = connected(writer)
+    sender.send(rested())
+    assert len(line.requests) == 1
+    line.handle(refusing(TOO_FEW_REPLICAS))
+    assert sender.receive() == [writer.stream]
+    sender.streams.append(writer.stream)
+    sender.send(rested())
+    assert len(line.requests) == 1
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(rested())
+    assert len(line.requests) == REQUESTS_IN_FLIGHT
+
+
+def test_a_side_topic_has_one_batch_in_flight() -> None:
+    broker, writer = Broker(), Writer(pipelined=False)
+    writer.put(3)
+    sender, line = connected(writer)
+    for _ in range(3):
+        sender.send(rested())
+        assert len(line.requests) == 1
+        line.handle(accepting(broker))
+        sender.receive()
+    assert writer.stream.is_idle
+
+
+def test_a_refusal_for_good_closes_the_stream_and_is_told_once() -> None:
+    broker, writer = Broker(), Writer()
+    writer.put(8)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(rested())
+    line.handle(refusing(TOO_LARGE))
+    while line.requests:
+        line.handle(accepting(broker))
+    while sender.receive() is not None:
+        pass
+    assert writer.refusals == [(TOO_LARGE, "")]
+    assert writer.acknowledged == [(0, 0)]
+    assert broker.log == [0]
+    assert writer.stream.closed
+    assert writer.stream.is_over
+    # Certain: what stood behind it was out of order.
+    assert writer.stream.is_settled
+    assert not writer.stream.is_idle
+    sender.send(rested())
+    assert not line.requests
+
+
+def test_a_refusal_for_good_after_a_lost_connection_leaves_it_open_what_is_in_the_log() -> None:
+    writer = Writer()
+    writer.put()
+    sender, line = connected(writer)
+    sender.send(rested())
+    sender.abandon("gone")
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(refusing(OUT_OF_ORDER))
+    sender.receive()
+    assert writer.refusals == [(OUT_OF_ORDER, "")]
+    assert writer.stream.is_over
+    assert not writer.stream.is_settled
+
+
+def test_a_refusal_for_now_is_visible_until_the_batch_is_acknowledged() -> None:
+    broker, writer = Broker(), Writer()
+    writer.put()
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(refusing(TOO_FEW_REPLICAS))
+    assert sender.receive() == [writer.stream]
+    assert writer.stream.trouble == "the target answers NotEnoughReplicas"
+    assert writer.stream not in sender.streams
+    assert not writer.stream.can_send(time.monotonic())
+    sender.streams.append(writer.stream)
+    sender.send(rested())
+    line.handle(accepting(broker))
+    sender.receive()
+    assert writer.stream.trouble is None
+
+
+def test_partitions_share_requests_and_one_that_is_refused_does_not_hold_up_another() -> None:
+    brokers = {TopicPartition("orders", number): Broker() for number in range(20)}
+    writers = [Writer(partition) for partition in brokers]
+    for writer in writers:
+        writer.put(2)
+    sender, line = connected(*writers)
+    bad = writers[3].stream.partition
+
+    def handler(partition: TopicPartition, content: bytes) -> tuple[int, int]:
+        return (TOO_LARGE, -1) if partition == bad else brokers[partition].append(content)
+
+    while not all(writer.stream.is_over for writer in writers):
+        sender.send(rested())
+        assert all(len(request) <= PARTITIONS_A_REQUEST for request in line.requests)
+        line.handle(handler)
+        sender.receive()
+    assert [len(writer.acknowledged) for writer in writers] == [
+        2 if writer is not writers[3] else 0 for writer in writers
+    ]
+
+
+def test_two_streams_to_one_partition_never_meet_in_a_request() -> None:
+    """Flows that fan in: an answer could not tell them apart."""
+    first, second = Writer(), Writer()
+    first.put()
+    second.put()
+    sender, line = connected(first, second)
+    sender.send(rested())
+    assert [list(request) for request in line.requests] == [[ORDERS], [ORDERS]]
+
+
+def test_a_broker_that_says_nothing_for_too_long_is_given_up() -> None:
+    writer = Writer()
+    writer.put()
+    sender, _ = connected(writer)
+    sender.send(rested())
+    with pytest.raises(ConnectionFailed, match="no answer"):
+        sender.send(rested() + ANSWER_SECONDS + 1)

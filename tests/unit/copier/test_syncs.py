@@ -1,0 +1,88 @@
+"""Offset syncs decided over whole batches are those that MM2's rule decides record by record (OSW-01 to OSW-05)."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.copier.syncs import PartitionSyncs
+from mirror.model.offset_sync import OffsetSync, SyncWriter
+from mirror.model.partition import TopicPartition
+
+ORDERS = TopicPartition("orders", 3)
+
+
+class RecordByRecord:
+    """MM2's own way."""
+
+    def __init__(self, offset_lag_max: int) -> None:
+        self._writer = SyncWriter(offset_lag_max)
+        self._due: OffsetSync | None = None
+        self._delayed: OffsetSync | None = None
+
+    def acknowledged(self, upstream: int, downstream: int, count: int) -> None:
+        for number in range(count):
+            pair = OffsetSync(ORDERS, upstream + number, downstream + number)
+            if self._writer.update(pair.upstream, pair.downstream):
+                self._due, self._delayed = pair, None
+            else:
+                self._delayed = pair
+
+    def promote_delayed(self) -> None:
+        if self._delayed is not None:
+            self._due, self._delayed = self._delayed, None
+
+    def take_due(self) -> OffsetSync | None:
+        due, self._due = self._due, None
+        return due
+
+
+# (hole upstream, step downstream: backwards after a truncation, records), then whether a commit and a write follow.
+steps = st.tuples(
+    st.sampled_from([0, 0, 0, 1, 5]),
+    st.sampled_from([0, 0, 0, 1, 7, -4, -50]),
+    st.integers(1, 12),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10), st.integers(0, 3), st.integers(0, 60), st.lists(steps, max_size=25))
+def test_over_batches_as_record_by_record(
+    offset_lag_max: int, upstream: int, downstream: int, history: list[tuple[int, int, int, bool, bool]]
+) -> None:
+    ours, theirs = PartitionSyncs(ORDERS, offset_lag_max), RecordByRecord(offset_lag_max)
+    for hole, jump, count, commits, writes in history:
+        upstream += hole
+        downstream = max(0, downstream + jump)
+        for one in (ours, theirs):
+            one.acknowledged(upstream, downstream, count)
+            if commits:
+                one.promote_delayed()
+        if writes:
+            assert ours.take_due() == theirs.take_due()
+        upstream += count
+        downstream += count
+    for one in (ours, theirs):
+        one.promote_delayed()
+    assert ours.take_due() == theirs.take_due()
+
+
+def test_the_first_record_owes_a_sync_at_once() -> None:
+    """OSW-08."""
+    syncs = PartitionSyncs(ORDERS, 100)
+    syncs.acknowledged(41, 7, 1)
+    assert syncs.take_due() == OffsetSync(ORDERS, 41, 7)
+    assert syncs.take_due() is None
+
+
+def test_a_commit_brings_the_newest_pair_although_no_rule_asks_for_it() -> None:
+    """OSW-05."""
+    syncs = PartitionSyncs(ORDERS, 100)
+    syncs.acknowledged(0, 0, 50)
+    assert syncs.take_due() == OffsetSync(ORDERS, 0, 0)
+    syncs.promote_delayed()
+    assert syncs.take_due() == OffsetSync(ORDERS, 49, 49)
+    syncs.promote_delayed()
+    assert syncs.take_due() is None

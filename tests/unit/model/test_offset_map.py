@@ -1,0 +1,135 @@
+"""The offset map: a copied record's position is exact in both directions, and a hole is known to be a hole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.model.offset_map import OffsetMap, Run, extend, runs_before, runs_of
+from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
+
+some = settings(max_examples=100, deadline=None)
+
+
+@dataclass(frozen=True)
+class History:
+    """What was copied, record by record, and the map that speaks of it."""
+
+    copied: dict[int, int]
+    map: OffsetMap
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, complete: bool = True) -> History:
+    """Copies with holes on both sides: markers and compaction upstream, other writers downstream."""
+    origin = draw(st.integers(0, 5))
+    upstream, downstream = origin, draw(st.integers(0, 5))
+    copied: dict[int, int] = {}
+    runs: list[Run] = []
+    for upstream_hole, downstream_hole, length in draw(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)), max_size=8)
+    ):
+        upstream += upstream_hole
+        downstream += downstream_hole
+        extend(runs, Run(upstream, downstream, length))
+        copied |= {upstream + number: downstream + number for number in range(length)}
+        upstream += length
+        downstream += length
+    upstream += draw(st.integers(0, 3))
+    return History(copied, OffsetMap(origin, complete, tuple(runs), upstream, downstream))
+
+
+@some
+@given(histories())
+def test_a_copied_record_is_found_exactly(history: History) -> None:
+    assert {upstream: history.map.translate(upstream) for upstream in history.copied} == {
+        upstream: Exact(downstream) for upstream, downstream in history.copied.items()
+    }
+
+
+@some
+@given(histories())
+def test_a_copy_leads_back_to_its_record(history: History) -> None:
+    assert {downstream: history.map.translate_back(downstream) for downstream in history.copied.values()} == {
+        downstream: Exact(upstream) for upstream, downstream in history.copied.items()
+    }
+
+
+@some
+@given(histories(), st.integers(0, 60))
+def test_a_reader_goes_on_at_the_first_copied_record_not_before_its_position(history: History, position: int) -> None:
+    if position <= history.map.upstream_next:
+        following = [downstream for upstream, downstream in history.copied.items() if upstream >= position]
+        assert history.map.translate(position) == Exact(min(following, default=history.map.downstream_next))
+
+
+@some
+@given(histories(), st.integers(0, 60))
+def test_a_reader_goes_back_to_the_source_of_the_first_copy_not_before_its_position(
+    history: History, position: int
+) -> None:
+    if history.copied and position <= history.map.downstream_next:
+        following = [upstream for upstream, downstream in history.copied.items() if downstream >= position]
+        assert history.map.translate_back(position) == Exact(min(following, default=history.map.upstream_next))
+
+
+@some
+@given(histories())
+def test_translation_never_goes_backwards(history: History) -> None:
+    for translate, end in (
+        (history.map.translate, history.map.upstream_next),
+        (history.map.translate_back, history.map.downstream_next),
+    ):
+        found = [
+            outcome.downstream
+            for position in range(end + 5)
+            if isinstance(outcome := translate(position), (Exact, Bounded))
+        ]
+        assert found == sorted(found)
+
+
+@some
+@given(histories(), st.integers(1, 1000))
+def test_a_position_ahead_of_the_copy_is_bounded_by_how_far_it_is_ahead(history: History, ahead: int) -> None:
+    known = history.map
+    assert known.translate(known.upstream_next + ahead) == Bounded(known.downstream_next, ahead)
+    assert known.translate_back(known.downstream_next + ahead) == Bounded(known.upstream_next, ahead)
+
+
+@some
+@given(histories(complete=False))
+def test_what_lies_before_the_beginning_of_the_copy_is_too_old(history: History) -> None:
+    """Copying began in the middle of the source: nothing is known of what lay before."""
+    known = history.map
+    assert all(known.translate(position) == TooOld(known.origin) for position in range(known.origin))
+    if known.runs:
+        first = known.runs[0].downstream
+        assert all(known.translate_back(position) == TooOld(first) for position in range(first))
+
+
+def test_nothing_copied_leads_nowhere_back() -> None:
+    assert OffsetMap(0, True, (), 0, 0).translate_back(0) == NotMirrored()
+    assert OffsetMap(0, True, (), 0, 0).translate(0) == Exact(0)
+
+
+@some
+@given(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 100))
+def test_runs_say_what_was_copied_and_no_two_could_be_one(offsets: set[int], downstream: int) -> None:
+    runs = runs_of(sorted(offsets), downstream)
+    said = {run.upstream + number: run.downstream + number for run in runs for number in range(run.length)}
+    assert said == {upstream: downstream + number for number, upstream in enumerate(sorted(offsets))}
+    assert not any(run.is_continued_by(later) for run, later in pairwise(runs))
+
+
+@some
+@given(histories(), st.integers(0, 60))
+def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history: History, cut: int) -> None:
+    said = {
+        run.upstream + number: run.downstream + number
+        for run in runs_before(history.map.runs, cut)
+        for number in range(run.length)
+    }
+    assert said == {upstream: downstream for upstream, downstream in history.copied.items() if upstream < cut}
