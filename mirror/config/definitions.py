@@ -51,6 +51,7 @@ REQUIRED: Final = Required.REQUIRED
 
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _WHOLE_NUMBER = regex.compile(r"[+-]?\p{Nd}+")
+_CLASS_NAME = regex.compile(r"[\p{L}_$][\p{L}\p{N}_$]*(\.[\p{L}_$][\p{L}\p{N}_$]*)*")
 _DECIMAL = regex.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 
 
@@ -67,7 +68,8 @@ class Definition:
     default
         of the Python type that belongs to ``type``; ``REQUIRED`` where the key must be given
     check
-        what else must hold for a value; of a list without one, that no item is empty (VER-18)
+        what else must hold for a value; without one, that no item of a list is empty (VER-18), and that a class name is
+        one
     """
 
     name: str
@@ -85,7 +87,7 @@ class Definition:
             saying what the value should be.
         """
         value = _parsed(self.type, text)
-        check = _no_empty_item if self.check is None and self.type is Type.LIST else self.check
+        check = self.check or _ALWAYS_CHECKED.get(self.type)
         if check is not None and (problem := check(value)) is not None:
             raise BadValue(f"{text!r} is not allowed; {problem}")
         return value
@@ -151,8 +153,19 @@ def _one_of(*allowed: str, ignore_case: bool = False) -> Check:
     return check
 
 
-def _all_of(*allowed: str) -> Check:
-    return lambda values: None if set(values) <= set(allowed) else f"each must be one of {', '.join(allowed)}"
+def _some_of(*allowed: str) -> Check:
+    def check(values: tuple[str, ...]) -> str | None:
+        return None if values and set(values) <= set(allowed) else f"each must be one of {', '.join(allowed)}"
+
+    return check
+
+
+def _available(*classes: str) -> Check:
+    return lambda value: None if value in classes else f"of such classes there are here {', '.join(classes)}"
+
+
+def _class_name(value: str) -> str | None:
+    return None if _CLASS_NAME.fullmatch(value) else "it must be the full name of a class"
 
 
 def _no_empty_item(values: tuple[str, ...]) -> str | None:
@@ -167,6 +180,21 @@ def _printable_name(value: str) -> str | None:
     return None if value and regex.search(r"\p{Cc}", value) is None else "it must be a name without control characters"
 
 
+_ALWAYS_CHECKED: dict[Type, Check] = {Type.LIST: _no_empty_item, Type.CLASS: _class_name}
+_MIRROR = "org.apache.kafka.connect.mirror."
+_CONVERTERS = "org.apache.kafka.connect.converters."
+_CONVERTER = _available(
+    f"{_CONVERTERS}ByteArrayConverter",
+    "org.apache.kafka.connect.storage.StringConverter",
+    "org.apache.kafka.connect.json.JsonConverter",
+    *(f"{_CONVERTERS}{kind}Converter" for kind in ("Boolean", "Double", "Float", "Integer", "Long", "Short")),
+)
+_HEADER_CONVERTER = _available(
+    f"{_CONVERTERS}ByteArrayConverter",
+    "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+    "org.apache.kafka.connect.storage.StringConverter",
+    "org.apache.kafka.connect.json.JsonConverter",
+)
 _PROTOCOL = _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True)
 
 
@@ -279,10 +307,11 @@ _BASE: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.clients.admin.ForwardingAdmin",
             Importance.LOW,
+            _available("org.apache.kafka.clients.admin.ForwardingAdmin"),
         ),
-        Definition("header.converter", Type.CLASS, None, Importance.LOW),
+        Definition("header.converter", Type.CLASS, None, Importance.LOW, _HEADER_CONVERTER),
         Definition("header.converter.plugin.version", Type.STRING, None, Importance.LOW),
-        Definition("key.converter", Type.CLASS, None, Importance.LOW),
+        Definition("key.converter", Type.CLASS, None, Importance.LOW, _CONVERTER),
         Definition("key.converter.plugin.version", Type.STRING, None, Importance.LOW),
         Definition("metric.reporters", Type.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), Importance.LOW),
         Definition("name", Type.STRING, REQUIRED, Importance.HIGH, _printable_name),
@@ -292,6 +321,7 @@ _BASE: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
             Importance.LOW,
+            _available(f"{_MIRROR}DefaultReplicationPolicy", f"{_MIRROR}IdentityReplicationPolicy"),
         ),
         Definition("replication.policy.internal.topic.separator.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("replication.policy.separator", Type.STRING, ".", Importance.LOW),
@@ -300,7 +330,7 @@ _BASE: Final = _by_name(
         Definition("tasks.max", Type.INT, 1, Importance.HIGH, _at_least(1)),
         Definition("tasks.max.enforce", Type.BOOLEAN, True, Importance.LOW),
         Definition("transforms", Type.LIST, (), Importance.LOW, _unique),
-        Definition("value.converter", Type.CLASS, None, Importance.LOW),
+        Definition("value.converter", Type.CLASS, None, Importance.LOW, _CONVERTER),
         Definition("value.converter.plugin.version", Type.STRING, None, Importance.LOW),
     )
 )
@@ -308,13 +338,14 @@ _BASE: Final = _by_name(
 _SOURCE_AND_CHECKPOINT: Final = _by_name(
     (
         Definition("consumer.poll.timeout.ms", Type.LONG, 1000, Importance.LOW),
-        Definition("metric.names.formats", Type.LIST, ("legacy",), Importance.LOW, _all_of("legacy", "new")),
+        Definition("metric.names.formats", Type.LIST, ("legacy",), Importance.LOW, _some_of("legacy", "new")),
         Definition("offset-syncs.topic.location", Type.STRING, "source", Importance.LOW, _one_of("source", "target")),
         Definition(
             "topic.filter.class",
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultTopicFilter",
             Importance.LOW,
+            _available(f"{_MIRROR}DefaultTopicFilter"),
         ),
     )
 )
@@ -341,6 +372,7 @@ _SOURCE: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",
             Importance.LOW,
+            _available(f"{_MIRROR}DefaultConfigPropertyFilter"),
         ),
         Definition("emit.offset-syncs.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("heartbeats.replication.enabled", Type.BOOLEAN, True, Importance.LOW),
@@ -368,6 +400,7 @@ _CHECKPOINT: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultGroupFilter",
             Importance.LOW,
+            _available(f"{_MIRROR}DefaultGroupFilter"),
         ),
         Definition("groups", Type.LIST, (".*",), Importance.HIGH),
         Definition("groups.exclude", Type.LIST, ("console-consumer-.*", "connect-.*", "__.*"), Importance.HIGH),

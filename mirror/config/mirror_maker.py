@@ -150,6 +150,11 @@ class MirrorMakerConfig:
         values.setdefault("enabled", "false")
         return values
 
+    def key_of(self, flow: Flow, name: str, value: str | None) -> str:
+        """Return the key of the file that gives ``flow`` the setting ``name`` its value; ``name`` if there is none."""
+        forms = [form for form in (f"{flow}.{name}", name, f"{flow.target}.{name}") if form in self.resolved]
+        return next((form for form in forms if self.resolved[form] == value), forms[0] if forms else name)
+
     def replace_placeholders(self, values: Mapping[str, str]) -> dict[str, str]:
         """Replace the placeholders in ``values`` as the worker does (CFG-102).
 

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import regex
 
-from mirror.config.definitions import CONNECTOR_KEYS, Connector
+from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.model.flow import Flow
 from mirror.model.patterns import parse_list
 
-_MIRROR = "org.apache.kafka.connect.mirror."
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-_ONLY_CLASS = {
-    "topic.filter.class": f"{_MIRROR}DefaultTopicFilter",
-    "group.filter.class": f"{_MIRROR}DefaultGroupFilter",
-    "config.property.filter.class": f"{_MIRROR}DefaultConfigPropertyFilter",
-    "forwarding.admin.class": "org.apache.kafka.clients.admin.ForwardingAdmin",
-    "key.converter": _BYTES,
-    "value.converter": _BYTES,
-    "header.converter": _BYTES,
-}
 _ADDRESS = regex.compile(r"([0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 
 
@@ -32,6 +23,7 @@ def require_usable(config: MirrorMakerConfig) -> None:
     ConfigError
         naming the first thing that is wrong, with its line and key.
     """
+    _require_known_keys(config)
     _require_known_clusters(config)
     for alias in config.clusters:
         _require_address(config, alias)
@@ -39,6 +31,13 @@ def require_usable(config: MirrorMakerConfig) -> None:
     for flow in config.flows:
         _require_own_aliases(config, flow)
         _require_supported(config, flow)
+
+
+def _require_known_keys(config: MirrorMakerConfig) -> None:
+    """Refuse a key that looks like the engine's own and is none, unless a cluster is called so."""
+    for entry in config.file.entries:
+        if entry.key.startswith("mirror.") and entry.key not in ENGINE and "mirror" not in config.clusters:
+            raise config.file.error(entry.key, f"there is no such key; there are {', '.join(ENGINE)}")
 
 
 def _require_known_clusters(config: MirrorMakerConfig) -> None:
@@ -98,23 +97,22 @@ def _require_own_aliases(config: MirrorMakerConfig, flow: Flow) -> None:
     values = config.connector(flow, Connector.SOURCE)
     for key, alias in (("source.cluster.alias", flow.source), ("target.cluster.alias", flow.target)):
         if values[key].strip() != alias:
-            raise _unsupported(config, flow, key, "an alias is given by clusters alone; remove the key")
+            raise config.file.error(
+                config.key_of(flow, key, values[key]), "an alias is given by clusters alone; remove the key"
+            )
 
 
 def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
-    """Refuse classes of the user's own, converters other than of bytes, and transforms: none can run here."""
+    """Refuse converters other than of bytes, and transforms (CFG-012): records are copied as they are here."""
     worker = config.worker(flow)
     for connector in Connector:
         values = config.replace_placeholders(config.connector(flow, connector))
-        for key, only in _ONLY_CLASS.items():
-            given = values.get(key, worker.get(key, only)).strip()
-            if given != only:
-                raise _unsupported(config, flow, key, f"{given!r} is not available here; the only one is {only}")
+        for key in _CONVERTERS:
+            given = values.get(key, worker[key]).strip()
+            if given != _BYTES:
+                message = f"{given!r} would re-encode records; the only one here is {_BYTES}"
+                raise config.file.error(config.key_of(flow, key, given), message)
         for key in ("transforms", "predicates"):
             if parse_list(values.get(key, "")):
-                raise _unsupported(config, flow, key, "records are copied unchanged here; remove the key")
-
-
-def _unsupported(config: MirrorMakerConfig, flow: Flow, key: str, message: str) -> ConfigError:
-    forms = (f"{flow}.{key}", key, f"{flow.target}.{key}")
-    return config.file.error(next((form for form in forms if config.file.line_of(form) is not None), key), message)
+                message = "records are copied unchanged here; remove the key"
+                raise config.file.error(config.key_of(flow, key, values[key]), message)

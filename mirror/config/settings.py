@@ -37,6 +37,8 @@ __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "
 
 End = Literal["source", "target"]
 
+_SYNCS_LOCATION = "offset-syncs.topic.location"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
@@ -93,6 +95,11 @@ class FlowSettings:
     group_filter: PatternFilter
     config_property_filter: ConfigPropertyFilter
     clients: ClientSettings
+
+    offset_syncs_topic: str
+    """Carries the alias of the cluster it is not on (section 3.1)."""
+    checkpoints_topic: str
+    heartbeats_topic: str
 
     replication_factor: int
     offset_syncs_replication_factor: int
@@ -155,22 +162,6 @@ class FlowSettings:
         """Return the client properties of the data producer."""
         return self.clients.data_producer
 
-    @property
-    def offset_syncs_topic(self) -> str:
-        """Return the name of the offset-syncs topic: it carries the alias of the cluster it is not on (section 3.1)."""
-        other = self.flow.target if self.offset_syncs_location == "source" else self.flow.source
-        return self.policy.offset_syncs_topic(other)
-
-    @property
-    def checkpoints_topic(self) -> str:
-        """Return the name, on the target, of the checkpoints topic."""
-        return self.policy.checkpoints_topic(self.flow.source)
-
-    @property
-    def heartbeats_topic(self) -> str:
-        """Return the name, on the target, of the heartbeats topic."""
-        return self.policy.heartbeats_topic()
-
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
         return replicates(
@@ -197,6 +188,8 @@ class EngineSettings:
         how often topics and partitions are looked for, unless the file sets ``refresh.topics.interval.seconds``
     tasks
         Spark tasks per epoch; 0 = as many as cores
+    generation
+        whose topic selection to follow (VER-17, VER-21)
     """
 
     epoch_seconds: float = 10.0
@@ -289,22 +282,26 @@ def flow_settings(
     ConfigError
         for a value MirrorMaker 2 refuses, or a class it could load and this engine does not have.
     """
-    worker = _Keys(config, WORKER, config.worker(flow))
+    worker = _Keys(config, WORKER, config.worker(flow), flow)
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
     exactly_once = worker.get("exactly.once.source.support").lower() == "enabled"
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
+    policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
     return FlowSettings(
-        flow=_aliases(source),
+        flow=flow,
         enabled=source.get("enabled"),
         generation=engine.generation,
-        policy=_policy(source, engine.generation),
+        policy=policy,
         topic_filter=_pattern_filter(source, "topics", engine.generation),
         group_filter=_pattern_filter(checkpoint, "groups", engine.generation),
         config_property_filter=_config_property_filter(source),
         clients=clients,
+        offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
+        checkpoints_topic=policy.checkpoints_topic(aliases.source),
+        heartbeats_topic=policy.heartbeats_topic(),
         replication_factor=source.get("replication.factor"),
         offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
         checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
@@ -312,7 +309,7 @@ def flow_settings(
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
-        offset_syncs_location=source.get("offset-syncs.topic.location"),
+        offset_syncs_location=location,
         offset_lag_max=source.get("offset.lag.max"),
         tasks_max=source.get("tasks.max"),
         emit_offset_syncs=source.get("emit.offset-syncs.enabled"),
@@ -355,7 +352,8 @@ class _Keys:
         try:
             values = resolve_like_a_connector(values)
         except ProviderProblem as problem:
-            raise config.file.error(_key_in_file(config, flow, problem.key), problem.message) from problem
+            key = config.key_of(flow, problem.key, values.get(problem.key))
+            raise config.file.error(key, problem.message) from problem
         keys = cls(config, CONNECTORS[connector], values, flow)
         for name in CONNECTORS[connector]:
             keys.get(name)
@@ -371,20 +369,13 @@ class _Keys:
             raise self.error(definition.name, str(problem)) from problem
 
     def error(self, name: str, message: str) -> ConfigError:
-        return self.config.file.error(_key_in_file(self.config, self.flow, name), message)
-
-
-def _key_in_file(config: MirrorMakerConfig, flow: Flow | None, name: str) -> str:
-    """Return the key of the file a setting comes from: the most specific form the file has."""
-    forms = [name]
-    if flow is not None:
-        forms = [f"{flow}.{name}", f"{flow.target}.{name}", name]
-    return next((form for form in forms if config.file.line_of(form) is not None), name)
+        key = name if self.flow is None else self.config.key_of(self.flow, name, self.values.get(name))
+        return self.config.file.error(key, message)
 
 
 def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:
     of_source, of_checkpoint, of_heartbeat = (_connector_clients(keys) for keys in (source, checkpoint, heartbeat))
-    if source.get("offset-syncs.topic.location") == "source":
+    if source.get(_SYNCS_LOCATION) == "source":
         syncs_producer = of_source.source_producer("offset-syncs-source-producer")
         syncs_consumer = of_checkpoint.source_consumer("offset-syncs-source-consumer")
         syncs_admin = of_source.source_admin("offset-syncs-source-admin")
@@ -416,21 +407,12 @@ def _aliases(keys: _Keys) -> Flow:
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
     """Make the policy from the untrimmed values, as Java does; without a separator CFG-007 is not looked at."""
-    key = "replication.policy.class"
     separator = keys.values.get("replication.policy.separator", ".")
-    enabled_key = "replication.policy.internal.topic.separator.enabled"
-    internal = "replication.policy.separator" not in keys.values or (
-        keys.values.get(enabled_key, "true").lower() == "true"
-    )
-    match keys.get(key):
-        case "org.apache.kafka.connect.mirror.DefaultReplicationPolicy":
-            return DefaultReplicationPolicy(separator, internal, generation)
-        case "org.apache.kafka.connect.mirror.IdentityReplicationPolicy":
-            alias = keys.values["source.cluster.alias"]
-            return IdentityReplicationPolicy(separator, internal, alias, generation)
-        case other:
-            known = "DefaultReplicationPolicy and IdentityReplicationPolicy of org.apache.kafka.connect.mirror"
-            raise keys.error(key, f"the policy {other!r} is not available; there are {known}")
+    switch = keys.values.get("replication.policy.internal.topic.separator.enabled", "true")
+    internal = "replication.policy.separator" not in keys.values or switch.lower() == "true"
+    if keys.get("replication.policy.class").endswith(".IdentityReplicationPolicy"):
+        return IdentityReplicationPolicy(separator, internal, keys.values["source.cluster.alias"], generation)
+    return DefaultReplicationPolicy(separator, internal, generation)
 
 
 def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:

@@ -97,6 +97,8 @@ class FlowObserver:
         self._target_settings = target
         self._source: Channel | None = None
         self._log: FlowLog | None = None
+        # Kept from look to look, each with its connection: who samples every second should not connect every second.
+        self._readers: dict[TopicPartition, LogReader] = {}
 
     @property
     def flow(self) -> Flow:
@@ -146,21 +148,21 @@ class FlowObserver:
             found.append(PartitionStatus(*source, position.upstream, ends[source], position.downstream, lag, seconds))
         return tuple(found)
 
-    @staticmethod
-    def _age(channel: Channel, source: TopicPartition, position: int, end: int) -> float:
+    def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float:
         """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow."""
-        reader = LogReader(channel, source, position)
-        try:
-            while reader.position < end:
-                for content, _ in reader.fetch():
-                    for record in batch.records(content):
-                        if record.offset >= position:
-                            return max(0.0, time.time() - record.timestamp / 1000)
-            return 0.0
-        finally:
-            reader.close()
+        reader = self._readers.setdefault(source, LogReader(channel, source, position))
+        reader.position = position
+        while reader.position < end:
+            for content, _ in reader.fetch(most_bytes=1):
+                for record in batch.records(content):
+                    if record.offset >= position:
+                        return max(0.0, time.time() - record.timestamp / 1000)
+        return 0.0
 
     def _forget_source(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
         if self._source is not None:
             self._source.close()
             self._source = None

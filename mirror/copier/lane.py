@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirror.copier.streams import Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
@@ -56,7 +58,12 @@ class Lane:
         self.is_dirty = not handover.is_recorded
         self.syncs = syncs
         self._sequence_lost: str | None = None
-        self._position = handover.position
+        self._begun_at = handover.position
+        self._upstream, self._downstream, self._chunk = (
+            handover.position.upstream,
+            handover.position.downstream,
+            handover.position.chunk,
+        )
         self._runs = list(handover.runs)
         self._unwritten = list(handover.unwritten)
         self._offered: int | None = None
@@ -65,7 +72,11 @@ class Lane:
     @property
     def upstream(self) -> int:
         """The position up to which everything is acknowledged."""
-        return self._position.upstream
+        return self._upstream
+
+    @property
+    def _position(self) -> Position:
+        return replace(self._begun_at, upstream=self._upstream, downstream=self._downstream, chunk=self._chunk)
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
@@ -116,7 +127,7 @@ class Lane:
         self._offered = len(self._unwritten)
         return [
             *self._unwritten,
-            chunk_record(self.work.source, self._position.chunk, self._runs),
+            chunk_record(self.work.source, self._chunk, self._runs),
             self._position.record(self.work.source),
         ]
 
@@ -181,20 +192,18 @@ class Lane:
         self._settle()
 
     def _advance(self, upstream: int, downstream: int) -> None:
-        old = self._position
-        chunk = old.chunk
         if len(self._runs) > RUNS_PER_CHUNK:
             # The last run may still grow, so it moves on to the next chunk.
-            self._unwritten.append(chunk_record(self.work.source, chunk, self._runs[:-1]))
+            self._unwritten.append(chunk_record(self.work.source, self._chunk, self._runs[:-1]))
             self._runs = self._runs[-1:]
-            chunk += 1
-        self._position = Position(upstream, downstream, old.origin, old.complete, chunk, old.topic_id)
+            self._chunk += 1
+        self._upstream, self._downstream = upstream, downstream
         self.is_dirty = True
 
     def _settle(self) -> None:
         """Count markers and other holes behind the last record as copied, once nothing before them is under way."""
-        if self.stream.is_idle and self.fetch_position > self._position.upstream:
-            self._advance(self.fetch_position, self._position.downstream)
+        if self.fetch_position > self._upstream and self.stream.is_idle:
+            self._advance(self.fetch_position, self._downstream)
 
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()

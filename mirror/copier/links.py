@@ -24,7 +24,7 @@ class _Rest:
     """After a failure a broker is left alone for a while, longer each time."""
 
     def __init__(self) -> None:
-        self._failure: ConnectionFailed | None = None
+        self._failure: str | None = None
         self._until = 0.0
         self._seconds = _FIRST_REST_SECONDS
 
@@ -32,12 +32,12 @@ class _Rest:
         """Do it, unless it failed a moment ago; then the same failure is raised again."""
         began = time.monotonic()
         if self._failure is not None and began < self._until:
-            raise self._failure
+            raise ConnectionFailed(self._failure)
         try:
             result = act()
         except ConnectionFailed as failure:
             now = time.monotonic()
-            self._failure = failure
+            self._failure = str(failure)
             self._until = now + max(self._seconds, _REST_A_SECOND_LOST * (now - began))
             self._seconds = min(2 * self._seconds, _LONGEST_REST_SECONDS)
             raise

@@ -5,11 +5,10 @@ One thread, one selector; nothing in it waits for one broker while others could 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from mirror.copier.commits import FlowCommits
@@ -205,8 +204,12 @@ class CopyLoop:
                 read_committed=fetcher.read_committed,
             )
             fetcher.asked_at = now
-            with self._using(fetcher):
+            try:
                 fetcher.connection.send([request])
+            except ConnectionFailed as failure:
+                self._lose(fetcher, str(failure))
+            else:
+                self._watch(fetcher)
 
     def _backlog(self) -> int:
         return sum(lane.stream.bytes for lanes in self._lanes.values() for lane in lanes)
@@ -224,13 +227,15 @@ class CopyLoop:
                 refused.append((lane, part.error))
                 continue
             lane.trouble = None
-            if part.stop > part.start:
-                # Who got data is asked for last, so that everybody gets some when an answer is full.
+            before = lane.fetch_position
+            try:
+                lane.take(frame, part, read_committed=fetcher.read_committed)
+            except (UnsupportedMagic, CorruptBatch) as problem:
+                lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
+            if lane.fetch_position > before:
+                # Who got something is asked for last: only the first in an answer gets a batch over the size limit,
+                # and an answer that is full leaves the last without any.
                 fetcher.lanes[part.partition] = fetcher.lanes.pop(part.partition)
-                try:
-                    lane.take(frame, part, read_committed=fetcher.read_committed)
-                except (UnsupportedMagic, CorruptBatch) as problem:
-                    lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
         if refused:
             self._fetch_refused(fetcher, refused)
         return True
@@ -272,8 +277,12 @@ class CopyLoop:
 
     def _send(self, now: float) -> None:
         for sender in list(self._senders.values()):
-            with self._using(sender):
+            try:
                 sender.send(now)
+            except ConnectionFailed as failure:
+                self._lose(sender, str(failure))
+            else:
+                self._watch(sender)
 
     # Committing.
 
@@ -297,11 +306,15 @@ class CopyLoop:
 
     def _wait(self, seconds: float) -> None:
         for key, events in self._selector.select(seconds):
-            with self._using(key.data):
+            try:
                 if events & selectors.EVENT_WRITE:
                     key.data.connection.flush()
                 if events & selectors.EVENT_READ:
                     self._receive(key.data)
+            except (ConnectionFailed, wire.FetchFailed) as failure:
+                self._lose(key.data, str(failure))
+            else:
+                self._watch(key.data)
 
     def _receive(self, end: _End) -> None:
         """Take in every answer that is there."""
@@ -313,19 +326,14 @@ class CopyLoop:
                 stale = end.receive()
                 if stale is None:
                     return
-                end.cluster.forget_leaders({stream.partition.topic for stream in stale})
-                self._unplaced_streams += [(end.cluster, stream) for stream in stale]
+                if stale:
+                    self._unplaced_streams += [(end.cluster, stream) for stream in stale]
+                    end.cluster.forget_leaders({stream.partition.topic for stream in stale})
             if not end.connection.has_buffered_data:
                 return
 
-    @contextlib.contextmanager
-    def _using(self, end: _End) -> Iterator[None]:
-        """Do something with a connection: lose it if it fails, and wait for room if it could not take everything."""
-        try:
-            yield
-        except (ConnectionFailed, wire.FetchFailed) as failure:
-            self._lose(end, str(failure))
-            return
+    def _watch(self, end: _End) -> None:
+        """Wait for answers, and for room too if the socket did not take everything."""
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if end.connection.has_unsent else 0)
         if self._selector.get_key(end.connection).events != wanted:
             self._selector.modify(end.connection, wanted, end)

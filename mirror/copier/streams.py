@@ -212,8 +212,8 @@ class Sender:
             and len(self._requests) < REQUESTS_IN_FLIGHT
             and (request := self._compose(now))
         ):
-            self._requests.append((now, {stream.partition: stream for stream in request}))
-            contents = [(stream.partition, stream.take().content) for stream in request]
+            self._requests.append((now, request))
+            contents = [(partition, stream.take().content) for partition, stream in request.items()]
             self.connection.send(wire.produce_request(self.connection.next_correlation(), contents))
 
     def receive(self) -> list[Stream] | None:
@@ -249,15 +249,15 @@ class Sender:
         for stream in self.streams:
             stream.lost(reason)
 
-    def _compose(self, now: float) -> list[Stream]:
+    def _compose(self, now: float) -> dict[TopicPartition, Stream]:
         """Choose whose batch goes next: the streams in turn, each at most once a request, about a megabyte in all."""
-        chosen: list[Stream] = []
+        chosen: dict[TopicPartition, Stream] = {}
         size = 0
         for _ in range(len(self.streams)):
             stream = self.streams[0]
             self.streams.rotate(-1)
-            if stream.can_send(now) and all(stream.partition != other.partition for other in chosen):
-                chosen.append(stream)
+            if stream.can_send(now) and stream.partition not in chosen:
+                chosen[stream.partition] = stream
                 size += stream.next_bytes
                 if size >= REQUEST_BYTES or len(chosen) == PARTITIONS_A_REQUEST:
                     break

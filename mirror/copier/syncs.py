@@ -36,8 +36,9 @@ class PartitionSyncs:
             due = self._last_downstream + steps * self._step
             self._owe(upstream + due - downstream, due)
         last_upstream = upstream + count - 1
-        if last_downstream > self._last_downstream:
-            self._delayed = OffsetSync(self._source, last_upstream, last_downstream)
+        last = OffsetSync(self._source, last_upstream, last_downstream)
+        if last != self._due:
+            self._delayed = last
         self._previous_upstream, self._previous_downstream = last_upstream, last_downstream
 
     def promote_delayed(self) -> None:

@@ -33,7 +33,6 @@ from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
 
-_BUFFER_BYTES = 4 << 20
 _REQUEST_MS = 10_000
 _LONGEST_RECONNECT_BACKOFF_MS = 1_000
 # The metadata of some ten thousand topics.
@@ -92,9 +91,8 @@ class Connection:
         self._length = memoryview(bytearray(4))
         self._frame: memoryview | None = None
         self._filled = 0
+        # Sizes of buffers are left to the kernel: what is asked for ends its tuning, and is often cut to much less.
         sock.setblocking(False)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def fileno(self) -> int:
@@ -447,8 +445,9 @@ class Channel:
                 yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
 
     def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
+        arguments = {**self._arguments, "bootstrap_servers": [self._listening()]}
         net = NetworkSelector()
-        manager = KafkaConnectionManager(net, **{**self._arguments, "bootstrap_servers": [self._listening()]})
+        manager = KafkaConnectionManager(net, **arguments)
         try:
             manager.bootstrap(self._bootstrap_ms)
         except (kafka.errors.KafkaError, OSError) as error:

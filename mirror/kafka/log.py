@@ -15,6 +15,7 @@ from mirror.kafka.transactions import AbortedTransactions
 from mirror.model.partition import TopicPartition
 
 _WAIT_MS = 500
+_FETCH_BYTES = 4 << 20
 _LARGEST_WRITE = 900_000
 _LONGEST_STANDSTILL_SECONDS = 30.0
 
@@ -34,10 +35,13 @@ class LogReader:
         self.position = position
         self.high_watermark = -1
 
-    def fetch(self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False) -> list[tuple[memoryview, Header]]:
+    def fetch(
+        self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES
+    ) -> list[tuple[memoryview, Header]]:
         """Return the data batches of one fetch and move the position behind all it held.
 
-        Markers are passed over, and with ``read_committed`` the batches of aborted transactions too.
+        Markers are passed over, and with ``read_committed`` the batches of aborted transactions too. However few
+        ``most_bytes`` are, a broker sends the first batch whole.
 
         Raises
         ------
@@ -53,7 +57,7 @@ class LogReader:
             {self._partition: self.position},
             wait_ms=wait_ms,
             read_committed=read_committed,
-            partition_bytes=4 << 20,
+            partition_bytes=most_bytes,
         )
         found = []
         try:

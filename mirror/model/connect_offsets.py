@@ -7,12 +7,15 @@ bytes, so the order of members matters: it is that of a Java HashMap, constant f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from mirror.model.partition import TopicPartition
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
+
+_ESCAPED_BY_JACKSON = re.compile(r"\\(?:u[0-9a-f]{4}|.)|[\U00010000-\U0010ffff]")
 
 
 def source_key(source_alias: str, partition: TopicPartition) -> bytes:
@@ -78,7 +81,17 @@ def _parsed(content: bytes | None) -> Any:
 
 
 def _compact(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    """Return compact JSON with Jackson's escapes: hexadecimal in capitals, and characters beyond 16 bits as pairs."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPED_BY_JACKSON.sub(_escaped_by_jackson, text).encode()
+
+
+def _escaped_by_jackson(match: re.Match[str]) -> str:
+    found = match[0]
+    if found.startswith("\\"):
+        return f"\\u{found[2:].upper()}" if found.startswith("\\u") else found
+    pair = found.encode("utf-16-be").hex().upper()
+    return f"\\u{pair[:4]}\\u{pair[4:]}"
 
 
 def _murmur2(data: bytes) -> int:

@@ -33,18 +33,15 @@ class Run(NamedTuple):
         """One past the last downstream offset of the run."""
         return self.downstream + self.length
 
-    def is_continued_by(self, later: Run) -> bool:
-        """Whether ``later`` begins exactly where this run ends, on both sides."""
-        return later.upstream == self.upstream_end and later.downstream == self.downstream_end
-
 
 def extend(runs: list[Run], later: Run) -> None:
     """Append ``later`` to ``runs`` in place, as part of the last run where it continues it."""
-    if runs and runs[-1].is_continued_by(later):
-        last = runs[-1]
-        runs[-1] = Run(last.upstream, last.downstream, last.length + later.length)
-    else:
-        runs.append(later)
+    if runs:
+        upstream, downstream, length = runs[-1]
+        if later.upstream == upstream + length and later.downstream == downstream + length:
+            runs[-1] = Run(upstream, downstream, length + later.length)
+            return
+    runs.append(later)
 
 
 def runs_of(offsets: Iterable[int], downstream: int) -> list[Run]:

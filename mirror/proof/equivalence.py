@@ -23,6 +23,7 @@ from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
+from mirror.proof.obvious import same_records
 from mirror.proof.tables import small_table
 
 
@@ -146,9 +147,29 @@ class Equivalence:
 
 
 def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path) -> Equivalence:
-    """Read both sides of every pair into ``directory`` and compare them; the files are left there."""
+    """Read both sides of every pair into ``directory`` and compare them; the files are left there.
+
+    Spark reads the logs; only pairs that are not obviously the same are aligned record by record.
+    """
     outcomes = read_logs(spark, _ranges(pairs), directory)
-    return compare(logs_frame(spark, outcomes), pairs, outcomes)
+    read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
+    same = {number: found for number, pair in enumerate(pairs) if (found := _obviously_same(pair, read)) is not None}
+    rest = [number for number in range(len(pairs)) if number not in same]
+    if rest:
+        aligned = compare(logs_frame(spark, outcomes), [pairs[number] for number in rest], outcomes)
+        same.update(zip(rest, aligned.partitions, strict=True))
+    return Equivalence(tuple(same[number] for number in range(len(pairs))))
+
+
+def _obviously_same(
+    pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]
+) -> PartitionEquivalence | None:
+    sides = [(side, read.get((side.cluster, side.partition))) for side in (pair.source, pair.target)]
+    files = [(side, outcome.path) for side, outcome in sides if outcome is not None and outcome.problem is None]
+    if len(files) < len(sides):
+        return None
+    records = same_records(*files, pair.runs, pair.writers)
+    return None if records is None else _equivalence(pair, records, None, read)
 
 
 def _ranges(pairs: Sequence[PartitionPair]) -> list[LogRange]:

@@ -97,6 +97,8 @@ class Stage:
             *(sys.executable, "-m", "mirror.lab.load", "--bootstrap", self.cluster(alias).bootstrap_servers),
             *("--cluster", alias, "--name", f"{alias}-{phase}", "--producers", "2", "--rate", str(rate)),
             *("--value-bytes", str(value_bytes), "--tombstones", "0.02", "--seed", str(seed)),
+            # What applications usually set: records of some milliseconds go out together.
+            *("--client-property", "linger.ms=50"),
             *("--message-timeout-ms", "2000", "--flush-seconds", "3", "--ledger", str(self.run.ledger)),
             *(part for topic in TOPICS for part in ("--topic", topic)),
         ]

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.copier.lane import Lane
@@ -71,7 +71,7 @@ def without_place(records: list[Record]) -> list[tuple[Any, ...]]:
     return [tuple(each[1:5]) for each in records]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(0, 4), st.sets(st.integers(0, 3), max_size=3)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
@@ -161,7 +161,7 @@ def accepting(broker: Broker) -> Callable[[TopicPartition, bytes], tuple[int, in
 faults = st.sampled_from(["ok", "ok", "ok", "refused", "appended, then timed out", "connection lost"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 12), st.lists(faults, max_size=30), st.data())
 def test_every_batch_is_in_the_log_once_and_in_order(count: int, outcomes: list[str], data: st.DataObject) -> None:
     """Refusals before and after the append, and connections lost with any number of requests handled."""

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
@@ -15,7 +15,7 @@ from mirror.kafka.batch import Producer, Record
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, record, sparse
 
-some = settings(max_examples=120, deadline=None)
+some = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 OURS, ALSO_OURS, FOREIGN = Producer(7, 0), Producer(8, 3), Producer(99, 0)
 
 

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
@@ -38,7 +38,7 @@ WRITTEN = [
 ]
 
 # A busy machine must not fail a law.
-some = settings(max_examples=40, deadline=None)
+some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 nullable = st.none() | st.binary(max_size=40)
 records = st.builds(

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
@@ -15,7 +15,7 @@ from mirror.kafka import wire
 from mirror.kafka.wire import Aborted, FetchFailed
 from mirror.model.partition import TopicPartition
 
-some = settings(max_examples=40, deadline=None)
+some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 topics = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=200)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))

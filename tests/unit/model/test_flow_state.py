@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.model.flow_state import (
@@ -19,7 +19,7 @@ from mirror.model.flow_state import (
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 
-some = settings(max_examples=100, deadline=None)
+some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ORDERS = TopicPartition("orders", 3)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))

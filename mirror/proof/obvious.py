@@ -1,0 +1,74 @@
+"""What needs no alignment: two partitions that hold the same records, in the same order, where the offset map says.
+
+Nearly every comparison ends here, with column compared to column; only what differs somewhere is put before Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mirror.model.offset_map import Run
+from mirror.proof.log_reader import LogRange
+
+_COLUMNS = ["offset", "digest", "timestamp_ms", "producer_id"]
+
+
+def same_records(
+    source: tuple[LogRange, Path], copy: tuple[LogRange, Path], runs: Sequence[Run], writers: frozenset[int]
+) -> int | None:
+    """Return how many records both sides hold when they obviously are the same, None when that is not obvious.
+
+    Parameters
+    ----------
+    source, copy
+        a range, and the file its log was read into.
+    runs
+        the offset map of the range; empty if none is known.
+    writers
+        producer ids that alone may have written the copy; empty if they are not known.
+    """
+    original, copied = _rows(*source), _rows(*copy)
+    if original.num_rows != copied.num_rows:
+        return None
+    if writers and not set(pc.unique(copied["producer_id"]).to_pylist()) <= writers:
+        return None
+    if not (original["digest"].equals(copied["digest"]) and original["timestamp_ms"].equals(copied["timestamp_ms"])):
+        return None
+    if runs and not _lie_on(_clipped(runs, source[0]), original["offset"], copied["offset"]):
+        return None
+    return original.num_rows
+
+
+def _rows(wanted: LogRange, path: Path) -> pa.Table:
+    table = pq.read_table(path, columns=_COLUMNS)
+    offsets = table["offset"]
+    return table.filter(pc.and_(pc.greater_equal(offsets, wanted.start), pc.less(offsets, wanted.end)))
+
+
+def _clipped(runs: Iterable[Run], wanted: LogRange) -> list[Run]:
+    """Return the parts of the runs that lie in the range."""
+    parts = []
+    for run in runs:
+        start, end = max(run.upstream, wanted.start), min(run.upstream_end, wanted.end)
+        if start < end:
+            parts.append(Run(start, run.downstream + start - run.upstream, end - start))
+    return parts
+
+
+def _lie_on(runs: Sequence[Run], upstream: pa.ChunkedArray, downstream: pa.ChunkedArray) -> bool:
+    """Whether the records, in order, are exactly those of the runs: ascending offsets need no look but at both ends."""
+    if sum(run.length for run in runs) != len(upstream):
+        return False
+    first = 0
+    for run in runs:
+        last = first + run.length - 1
+        ends = (upstream[first].as_py(), upstream[last].as_py(), downstream[first].as_py(), downstream[last].as_py())
+        if ends != (run.upstream, run.upstream_end - 1, run.downstream, run.downstream_end - 1):
+            return False
+        first = last + 1
+    return True

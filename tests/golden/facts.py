@@ -1,0 +1,25 @@
+"""Where golden data is read from: the folder in MIRROR_GOLDEN, or this one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(os.environ.get("MIRROR_GOLDEN") or Path(__file__).parent)
+
+
+def facts(name: str) -> Any:
+    """Return the content of a golden file."""
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def entries(name: str, label: Callable[[dict[str, Any]], str]) -> list[Any]:
+    """Return every entry of a golden file as a parameter, at least one."""
+    found = facts(name)
+    assert found, f"{FOLDER / name} has no entries"
+    return [pytest.param(entry, id=f"{number}-{label(entry)}") for number, entry in enumerate(found)]
