@@ -26,6 +26,7 @@ help: ## list the verbs
 .PHONY: setup
 setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
 	@$(BIN)/python -m mirror.lab.jars
+	@$(BIN)/python -m mirror.spark
 
 .PHONY: drill
 drill: setup ## set up two clusters, mirror, verify, fail over, fail back; prints the report's path

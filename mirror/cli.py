@@ -25,6 +25,7 @@ from mirror.engine.refusals import NotReachable
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
 from mirror.kafka.security import UnsupportedSetting
+from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
+app.command()(bench)
 
 File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]

@@ -21,6 +21,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "int": pa.int32(),
     "long": pa.int64(),
     "binary": pa.binary(),
+    "boolean": pa.bool_(),
 }
 
 WRITER = b"mirror.writer"

@@ -10,13 +10,14 @@ RUNBOOK = Runbook(
     parameters=(
         Parameter("partitions", 4, "", "partitions of each topic of the applications"),
         Parameter("brokers", 1, "", "brokers a cluster"),
-        Parameter("records_per_second", 2000, "records/s", "rate of all producers together"),
-        Parameter("load_seconds", 15.0, "s", "how long the load runs in each step that needs it"),
+        Parameter("records_per_second", 1000, "records/s", "rate of all producers together"),
+        Parameter("load_seconds", 9.0, "s", "how long the load runs in each step that needs it"),
         Parameter("value_bytes", 512, "bytes", "size of a record's value"),
         Parameter("seed", 1, "", "seed of keys, sizes and contents: the same seed sends the same records"),
         Parameter(
             "lag_objective_seconds", 5.0, "s", "oldest record that may still wait to be mirrored, without a fault"
         ),
+        Parameter("link_outage_seconds", 1.0, "s", "how long the replicator is frozen before the fault, as by a link"),
         Parameter("rpo_objective_seconds", 5.0, "s", "oldest acknowledged record that west may lack at the fault"),
         Parameter("rto_objective_seconds", 60.0, "s", "from the fault to every group reading new records"),
         Parameter(
@@ -65,6 +66,7 @@ RUNBOOK = Runbook(
                 "load_seconds",
                 "seed",
                 "value_bytes",
+                "link_outage_seconds",
                 "rpo_objective_seconds",
                 "rto_objective_seconds",
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mirror.copier.streams import Piece, Stream
@@ -18,17 +19,70 @@ from mirror.model.offset_map import Run, extend, runs_of
 BACKLOG_BYTES = 8 << 20
 
 
+# Batches smaller than this are merged with their neighbours when they queue up, to no more than that.
+SMALL_BATCH_BYTES = 16 << 10
+MERGED_BYTES = 128 << 10
+
+
 class CopiedBatch:
-    """A batch on its way: where it came from, and where the source goes on behind it."""
+    """A batch on its way: where it came from, and where the source goes on behind it.
 
-    __slots__ = ("content", "next_sequence", "offsets", "upstream_next")
+    Attributes
+    ----------
+    spans
+        (first upstream offset, count) of the consecutive records in ``content``, in order.
+    parts
+        the batches it was merged from, if it was.
+    """
 
-    def __init__(self, content: memoryview, offsets: range | list[int], upstream_next: int, next_sequence: int) -> None:
-        """Keep the upstream offset of each record in ``content``, in order."""
+    __slots__ = ("content", "count", "next_sequence", "parts", "sequence", "spans", "upstream_next")
+
+    def __init__(
+        self,
+        content: memoryview,
+        spans: Sequence[tuple[int, int]],
+        upstream_next: int,
+        sequence: int,
+        parts: Sequence[CopiedBatch] = (),
+    ) -> None:
+        """Say where the records in ``content``, with ``sequence`` for the first, come from."""
         self.content = content
-        self.offsets = offsets
+        self.spans = spans
+        self.count = sum(count for _, count in spans)
         self.upstream_next = upstream_next
-        self.next_sequence = next_sequence
+        self.sequence = sequence
+        self.next_sequence = batch.next_sequence(sequence, self.count)
+        self.parts = parts
+
+
+class Merging:
+    """Makes one batch of small ones in a row: each record is decoded and encoded again, but goes at once."""
+
+    def __init__(self, producer: Producer) -> None:
+        """Write as ``producer``."""
+        self._producer = producer
+
+    def fits(self, pieces: Sequence[Piece], following: Piece) -> bool:
+        """Whether all are small, together too, and compressed alike."""
+        return (
+            len(pieces[-1].content) < SMALL_BATCH_BYTES
+            and len(following.content) < SMALL_BATCH_BYTES
+            and sum(len(piece.content) for piece in pieces) + len(following.content) <= MERGED_BYTES
+            and batch.codec_of(pieces[0].content) == batch.codec_of(following.content)
+        )
+
+    def merged(self, pieces: Sequence[Piece]) -> Piece:
+        """Return one batch with the records of all, and the first one's sequence."""
+        parts = [piece for piece in pieces if isinstance(piece, CopiedBatch)]
+        records = [record for part in parts for record in batch.records(part.content)]
+        content = batch.encode(records, batch.codec_of(parts[0].content), self._producer, parts[0].sequence)
+        spans = [span for part in parts for span in part.spans]
+        return CopiedBatch(content, spans, parts[-1].upstream_next, parts[0].sequence, parts)
+
+    def taken_apart(self, piece: Piece) -> Sequence[Piece]:
+        """Return what a batch was merged from; itself if it was not."""
+        assert isinstance(piece, CopiedBatch)
+        return piece.parts or (piece,)
 
 
 class Lane:
@@ -50,7 +104,9 @@ class Lane:
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
-        self.stream: Stream = Stream(work.target, self._acknowledged, self._refused, pipelined=True)
+        self.stream: Stream = Stream(
+            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer)
+        )
         self.fetch_position = handover.position.upstream
         self.rest_until = 0.0
         self.trouble: str | None = None
@@ -158,37 +214,36 @@ class Lane:
         )
 
     def _put(self, frame: memoryview, start: int, stop: int, header: Header) -> None:
-        offsets: range | list[int]
+        spans: Sequence[tuple[int, int]]
         if header.is_dense and not header.has_append_time and header.base_offset >= self.fetch_position:
             content = batch.pass_on(frame, start, stop, header, self.producer, self.sequence)
-            offsets = range(header.base_offset, header.next_offset)
+            spans = ((header.base_offset, header.record_count),)
         else:
             kept = [record for record in batch.records(frame[start:stop]) if record.offset >= self.fetch_position]
             if not kept:
                 return
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
-            offsets = [record.offset for record in kept]
+            spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
             self._slow_records += len(kept)
-        self.sequence = batch.next_sequence(self.sequence, len(offsets))
-        self.stream.put(CopiedBatch(content, offsets, header.next_offset, self.sequence))
+        piece = CopiedBatch(content, spans, header.next_offset, self.sequence)
+        self.sequence = piece.next_sequence
+        self.stream.put(piece)
 
     def _acknowledged(self, piece: Piece, base_offset: int) -> None:
         assert isinstance(piece, CopiedBatch)
         self.acknowledged_sequence = piece.next_sequence
-        count = len(piece.offsets)
-        runs = (
-            [Run(piece.offsets.start, base_offset, count)]
-            if isinstance(piece.offsets, range)
-            else runs_of(piece.offsets, base_offset)
-        )
-        for run in runs:
-            extend(self._runs, run)
+        downstream = base_offset
+        for upstream, count in piece.spans:
+            extend(self._runs, Run(upstream, downstream, count))
             if self.syncs is not None:
-                self.syncs.acknowledged(*run)
-        self._advance(piece.upstream_next, base_offset + count)
-        self._records += count
+                self.syncs.acknowledged(upstream, downstream, count)
+            downstream += count
+        self._advance(piece.upstream_next, downstream)
+        self._records += piece.count
         self._bytes += len(piece.content)
-        self._batches += 1
+        self._batches += len(piece.parts) or 1
+        if piece.parts:
+            self._slow_records += piece.count
         self._settle()
 
     def _advance(self, upstream: int, downstream: int) -> None:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
-from mirror.copier.streams import ANSWER_SECONDS, Sender, Stream
+from mirror.copier.streams import ANSWER_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
@@ -22,8 +22,11 @@ from mirror.kafka.channel import EARLIEST, LATEST, Connection, ConnectionFailed,
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
-# How long an epoch may go on after its end, for answers from the target.
-GRACE_SECONDS = 3.0
+# How long an epoch may go on after its end for answers from the target: as long as it takes when every request in
+# flight waits for replicas in vain. One that is not waited for may be carried out when nobody expects it any more.
+GRACE_SECONDS = REQUESTS_IN_FLIGHT * REQUEST_TIMEOUT_MS / 1000 + 1.0
+# How long into that time what may or may not have arrived is sent again.
+_RESEND_SECONDS = 2.0
 
 _LONG_POLL_MS = 500
 # The poll when some partitions are not asked for: they may want data again before the others have any.
@@ -67,17 +70,22 @@ class CopyLoop:
         self._parent = os.getppid()
 
     def run(self, lanes: list[Lane], seconds: float, commit_seconds: float) -> None:
-        """Copy ``lanes`` for ``seconds``; return when all that was fetched is acknowledged, or soon after."""
+        """Copy ``lanes`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later."""
         for lane in lanes:
             self._lanes[lane.work.flow].append(lane)
             self._unplaced_lanes.append(lane)
             self._unplaced_streams.append((self._clusters[lane.work.flow, "target"], lane.stream))
+        over = False
         deadline = time.monotonic() + seconds
         next_commit = time.monotonic() + commit_seconds
         try:
             while True:
                 now = time.monotonic()
-                over = now >= deadline
+                if now >= deadline and not over:
+                    over = True
+                    self._wind_down(now)
+                if now >= deadline + _RESEND_SECONDS:
+                    self._give_up()
                 if over and self._is_drained() and not self._commit_rest():
                     break
                 if now > deadline + GRACE_SECONDS or os.getppid() != self._parent:
@@ -101,9 +109,22 @@ class CopyLoop:
         """Say for which flows something could not be written down, and why."""
         return {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
 
+    def _wind_down(self, now: float) -> None:
+        """Send what can go out at once and drop the rest: the next epoch reads it again."""
+        self._send(now)
+        for lanes in self._lanes.values():
+            for lane in lanes:
+                lane.stream.wind_down()
+
+    def _give_up(self) -> None:
+        """Send no data any more; the next epoch finds out what is in the log."""
+        for lanes in self._lanes.values():
+            for lane in lanes:
+                lane.stream.give_up()
+
     def _is_drained(self) -> bool:
         return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
-            lane.stream.is_over for lanes in self._lanes.values() for lane in lanes
+            lane.stream.is_quiet for lanes in self._lanes.values() for lane in lanes
         )
 
     # Placing: which connection serves which lane and stream.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirror.copier.links import Cluster
@@ -17,6 +17,9 @@ from mirror.kafka.channel import Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 REQUESTS_IN_FLIGHT = 5
+# A broker handles one request of a connection after another. One that waits so long for replicas is answered as timed
+# out and sent again later: what is in flight is answered soon, whatever has happened to the replicas.
+REQUEST_TIMEOUT_MS = 1_500
 REQUEST_BYTES = 1 << 20
 PARTITIONS_A_REQUEST = 16
 ANSWER_SECONDS = 40.0
@@ -30,6 +33,22 @@ class Piece(Protocol):
     """One batch to be appended."""
 
     content: memoryview
+
+
+class Merge(Protocol):
+    """Makes one batch of several: a broker takes one a partition and request, so small ones hold each other up."""
+
+    def fits(self, pieces: Sequence[Piece], following: Piece) -> bool:
+        """Whether ``following`` may join ``pieces``."""
+        ...
+
+    def merged(self, pieces: Sequence[Piece]) -> Piece:
+        """Return the one batch."""
+        ...
+
+    def taken_apart(self, piece: Piece) -> Sequence[Piece]:
+        """Return what a batch was made of, itself if it was not merged; after this nothing is merged any more."""
+        ...
 
 
 class Stream:
@@ -53,7 +72,10 @@ class Stream:
         "_failed",
         "_failure",
         "_in_flight",
+        "_is_given_up",
         "_is_proven",
+        "_is_winding_down",
+        "_merge",
         "_perhaps_appended",
         "_pipelined",
         "_queue",
@@ -73,6 +95,7 @@ class Stream:
         refused: Callable[[int, str], None],
         *,
         pipelined: bool,
+        merge: Merge | None = None,
     ) -> None:
         """Open a stream; one that is not ``pipelined`` has one batch in flight at most."""
         self.partition = partition
@@ -82,7 +105,11 @@ class Stream:
         self._acknowledged = acknowledged
         self._refused = refused
         self._pipelined = pipelined
+        self._merge = merge
         self._is_proven = False
+        self._is_winding_down = False
+        self._is_given_up = False
+        # How many pieces, the oldest ones, were sent without an answer that says whether they were appended.
         self._perhaps_appended = 0
         self._queue: deque[Piece] = deque()
         self._in_flight: deque[Piece] = deque()
@@ -94,7 +121,7 @@ class Stream:
     @property
     def is_idle(self) -> bool:
         """Whether every piece is acknowledged."""
-        return not (self._queue or self._in_flight or self._failed)
+        return not (self._queue or self._in_flight or self._failed or self._is_winding_down)
 
     @property
     def is_over(self) -> bool:
@@ -102,15 +129,32 @@ class Stream:
         return self.is_idle or self.closed
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether the broker has answered all that was sent to it, and nothing is to be sent."""
+        return not self._in_flight and (self.closed or not self._queue)
+
+    @property
     def is_settled(self) -> bool:
-        """Whether it is over, and certain of every piece whether it is in the log."""
-        return self.is_over and not self._perhaps_appended
+        """Whether it is certain of every piece whether it is in the log."""
+        return not (self._in_flight or self._perhaps_appended)
 
     def put(self, piece: Piece) -> None:
-        """Append one more batch; on a closed stream it is dropped."""
-        if not self.closed:
+        """Append one more batch; dropped when nothing more is sent."""
+        if not (self.closed or self._is_winding_down):
             self._queue.append(piece)
             self.bytes += len(piece.content)
+
+    def wind_down(self) -> None:
+        """Drop all that was never sent; what may be in the log is still sent until that is certain."""
+        self._is_winding_down = True
+        unsent = max(0, self._perhaps_appended - len(self._in_flight))
+        while len(self._queue) > unsent:
+            self.bytes -= len(self._queue.pop().content)
+
+    def give_up(self) -> None:
+        """Send nothing any more, certain or not."""
+        self._is_winding_down = self._is_given_up = True
+        self._queue.clear()
 
     @property
     def next_bytes(self) -> int:
@@ -128,8 +172,15 @@ class Stream:
         )
 
     def take(self) -> Piece:
-        """Move the next batch into flight."""
+        """Move the next batch into flight; small ones that were never sent go as one."""
         piece = self._queue.popleft()
+        if self._merge and self._queue and self._perhaps_appended <= len(self._in_flight):
+            pieces = [piece]
+            while self._queue and self._merge.fits(pieces, self._queue[0]):
+                pieces.append(self._queue.popleft())
+            if len(pieces) > 1:
+                piece = self._merge.merged(pieces)
+                self.bytes += len(piece.content) - sum(len(each.content) for each in pieces)
         self._in_flight.append(piece)
         return piece
 
@@ -172,14 +223,25 @@ class Stream:
         if code == _CONNECTION_LOST or codes.is_retriable(code):
             # Some refusals, too, come after the broker has appended.
             self._perhaps_appended = max(self._perhaps_appended, len(self._failed))
+        elif code != codes.MESSAGE_TOO_LARGE or not self._take_apart():
+            self.closed = True
+            self._refused(code, message)
+            return False
+        if not self._is_given_up:
             self._queue.extendleft(reversed(self._failed))
-            self._failed.clear()
-            self._rest_until = time.monotonic() + self._rest_seconds
-            self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
-            return True
-        self.closed = True
-        self._refused(code, message)
-        return False
+        self._failed.clear()
+        self._rest_until = time.monotonic() + self._rest_seconds
+        self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+        return True
+
+    def _take_apart(self) -> bool:
+        """Go back to what the refused pieces were merged from, and merge no more; return whether there was any such."""
+        merge, self._merge = self._merge, None
+        parts = [part for piece in self._failed for part in (merge.taken_apart(piece) if merge else (piece,))]
+        was_merged = len(parts) > len(self._failed)
+        self.bytes += sum(len(part.content) for part in parts) - sum(len(piece.content) for piece in self._failed)
+        self._failed = parts
+        return was_merged
 
 
 class Sender:
@@ -214,7 +276,9 @@ class Sender:
         ):
             self._requests.append((now, request))
             contents = [(partition, stream.take().content) for partition, stream in request.items()]
-            self.connection.send(wire.produce_request(self.connection.next_correlation(), contents))
+            self.connection.send(
+                wire.produce_request(self.connection.next_correlation(), contents, timeout_ms=REQUEST_TIMEOUT_MS)
+            )
 
     def receive(self) -> list[Stream] | None:
         """Read one answer and pass its parts to their streams.

@@ -21,7 +21,7 @@ from mirror.model.flow_state import StateRecord, writer_record
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
-_REPLICATION_SECONDS = 2.0
+_REPLICATION_SECONDS = 0.5
 
 
 def copy(work: TaskWork) -> TaskResult:
@@ -158,7 +158,7 @@ def _resume(
             ),
             read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
         )
-    except (LeaderUnknown, BrokerRefused) as problem:
+    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
         return NotYet(str(problem))
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")

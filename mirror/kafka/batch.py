@@ -24,6 +24,7 @@ LARGEST_SEQUENCE = 2**31 - 1
 _LENGTH_COVERS_FROM = 12
 _CRC_AT = 17
 _CRC_COVERS_FROM = 21
+_CODEC_AT = 22
 _PRODUCER_AT = 43
 _COUNT_AT = 57
 
@@ -159,6 +160,11 @@ def pass_on(buffer: memoryview, start: int, stop: int, header: Header, producer:
     batch = buffer[start:stop]
     struct.pack_into(">I", buffer, start + _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
     return batch
+
+
+def codec_of(batch: memoryview) -> int:
+    """Return how a batch is compressed, as :attr:`Header.codec`."""
+    return batch[_CODEC_AT] & _CODEC_MASK
 
 
 def same_records(left: memoryview, right: memoryview) -> bool:

@@ -318,7 +318,7 @@ class Channel:
         Raises
         ------
         ConnectionFailed
-            if a broker cannot be reached.
+            if no broker can be reached.
         """
         wanted = list(partitions)
         self.learn_leaders(wanted)
@@ -330,8 +330,16 @@ class Channel:
                 by_node.setdefault(self._leaders[partition], []).append(partition)
             else:
                 problems[partition] = LeaderUnknown(f"{self.alias}: {partition} has no leader")
+        failures: list[ConnectionFailed] = []
         for node, led in by_node.items():
-            for partition, code, offset in self._list_offsets(node, led, at, view):
+            try:
+                answers = list(self._list_offsets(node, led, at, view))
+            except ConnectionFailed as failure:
+                failures.append(failure)
+                self.forget_leaders({partition.topic for partition in led})
+                problems |= {each: LeaderUnknown(f"{self.alias}: the leader of {each}: {failure}") for each in led}
+                continue
+            for partition, code, offset in answers:
                 if code:
                     self._leaders.pop(partition, None)
                     problems[partition] = BrokerRefused(
@@ -339,6 +347,8 @@ class Channel:
                     )
                 else:
                     found[partition] = offset
+        if failures and len(failures) == len(by_node):
+            raise failures[0]
         return found, problems
 
     def new_producer(self) -> Producer:

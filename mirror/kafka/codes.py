@@ -5,6 +5,7 @@ from __future__ import annotations
 import kafka.errors
 
 OFFSET_OUT_OF_RANGE = 1
+MESSAGE_TOO_LARGE = 10
 DUPLICATE_SEQUENCE = 46
 
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.

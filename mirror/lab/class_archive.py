@@ -6,7 +6,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from mirror.lab import cache, ports, progress
+from mirror import cache
+from mirror.lab import ports, progress
 from mirror.lab import runtime as kafka_runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout
 from mirror.lab.progress import OnProgress, Progress

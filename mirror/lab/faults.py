@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import psutil
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from mirror.lab.errors import LabError
+from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 
 _TIMEOUT_SECONDS = 15.0
@@ -27,6 +31,25 @@ def remove_first_records(bootstrap_servers: str, partition: TopicPartition, reco
         try:
             low_watermark = future.result(timeout=_TIMEOUT_SECONDS).low_watermark
         except Exception as error:
-            raise LabError(f"{partition} on {bootstrap_servers}: its first records were not removed: {error}") from error
+            raise LabError(
+                f"{partition} on {bootstrap_servers}: its first records were not removed: {error}"
+            ) from error
         if low_watermark != records:
             raise LabError(f"{partition} on {bootstrap_servers} now begins at {low_watermark}, not at {records}")
+
+
+def suspend(processes: Iterable[ManagedProcess]) -> None:
+    """Freeze processes and everything they have started with SIGSTOP; they keep their connections and do nothing."""
+    for member in _family(processes):
+        member.suspend()
+
+
+def resume(processes: Iterable[ManagedProcess]) -> None:
+    """Let frozen processes go on."""
+    for member in _family(processes):
+        member.resume()
+
+
+def _family(processes: Iterable[ManagedProcess]) -> list[psutil.Process]:
+    heads = [psutil.Process(process.pid) for process in processes]
+    return [member for head in heads for member in (head, *head.children(recursive=True))]

@@ -23,7 +23,8 @@ from typing import IO, cast
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
 
-from mirror.lab import cache, java, progress
+from mirror import cache
+from mirror.lab import java, progress
 from mirror.lab.errors import LabError
 from mirror.lab.progress import OnProgress, Progress
 

@@ -100,7 +100,7 @@ def digest(encoded: bytes) -> bytes:
     return blake2b(encoded, digest_size=DIGEST_BYTES).digest()
 
 
-ColumnType = Literal["string", "int", "long", "binary"]
+ColumnType = Literal["string", "int", "long", "binary", "boolean"]
 
 
 class Column(NamedTuple):

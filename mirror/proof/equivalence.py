@@ -164,11 +164,11 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path)
 def _obviously_same(
     pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]
 ) -> PartitionEquivalence | None:
-    sides = [(side, read.get((side.cluster, side.partition))) for side in (pair.source, pair.target)]
-    files = [(side, outcome.path) for side, outcome in sides if outcome is not None and outcome.problem is None]
-    if len(files) < len(sides):
+    source = read.get((pair.source.cluster, pair.source.partition))
+    copy = read.get((pair.target.cluster, pair.target.partition))
+    if source is None or copy is None or source.problem is not None or copy.problem is not None:
         return None
-    records = same_records(*files, pair.runs, pair.writers)
+    records = same_records((pair.source, source.path), (pair.target, copy.path), pair.runs, pair.writers)
     return None if records is None else _equivalence(pair, records, None, read)
 
 

@@ -41,7 +41,8 @@ def same_records(
         return None
     if runs and not _lie_on(_clipped(runs, source[0]), original["offset"], copied["offset"]):
         return None
-    return original.num_rows
+    records: int = original.num_rows
+    return records
 
 
 def _rows(wanted: LogRange, path: Path) -> pa.Table:

@@ -28,14 +28,16 @@ from mirror.drill.steps.stage import (
 )
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
+from mirror.model.ledger import SENDS, Column
 from mirror.model.verdict import worst
-from mirror.parts import write_table
+from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
 from mirror.proof.delivery import GroupReading, Route, judge_groups, judge_logs
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery
 from mirror.proof.history import stranded_records
+from mirror.spark import start_early
 from mirror.waiting import wait_until
 
 STEP = "failback"
@@ -43,11 +45,12 @@ STRANDED_FILE = "stranded.parquet"
 
 _RETURN_SECONDS = 60.0
 _DRAIN_SECONDS = 90.0
-_LISTED = ["cluster", "topic", "partition", "offset", "producer", "sequence", "status", "timestamp_ms"]
+_LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 
 def restart_active(stage: Stage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
+    start_early("failback")
     cluster = stage.cluster(ACTIVE)
     cluster.start()
     stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
@@ -64,7 +67,8 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
     with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
         frames = [stranded_records(found.sends, found.logs, route).toPandas() for route in routes]
     stranded = pd.concat(frames, ignore_index=True).sort_values(["topic", "partition", "offset"])
-    write_table(pa.Table.from_pandas(stranded, preserve_index=False), stage.run.path / STRANDED_FILE)
+    listed = pa.Table.from_pandas(stranded, schema=_LISTED, preserve_index=False)
+    write_table(listed, stage.run.path / STRANDED_FILE)
     return (
         stranded.groupby(["topic", "partition"])
         .agg(

@@ -25,6 +25,7 @@ from mirror.drill.outcome import Outcome
 from mirror.drill.plots import lag_plot, rto_chain_plot
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
 from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.lab.faults import resume, suspend
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, state_topic
@@ -35,6 +36,7 @@ from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
+from mirror.spark import start_early
 from mirror.waiting import wait_until
 
 STEP = "failover_drill"
@@ -51,8 +53,23 @@ class MoveRefused(Exception):
 
 def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
     """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
+    # The judges are needed when service is back; Spark gets up now, so that it takes nothing from the recovery.
+    start_early("failover")
     before = int((stage.sends().status == "acked").sum())
     return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30)
+
+
+def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> int:
+    """Freeze the replicator while the active cluster acknowledges ``seconds`` more of load, as a slow link would.
+
+    Returns the number of records acknowledged by then. It is thawed when the fault is there.
+    """
+    if seconds <= 0:
+        return 0
+    before = int((stage.sends().status == "acked").sum())
+    suspend(stage.alive(REPLICATOR))
+    stage.run.journal.append(Event.ACTION, step=STEP, facts={"frozen": REPLICATOR, "seconds": seconds})
+    return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30) - before
 
 
 def kill_active(stage: Stage) -> pd.DataFrame:
@@ -63,6 +80,7 @@ def kill_active(stage: Stage) -> pd.DataFrame:
         Event.FAULT_INJECTED, step=STEP, facts={"cluster": ACTIVE, "fault": "kill -9 of all brokers"}
     )
     cluster.kill()
+    resume(stage.alive(REPLICATOR))
     return pd.DataFrame(pids)
 
 
@@ -142,9 +160,8 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
         written = sends[(sends.cluster == STANDBY) & (sends.status == "acked")].acked_at_ms
         # A record written on the standby is new to every group.
         read = reads[(reads.cluster == STANDBY) & reads.topic.isin(TOPICS)].groupby("group").read_at_ms.min()
-        return ({"first write": int(written.min())} if len(written) else {}) | {
-            group: int(at) for group, at in read.items()
-        }
+        times = {str(group): int(at) for group, at in read.items()}
+        return times | ({"first write": int(written.min())} if len(written) else {})
 
     wanted = {"first write", *GROUPS}
     what = f"a first write on {STANDBY} and every group reading there"

@@ -13,12 +13,14 @@ from mirror.lab.faults import remove_first_records
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
+from mirror.spark import start_early
 
 STEP = "verify"
 
 
 def seed_loss(stage: Stage, records: int) -> str:
     """Delete the first records of one copied partition on the standby, if any are asked for; say what was done."""
+    start_early("verify")
     if not records:
         return "no loss is seeded"
     partition = TopicPartition(stage.remote(TOPICS[0]), 0)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mirror.copier.lane import Lane
+from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import CorruptBatch, Producer, Record
+from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Gap, Position
@@ -74,7 +74,13 @@ def without_place(records: list[Record]) -> list[tuple[Any, ...]]:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
-        st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(0, 4), st.sets(st.integers(0, 3), max_size=3)),
+        st.tuples(
+            st.integers(1, 4),
+            st.integers(0, 2),
+            st.sampled_from([0, 0, 0, 1, 2, 3, 4]),
+            st.sets(st.integers(0, 3), max_size=3),
+            st.booleans(),
+        ),
         min_size=1,
         max_size=6,
     ),
@@ -82,31 +88,41 @@ def without_place(records: list[Record]) -> list[tuple[Any, ...]]:
     st.integers(0, 9),
 )
 def test_every_record_from_the_position_on_is_copied_in_order_and_mapped(
-    shapes: list[tuple[int, int, int, set[int]]], start: int, base_offset: int
+    shapes: list[tuple[int, int, int, set[int], bool]], start: int, base_offset: int
 ) -> None:
-    """Whole batches, compacted ones, a position in the middle of a batch, holes between batches; all codecs."""
-    offset, batches, records = 0, [], []
-    for count, hole, codec, kept in shapes:
+    """Whole batches, compacted ones, a position in the middle of a batch, holes between batches; all codecs.
+
+    Batches that queue up are merged, others go as they are.
+    """
+    lane = new_lane(start, base_offset)
+    offset, records, log = 0, [], []
+    for count, hole, codec, kept, queues_up in shapes:
         whole = [record(offset + number) for number in range(count)]
         left = [each for number, each in enumerate(whole) if number in kept]
         is_sparse = bool(left) and len(left) < count
-        batches.append(sparse(left, offset, offset + count, codec) if is_sparse else dense(whole, codec))
+        take(lane, sparse(left, offset, offset + count, codec) if is_sparse else dense(whole, codec))
+        if not queues_up:
+            log += send_all(lane, base_offset + len(log))
         records += left if is_sparse else whole
-        offset += count + hole
-    lane = new_lane(start, base_offset)
-    take(lane, *batches)
-    log = send_all(lane, base_offset)
+        end = offset + count
+        offset = end + hole
+    log += send_all(lane, base_offset + len(log))
     expected = [each for each in records if each.offset >= start]
     assert without_place(log) == without_place(expected)
     assert {each.producer_id for each in log} <= {OURS.producer_id}
     assert map_of(lane) == [(each.offset, base_offset + place) for place, each in enumerate(expected)]
-    assert lane.upstream == max(start, batches[-1][1].next_offset)
+    assert lane.upstream == max(start, end)
     assert lane.acknowledged_sequence == len(expected)
+
+
+def large(offset: int) -> Record:
+    """A record that makes a batch too large to be merged with its neighbours."""
+    return record(offset, b"x" * SMALL_BATCH_BYTES)
 
 
 def test_the_position_is_never_ahead_of_what_is_acknowledged() -> None:
     lane = new_lane()
-    take(lane, dense([record(0), record(1)]), dense([record(2)]), marker(3, OURS, abort=False))
+    take(lane, dense([large(0), large(1)]), dense([large(2)]), marker(3, OURS, abort=False))
     assert lane.upstream == 0
     lane.stream.take()
     lane.stream.answered(0, 0, "")
@@ -161,7 +177,7 @@ def test_a_damaged_batch_stops_the_lane_and_what_came_before_it_is_copied() -> N
 
 def test_a_refused_batch_stops_the_lane_before_it() -> None:
     lane = new_lane()
-    take(lane, dense([record(0)]), dense([record(1)]), dense([record(2)]), marker(3, OURS, abort=False))
+    take(lane, dense([large(0)]), dense([large(1)]), dense([large(2)]), marker(3, OURS, abort=False))
     lane.stream.take()
     lane.stream.answered(0, 0, "")
     for _ in range(2):
@@ -173,6 +189,70 @@ def test_a_refused_batch_stops_the_lane_before_it() -> None:
     assert "behind upstream offset 1: MessageSizeTooLarge too large" in result.stopped
     assert result.handover is not None
     assert (result.handover.position.upstream, result.handover.clean) == (1, True)
+
+
+def test_small_batches_that_queue_up_go_as_one_and_are_taken_apart_when_that_is_too_large() -> None:
+    lane = new_lane()
+    take(lane, *(dense([record(offset)], 3) for offset in range(4)))
+    together = lane.stream.take().content
+    assert without_place(batch.records(together)) == without_place([record(offset) for offset in range(4)])
+    assert batch.codec_of(together) == 3
+    assert lane.stream.answered(TOO_LARGE, -1, "")
+    for offset in range(4):
+        content = lane.stream.take().content
+        assert without_place(batch.records(content)) == without_place([record(offset)])
+        assert Header._make(HEADER.unpack_from(content)).base_sequence == offset
+        lane.stream.answered(0, offset, "")
+    assert lane.stream.bytes == 0
+    assert lane.result().stopped is None
+    assert map_of(lane) == [(offset, offset) for offset in range(4)]
+
+
+def test_what_was_sent_is_sent_again_as_it_was() -> None:
+    """Merged with others it would have another count, and the broker would not recognise it."""
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    first = bytes(lane.stream.take().content)
+    take(lane, dense([record(1)]), dense([record(2)]))
+    lane.stream.lost("gone")
+    assert bytes(lane.stream.take().content) == first
+    lane.stream.answered(0, 0, "")
+    assert without_place(batch.records(lane.stream.take().content)) == without_place([record(1), record(2)])
+
+
+def test_at_the_end_of_an_epoch_what_was_never_sent_is_left_to_the_next() -> None:
+    lane = new_lane()
+    take(lane, dense([large(0)]))
+    lane.stream.take()
+    take(lane, dense([large(1)]), marker(2, OURS, abort=False))
+    lane.stream.wind_down()
+    take(lane, dense([large(3)]))
+    assert not lane.stream.is_quiet
+    lane.stream.answered(0, 0, "")
+    assert lane.stream.is_quiet
+    handover = lane.result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.position.downstream, handover.clean) == (1, 1, True)
+    assert (lane.acknowledged_sequence, lane.stream.bytes) == (1, 0)
+
+
+def test_at_the_end_of_an_epoch_what_may_have_arrived_is_sent_until_that_is_certain() -> None:
+    lane = new_lane()
+    take(lane, dense([large(0)]))
+    lane.stream.take()
+    lane.stream.lost("gone")
+    take(lane, dense([large(1)]))
+    lane.stream.wind_down()
+    assert not lane.stream.is_quiet
+    assert lane.stream.can_send(float("inf"))
+    lane.stream.take()
+    lane.stream.answered(TIMED_OUT, -1, "")
+    assert lane.stream.can_send(float("inf"))
+    lane.stream.give_up()
+    assert lane.stream.is_quiet
+    result = lane.result().handover
+    assert result is not None
+    assert not result.clean
 
 
 def test_a_lost_sequence_leaves_the_handover_unclean() -> None:

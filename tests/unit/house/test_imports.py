@@ -13,13 +13,14 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
-    "spark": set(),
+    "cache": set(),
+    "spark": {"cache"},
     "model": set(),
     "parts": {"model"},
     "config": {"model"},
     "kafka": {"model", "config", "waiting"},
 }
-MAY_IMPORT |= {room: {"model", "config", "kafka", "waiting", "parts", "spark"} for room in ("copier", "control", "proof", "lab")}
+MAY_IMPORT |= {room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"} for room in ("copier", "control", "proof", "lab")}
 MAY_IMPORT["engine"] = {"spark", "model", "config", "kafka", "waiting", "parts", "copier", "control", "proof"}
 MAY_IMPORT["drill"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -1,4 +1,4 @@
-"""The user's cache: what is fetched or made once and used by every lab on this machine."""
+"""The user's cache: what is fetched or made once and used by every run on this machine."""
 
 from __future__ import annotations
 
