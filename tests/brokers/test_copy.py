@@ -221,7 +221,7 @@ def test_a_compacted_source_is_copied_with_its_holes(new_copying: NewCopying) ->
 
     def compacted() -> bool:
         # Only a segment that is no longer written to is cleaned, and only a write after a while closes one.
-        producer.produce(source.topic, b"roll", b"roll")
+        producer.produce(source.topic, b"roll", os.urandom(8))
         producer.flush()
         return len(copying.originals(source)) < ends_of(client, [source])[source]
 
