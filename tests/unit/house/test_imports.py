@@ -20,7 +20,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"model"},
     "kafka": {"model", "config", "waiting"},
 }
-MAY_IMPORT |= {room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"} for room in ("copier", "control", "proof", "lab")}
+MAY_IMPORT |= {
+    room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"}
+    for room in ("copier", "control", "proof", "lab")
+}
 MAY_IMPORT["engine"] = {"spark", "model", "config", "kafka", "waiting", "parts", "copier", "control", "proof"}
 MAY_IMPORT["drill"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
