@@ -192,7 +192,7 @@ class EngineSettings:
         whose topic selection to follow (VER-17, VER-21)
     """
 
-    epoch_seconds: float = 10.0
+    epoch_seconds: float = 5.0
     commit_interval_seconds: float = 1.0
     discovery_seconds: float = 5.0
     tasks: int = 0

@@ -109,11 +109,10 @@ def move_groups_home(stage: Stage) -> pd.DataFrame:
 
 def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
     """Start producers and groups on the old cluster, active again; return how many records it has acknowledged."""
-    before = int(((sends := stage.sends()).cluster == ACTIVE).sum()) - int((sends.status != "acked").sum())
     stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
     stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
     stage.start_readers(ACTIVE, "home", home_topics(stage), {})
-    return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30) - before
+    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
 def stop_everything(stage: Stage) -> pd.DataFrame:

@@ -55,8 +55,7 @@ def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
     """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
     # The judges are needed when service is back; Spark gets up now, so that it takes nothing from the recovery.
     start_early("failover")
-    before = int((stage.sends().status == "acked").sum())
-    return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30)
+    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
 def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> int:
@@ -66,10 +65,9 @@ def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> int:
     """
     if seconds <= 0:
         return 0
-    before = int((stage.sends().status == "acked").sum())
     suspend(stage.alive(REPLICATOR))
     stage.run.journal.append(Event.ACTION, step=STEP, facts={"frozen": REPLICATOR, "seconds": seconds})
-    return stage.wait_for_sends(ACTIVE, before + int(rate * seconds), timeout_seconds=4 * seconds + 30) - before
+    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
 def kill_active(stage: Stage) -> pd.DataFrame:
@@ -180,7 +178,7 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
 
 def keep_serving(stage: Stage, *, rate: float, seconds: float) -> int:
     """Let the standby serve for a while; return how many records it has acknowledged."""
-    return stage.wait_for_sends(STANDBY, int(rate * seconds), timeout_seconds=4 * seconds + 30)
+    return stage.wait_for_load(STANDBY, rate=rate, seconds=seconds)
 
 
 def show_lag(stage: Stage) -> Figure:
@@ -268,13 +266,12 @@ def judge(stage: Stage) -> Judgement:
         # The applications still write: their own ledger is not complete yet, and need not be for what is judged here.
         delivery = judge_logs(found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
     fault_at_ms = event(stage, Event.FAULT_INJECTED).at_ms
-    sends = stage.sends()
     return Judgement(
         missing,
         delivery,
         compute_rpo(missing, fault_at_ms),
         _chain(stage, fault_at_ms),
-        int(((sends.cluster == ACTIVE) & (sends.status == "acked")).sum()),
+        stage.acked(ACTIVE),
         _cuts(stage, missing),
     )
 

@@ -40,7 +40,7 @@ def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int
 
 def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
     """Let it run until as many records are acknowledged as that time should bring; return where the flow stands."""
-    stage.wait_for_sends(ACTIVE, int(rate * seconds), timeout_seconds=4 * seconds + 30)
+    stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
     return status_table(status_of(stage))
 
 

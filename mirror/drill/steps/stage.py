@@ -142,15 +142,22 @@ class Stage:
         """Return the ledger of reads so far: one row a record read."""
         return _read_parts(self.run.ledger / "reads", ["cluster", "group", "topic", "partition", "read_at_ms"])
 
-    def wait_for_sends(self, alias: str, records: int, *, timeout_seconds: float) -> int:
-        """Wait until a cluster has acknowledged so many records in all; return how many it has."""
+    def acked(self, alias: str) -> int:
+        """Return how many records a cluster has acknowledged so far, by the ledger."""
+        sends = self.sends()
+        return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
 
-        def acked() -> int:
-            sends = self.sends()
-            return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
-
-        what = f"{records} acknowledged records on {alias}"
-        return wait_until(acked, what, timeout_seconds=timeout_seconds, until=lambda seen: seen >= records)
+    def wait_for_load(self, alias: str, *, rate: float, seconds: float) -> int:
+        """Wait until a cluster has acknowledged as much more as ``seconds`` of load bring; return how much that was."""
+        before, more = self.acked(alias), int(rate * seconds)
+        what = f"{more} more acknowledged records on {alias}"
+        seen = wait_until(
+            lambda: self.acked(alias),
+            what,
+            timeout_seconds=4 * seconds + 30,
+            until=lambda acked: acked >= before + more,
+        )
+        return seen - before
 
     def _start(self, name: str, argv: Sequence[str]) -> ManagedProcess:
         return processes.start(self.run.logs, name, argv, owner_pid=self.owner_pid)

@@ -1,0 +1,127 @@
+"""`mirror run` and its companions, as processes: what a wrong file does, and what a killed engine leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import read_records
+from mirror.lab import ports, processes
+from mirror.lab.clusters import Lab
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+
+FACTORS = "".join(
+    f"{name}replication.factor = 1\n"
+    for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
+)
+
+
+def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def write(path: Path, east: str, west: str, more: str) -> Path:
+    """Write a properties file of two clusters; line 2 and 3 are their addresses."""
+    path.write_text(
+        f"clusters = east, west\neast.bootstrap.servers = {east}\nwest.bootstrap.servers = {west}\n{more}{FACTORS}"
+    )
+    return path
+
+
+def address(lab: Lab, alias: str) -> str:
+    """Return the bootstrap servers of a cluster of the lab."""
+    return lab.clusters[alias].bootstrap_servers
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nothing listens."""
+    return f"127.0.0.1:{ports.choose(1)[0]}"
+
+
+def test_wrong_files_are_refused_with_file_line_and_key_and_nothing_is_created(
+    east_west: Lab, east: Cluster, west: Cluster, tmp_path: Path, nobody: str
+) -> None:
+    """Exit code 2 for what the file says, 3 for a cluster that does not answer; no topic appears anywhere."""
+    real = address(east_west, "east"), address(east_west, "west")
+    enabled = "east->west.enabled = true\n"
+    cases = {
+        "alias": (write(tmp_path / "alias", *real, "east->north.enabled = true\n"), 2, 4, "east->north.enabled"),
+        "flow": (write(tmp_path / "flow", *real, "east->west.enabled = false\n"), 2, None, "enabled"),
+        "same": (write(tmp_path / "same", real[0], real[0], enabled), 2, 3, "west.bootstrap.servers"),
+        "away": (write(tmp_path / "away", real[0], nobody, enabled), 3, 3, "west.bootstrap.servers"),
+    }
+    missing = tmp_path / "missing"
+    missing.write_text(f"clusters = east, west\neast.bootstrap.servers = {real[0]}\n{enabled}")
+    cases["missing"] = (missing, 2, None, "west.bootstrap.servers")
+    before = set(east.topics()), set(west.topics())
+    for name, (path, status, line, key) in cases.items():
+        done = mirror("run", str(path))
+        said = done.stderr.replace("\n", "")
+        assert done.returncode == status, (name, done.stderr)
+        assert str(path) in said, (name, said)
+        assert key in said, (name, said)
+        if line is not None:
+            assert f"{path}:{line}:" in said, (name, said)
+    assert (set(east.topics()), set(west.topics())) == before
+
+
+def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_cleanly(
+    east_west: Lab, east: Cluster, settings_of: Callable[[str], Any], unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Kill -9 the engine under load, twice: then the copy is, record for record, what was sent."""
+    topic = unique("killed")
+    east.create_topics([NewTopic(topic, 2, 1, {})])
+    more = f"east->west.enabled = true\neast->west.topics = {topic}\nmirror.epoch.seconds = 3\n"
+    file = write(tmp_path / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
+    producer = Producer({"bootstrap.servers": address(east_west, "east"), "linger.ms": 5, "compression.type": "lz4"})
+
+    def send(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            producer.produce(topic, b"%d" % number, partition=number % 2)
+            if number % 500 == 0:
+                producer.flush()
+        producer.flush()
+
+    def copied() -> int:
+        done = mirror("status", str(file), "--json")
+        assert done.returncode == 0, done.stderr
+        (flow,) = json.loads(done.stdout)["flows"]
+        return sum(partition["upstream_next"] for partition in flow["partitions"] if partition["topic"] == topic)
+
+    sent = 0
+    for life in range(3):
+        engine = processes.start(tmp_path, f"engine-{life}", [sys.executable, "-m", "mirror", "run", str(file)])
+        send(sent, 20_000)
+        wait_until(copied, "the engine to copy", timeout_seconds=90, until=lambda count, before=sent: count > before)
+        send(sent + 20_000, 20_000)
+        sent += 40_000
+        if life < 2:
+            engine.kill()
+        else:
+            wait_until(
+                copied, "everything to be copied", timeout_seconds=60, until=lambda count, all_of=sent: count == all_of
+            )
+            assert engine.terminate(15)
+            assert engine.return_code() == 0, engine.log_tail()
+    client = settings_of("west").client
+    for number in range(2):
+        partition = TopicPartition(f"east.{topic}", number)
+        with Cluster.connect(settings_of("west")) as west:
+            end = west.offsets([partition], "latest")[partition]
+        values = [int(record.value or b"-1") for record in read_records(client, partition, 0, end)]
+        assert values == list(range(number, sent, 2))
+    last = json.loads(mirror("status", str(file), "--json").stdout)
+    assert last["flows"][0]["state"] == "STOPPED"
