@@ -94,11 +94,6 @@ def spark_session(
         return SparkSession.builder.getOrCreate()
 
 
-def start_early(app_name: str) -> None:
-    """Start the session in the background, for whoever will need it in some seconds; `spark_session` waits for it."""
-    threading.Thread(target=spark_session, args=(app_name,), daemon=True).start()
-
-
 def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None, log_path: Path | None) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -33,7 +33,7 @@ class Fate(StrEnum):
     WRITTEN_ON_STANDBY = "written on the standby"
     """Sent to the standby while it was active, there, and copied home where that was asked for."""
     WRITTEN_AFTER_RETURN = "written after the return"
-    """Sent to the old active cluster once it was active again, and there."""
+    """Sent to the old active cluster once it was active again, and there; whether it is copied again or not."""
     NOT_RETURNED = "not returned"
     """Sent to the standby while it was active, there, and not copied home though that was asked for."""
     STRANDED = "stranded"
@@ -237,9 +237,9 @@ def _fate(sides: Sides) -> Column:
     own, copy, listed = F.col("in_own"), F.col("in_copy"), F.col("is_listed")
     after_return = F.lit(False) if sides.returned_at_ms is None else F.col("sent_at_ms") >= sides.returned_at_ms
     of_active = (
-        F.when(copy & listed, str(Fate.RECOVERED))
+        F.when(own & after_return, str(Fate.WRITTEN_AFTER_RETURN))
+        .when(copy & listed, str(Fate.RECOVERED))
         .when(copy, str(Fate.MIRRORED))
-        .when(own & after_return, str(Fate.WRITTEN_AFTER_RETURN))
         .when(own & listed, str(Fate.LISTED))
         .when(own, str(Fate.STRANDED))
         .otherwise(str(Fate.MISSING))

@@ -19,6 +19,7 @@ from mirror.drill.steps.stage import (
     ACTIVE,
     FORWARD,
     GROUPS,
+    JUDGES,
     LAG_SAMPLER,
     REPLICATOR,
     REVERSE,
@@ -37,7 +38,6 @@ from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery
 from mirror.proof.history import stranded_records
-from mirror.spark import start_early
 from mirror.waiting import wait_until
 
 STEP = "failback"
@@ -50,7 +50,6 @@ _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 def restart_active(stage: Stage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
-    start_early("failback")
     cluster = stage.cluster(ACTIVE)
     cluster.start()
     stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
@@ -62,10 +61,7 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
 
     Returns a row a partition with the number of records and the range of their offsets.
     """
-    routes = copy_routes(stage, FORWARD)
-    places = [place for route in routes for place in (route.sent, route.kept)]
-    with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
-        frames = [stranded_records(found.sends, found.logs, route).toPandas() for route in routes]
+    frames = stage.judge(find_stranded, stage)
     stranded = pd.concat(frames, ignore_index=True).sort_values(["topic", "partition", "offset"])
     listed = pa.Table.from_pandas(stranded, schema=_LISTED, preserve_index=False)
     write_table(listed, stage.run.path / STRANDED_FILE)
@@ -79,6 +75,14 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
         )
         .reset_index()
     )
+
+
+def find_stranded(stage: Stage) -> list[pd.DataFrame]:
+    """Read both sides to their ends; return, a frame a topic, the sends the standby lacks."""
+    routes = copy_routes(stage, FORWARD)
+    places = [place for route in routes for place in (route.sent, route.kept)]
+    with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
+        return [stranded_records(found.sends, found.logs, route).toPandas() for route in routes]
 
 
 def mirror_both_ways(stage: Stage) -> pd.DataFrame:
@@ -147,7 +151,14 @@ class Settlement:
 
 
 def settle(stage: Stage) -> Settlement:
-    """Read every log to its end, and account for every record the ledger says was acknowledged."""
+    """Account for every record the ledger says was acknowledged, and for what every group was handed."""
+    settlement = stage.judge(judge_everything, stage)
+    stage.stop(JUDGES)
+    return settlement
+
+
+def judge_everything(stage: Stage) -> Settlement:
+    """Read every log to its end and put it before all judges."""
     forward, reverse = copy_routes(stage, FORWARD), copy_routes(stage, REVERSE)
     places = [place for route in (*forward, *reverse) for place in (route.sent, route.kept)]
     own = [Route.own(route.sent) for route in (*forward, *reverse)]

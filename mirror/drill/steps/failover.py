@@ -36,13 +36,12 @@ from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
-from mirror.spark import start_early
 from mirror.waiting import wait_until
 
 STEP = "failover_drill"
 
 _PROBES = 3
-_PROBE_SECONDS = 1.0
+_PROBE_SECONDS = 0.5
 _DETECT_SECONDS = 60.0
 _SERVICE_SECONDS = 60.0
 
@@ -53,8 +52,6 @@ class MoveRefused(Exception):
 
 def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
     """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
-    # The judges are needed when service is back; Spark gets up now, so that it takes nothing from the recovery.
-    start_early("failover")
     return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
@@ -258,13 +255,7 @@ class Judgement:
 
 def judge(stage: Stage) -> Judgement:
     """Join the ledger with all that lies on the standby, and hold the clock against the journal."""
-    routes = copy_routes(stage, FORWARD)
-    with final_read(
-        stage.run.ledger, stage.settings.clusters, [route.kept for route in routes], stage.run.path / "proof"
-    ) as found:
-        missing = tuple(each for route in routes for each in missing_acked(found.sends, found.logs, route))
-        # The applications still write: their own ledger is not complete yet, and need not be for what is judged here.
-        delivery = judge_logs(found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
+    missing, delivery = stage.judge(measure, stage)
     fault_at_ms = event(stage, Event.FAULT_INJECTED).at_ms
     return Judgement(
         missing,
@@ -274,6 +265,17 @@ def judge(stage: Stage) -> Judgement:
         stage.acked(ACTIVE),
         _cuts(stage, missing),
     )
+
+
+def measure(stage: Stage) -> tuple[tuple[Missing, ...], Delivery]:
+    """Read the standby's copies to their ends; return what they lack, and what is wrong with what they hold."""
+    routes = copy_routes(stage, FORWARD)
+    with final_read(
+        stage.run.ledger, stage.settings.clusters, [route.kept for route in routes], stage.run.path / "proof"
+    ) as found:
+        missing = tuple(each for route in routes for each in missing_acked(found.sends, found.logs, route))
+        # The applications still write: their own ledger is not complete yet, and need not be for what is judged here.
+        return missing, judge_logs(found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
 
 
 def partitions_table(judgement: Judgement) -> pd.DataFrame:

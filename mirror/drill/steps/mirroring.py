@@ -18,10 +18,14 @@ STEP = "mirror"
 _START_SECONDS = 60.0
 
 
-def start_replicator(stage: Stage) -> pd.DataFrame:
-    """Start mirroring to the standby and wait until every partition of the applications has a position."""
-    if not stage.alive(REPLICATOR):
-        stage.start_replicator([STANDBY])
+def start_replicator(stage: Stage) -> str:
+    """Start mirroring to the standby; it takes some seconds to get going."""
+    process = (stage.alive(REPLICATOR) or [stage.start_replicator([STANDBY])])[0]
+    return f"{process.name} runs with pid {process.pid}; its log is {process.log_path.name}"
+
+
+def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
+    """Wait until every partition of the applications has a position, then begin to sample the lag."""
     status = wait_until(
         lambda: status_of(stage), "every partition to be mirrored", timeout_seconds=_START_SECONDS, until=_covers_topics
     )

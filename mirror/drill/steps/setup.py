@@ -9,7 +9,7 @@ import pandas as pd
 from mirror.config.settings import load
 from mirror.drill.evidence import Cluster as ClusterFact
 from mirror.drill.outcome import Outcome
-from mirror.drill.steps.stage import ACTIVE, GROUPS, STANDBY, TOPICS, Stage
+from mirror.drill.steps.stage import ACTIVE, GROUPS, JUDGES, STANDBY, TOPICS, Stage
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters as lab_clusters
 from mirror.model.verdict import Verdict
@@ -42,12 +42,14 @@ refresh.groups.interval.seconds = 1
 refresh.topics.interval.seconds = 2
 
 # Keys of this engine; MirrorMaker ignores them. Short epochs, so that stopping takes little of the recovery time.
-mirror.epoch.seconds = 3
+mirror.epoch.seconds = 2
 """
 
 
 def start_clusters(stage: Stage, brokers: int) -> pd.DataFrame:
     """Start both clusters; return a row each. Brokers that already run are left as they are."""
+    if not stage.alive(JUDGES):
+        stage.start_judges()
     lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.owner_pid)
     return pd.DataFrame(
         [

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -24,14 +25,18 @@ from mirror.lab import processes
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
+from mirror.proof.service import ask
 from mirror.waiting import wait_until
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ACTIVE, STANDBY = "east", "west"
 TOPICS = ("orders", "payments")
 GROUPS = ("billing", "audit")
 FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
-REPLICATOR, LAG_SAMPLER = "mirror", "lag-sampler"
+REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
 _STOP_SECONDS = 20.0
 
 
@@ -90,6 +95,20 @@ class Stage:
         argv = [sys.executable, "-m", "mirror.drill.lag", str(self.run.mirror_properties), str(self.run.lag)]
         return self._start(LAG_SAMPLER, argv)
 
+    def start_judges(self) -> ManagedProcess:
+        """Start the process that judges, so that it is warm by the time it is asked."""
+        return self._start(JUDGES, [sys.executable, "-m", "mirror.proof.service", str(self._judges_address)])
+
+    def judge(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a judging function in the process that judges; without one, here, which takes longer."""
+        if self.alive(JUDGES) and self._judges_address.exists():
+            return ask(self._judges_address, function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    @property
+    def _judges_address(self) -> Path:
+        return self.run.logs / "judges-address.json"
+
     def start_load(self, alias: str, phase: str, *, rate: float, seed: int, value_bytes: int) -> ManagedProcess:
         """Start the producers of the applications on a cluster; ``phase`` keeps their names apart in the ledger."""
         name = f"load-{alias}-{phase}"
@@ -99,7 +118,7 @@ class Stage:
             *("--value-bytes", str(value_bytes), "--tombstones", "0.02", "--seed", str(seed)),
             # What applications usually set: records of some milliseconds go out together.
             *("--client-property", "linger.ms=50"),
-            *("--message-timeout-ms", "2000", "--flush-seconds", "3", "--ledger", str(self.run.ledger)),
+            *("--message-timeout-ms", "1500", "--flush-seconds", "1.5", "--ledger", str(self.run.ledger)),
             *(part for topic in TOPICS for part in ("--topic", topic)),
         ]
         process = self._start(name, argv)

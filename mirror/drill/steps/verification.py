@@ -13,14 +13,12 @@ from mirror.lab.faults import remove_first_records
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
-from mirror.spark import start_early
 
 STEP = "verify"
 
 
 def seed_loss(stage: Stage, records: int) -> str:
     """Delete the first records of one copied partition on the standby, if any are asked for; say what was done."""
-    start_early("verify")
     if not records:
         return "no loss is seeded"
     partition = TopicPartition(stage.remote(TOPICS[0]), 0)
@@ -32,7 +30,7 @@ def seed_loss(stage: Stage, records: int) -> str:
 
 def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
     """Compare a flow's copies with their sources up to where the flow stands now."""
-    return verify_flow(stage.flow(flow), stage.settings.clusters)
+    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters)
 
 
 def table(comparison: Equivalence) -> pd.DataFrame:

@@ -1,0 +1,45 @@
+"""Every judge once, on a handful of made-up records: so that Spark has loaded and compiled what they need."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mirror.model.ledger import LOGS, READS, SENDS, Column, SendStatus
+from mirror.proof.account import Sides, settle_account
+from mirror.proof.delivery import GroupReading, Place, Route, judge_groups, judge_logs
+from mirror.proof.history import missing_acked
+from mirror.proof.tables import small_table
+
+_ACTIVE, _COPY = Place("active", "topic"), Place("standby", "active.topic")
+_DIGEST = bytes(16)
+
+
+def rehearse(spark: SparkSession) -> None:
+    """Judge a history of two records, one of which was never copied."""
+    sends = _table(
+        spark,
+        SENDS,
+        [{"cluster": "active", "topic": "topic", "sequence": n, "offset": n, "acked_at_ms": n} for n in (0, 1)],
+    )
+    logs = _table(
+        spark,
+        LOGS,
+        [
+            {"cluster": place.cluster, "topic": place.topic, "sequence": n, "offset": n}
+            for place, n in ((_ACTIVE, 0), (_ACTIVE, 1), (_COPY, 0))
+        ],
+    )
+    reads = _table(spark, READS, [{"cluster": "active", "topic": "topic", "sequence": 0, "offset": 0}])
+    route = Route(_ACTIVE, _COPY)
+    missing_acked(sends, logs, route)
+    judge_logs(sends, logs, [Route.own(_ACTIVE), route])
+    judge_groups(reads, sends, logs, [GroupReading("group", (_ACTIVE, _COPY))])
+    settle_account(sends, logs, Sides("active", "standby", (route,), returned_at_ms=10))
+
+
+def _table(spark: SparkSession, columns: tuple[Column, ...], rows: list[dict[str, object]]) -> DataFrame:
+    """Return rows with what they do not say filled in: the words that matter nowhere, zeros, and an acknowledgement."""
+    empty: dict[str, object] = {"string": "x", "int": 0, "long": 0, "binary": _DIGEST, "boolean": False}
+    given = {"group": "group", "status": SendStatus.ACKED.value}
+    filled = [tuple((given | row).get(column.name, empty[column.type]) for column in columns) for row in rows]
+    return small_table(spark, columns, filled)

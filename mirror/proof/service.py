@@ -1,0 +1,77 @@
+"""A process that keeps Spark warm and judges on request, for as long as a run lasts.
+
+Spark takes seconds to start and longer to get going; a run's notebooks, each a process of its own, would pay that
+every time. Run as ``python -m mirror.proof.service ADDRESS_FILE``; the file then says where it listens, readable by
+its owner only. Requests are module-level functions with their arguments, by reference, as `multiprocessing` pickles
+them; whoever may read the file may have it run code, as whoever owns the run may anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from mirror.proof.rehearsal import rehearse
+from mirror.spark import spark_session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def ask(address_file: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Have the service of ``address_file`` call a function; return what it returns, raise what it raises.
+
+    Raises
+    ------
+    ConnectionError, EOFError
+        if the service has ended.
+    """
+    address = json.loads(address_file.read_text())
+    with Client((address["host"], address["port"]), authkey=bytes.fromhex(address["key"])) as connection:
+        connection.send((function, args, kwargs))
+        error, answer = connection.recv()
+    if error is not None:
+        raise error
+    result: T = answer
+    return result
+
+
+def serve(address_file: Path) -> None:
+    """Listen, get warm, and answer requests one after the other until SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    key = secrets.token_bytes(32)
+    with Listener(("127.0.0.1", 0), authkey=key) as listener:
+        host, port = listener.address
+        # Asked before it is warm, it answers when it is.
+        warm = threading.Thread(target=lambda: rehearse(spark_session("judges")), daemon=True)
+        warm.start()
+        unfinished = address_file.with_suffix(".unfinished")
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(json.dumps({"host": host, "port": port, "key": key.hex()}))
+        unfinished.rename(address_file)
+        while True:
+            with listener.accept() as connection:
+                warm.join()
+                _answer(connection)
+
+
+def _answer(connection: Connection) -> None:
+    function, args, kwargs = connection.recv()
+    try:
+        answer = function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001  # it is raised where the question was asked
+        connection.send((error, None))
+    else:
+        connection.send((None, answer))
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))
