@@ -11,7 +11,7 @@ RUNBOOK = Runbook(
         Parameter("partitions", 4, "", "partitions of each topic of the applications"),
         Parameter("brokers", 1, "", "brokers a cluster"),
         Parameter("records_per_second", 500, "records/s", "rate of all producers together"),
-        Parameter("load_seconds", 6.0, "s", "how long the load runs in each step that needs it"),
+        Parameter("load_seconds", 4.0, "s", "how long the load runs in each step that needs it"),
         Parameter("value_bytes", 512, "bytes", "size of a record's value"),
         Parameter("seed", 1, "", "seed of keys, sizes and contents: the same seed sends the same records"),
         Parameter(

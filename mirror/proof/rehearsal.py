@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
 from pyspark.sql import DataFrame, SparkSession
 
 from mirror.model.ledger import LOGS, READS, SENDS, Column, SendStatus
@@ -31,10 +34,15 @@ def rehearse(spark: SparkSession) -> None:
     )
     reads = _table(spark, READS, [{"cluster": "active", "topic": "topic", "sequence": 0, "offset": 0}])
     route = Route(_ACTIVE, _COPY)
-    missing_acked(sends, logs, route)
-    judge_logs(sends, logs, [Route.own(_ACTIVE), route])
-    judge_groups(reads, sends, logs, [GroupReading("group", (_ACTIVE, _COPY))])
-    settle_account(sends, logs, Sides("active", "standby", (route,), returned_at_ms=10))
+    with ThreadPoolExecutor() as pool:
+        parts: list[Future[Any]] = [
+            pool.submit(missing_acked, sends, logs, route),
+            pool.submit(judge_logs, sends, logs, [Route.own(_ACTIVE), route]),
+            pool.submit(judge_groups, reads, sends, logs, [GroupReading("group", (_ACTIVE, _COPY))]),
+            pool.submit(settle_account, sends, logs, Sides("active", "standby", (route,), returned_at_ms=10)),
+        ]
+        for part in parts:
+            part.result()
 
 
 def _table(spark: SparkSession, columns: tuple[Column, ...], rows: list[dict[str, object]]) -> DataFrame:

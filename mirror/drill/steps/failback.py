@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pandas as pd
@@ -81,8 +82,10 @@ def find_stranded(stage: Stage) -> list[pd.DataFrame]:
     """Read both sides to their ends; return, a frame a topic, the sends the standby lacks."""
     routes = copy_routes(stage, FORWARD)
     places = [place for route in routes for place in (route.sent, route.kept)]
-    with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
-        return [stranded_records(found.sends, found.logs, route).toPandas() for route in routes]
+    work = stage.run.path / "proof"
+    # Small jobs, one behind the other, leave most of the machine idle while each is planned.
+    with final_read(stage.run.ledger, stage.settings.clusters, places, work) as found, ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda route: stranded_records(found.sends, found.logs, route).toPandas(), routes))
 
 
 def mirror_both_ways(stage: Stage) -> pd.DataFrame:
@@ -166,11 +169,12 @@ def judge_everything(stage: Stage) -> Settlement:
     readings = [GroupReading(group, tuple(places)) for group in GROUPS]
     with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
         listed = found.sends.sparkSession.read.parquet(str(stage.run.path / STRANDED_FILE))
-        return Settlement(
-            settle_account(found.sends, found.logs, sides, listed=listed, gaps=found.gaps),
-            judge_logs(found.sends, found.logs, (*own, *forward, *reverse), gaps=found.gaps),
-            judge_groups(found.reads, found.sends, found.logs, readings, tolerated=AT_LEAST_ONCE, gaps=found.gaps),
-        )
+        sends, logs, gaps = found.sends, found.logs, found.gaps
+        with ThreadPoolExecutor() as pool:
+            account = pool.submit(settle_account, sends, logs, sides, listed=listed, gaps=gaps)
+            delivery = pool.submit(judge_logs, sends, logs, (*own, *forward, *reverse), gaps=gaps)
+            groups = pool.submit(judge_groups, found.reads, sends, logs, readings, tolerated=AT_LEAST_ONCE, gaps=gaps)
+            return Settlement(account.result(), delivery.result(), groups.result())
 
 
 def groups_table(settlement: Settlement) -> pd.DataFrame:

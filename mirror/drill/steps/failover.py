@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
@@ -270,12 +271,16 @@ def judge(stage: Stage) -> Judgement:
 def measure(stage: Stage) -> tuple[tuple[Missing, ...], Delivery]:
     """Read the standby's copies to their ends; return what they lack, and what is wrong with what they hold."""
     routes = copy_routes(stage, FORWARD)
-    with final_read(
-        stage.run.ledger, stage.settings.clusters, [route.kept for route in routes], stage.run.path / "proof"
-    ) as found:
-        missing = tuple(each for route in routes for each in missing_acked(found.sends, found.logs, route))
-        # The applications still write: their own ledger is not complete yet, and need not be for what is judged here.
-        return missing, judge_logs(found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
+    with (
+        final_read(
+            stage.run.ledger, stage.settings.clusters, [route.kept for route in routes], stage.run.path / "proof"
+        ) as found,
+        ThreadPoolExecutor() as pool,
+    ):
+        lacking = [pool.submit(missing_acked, found.sends, found.logs, route) for route in routes]
+        # The applications still write: their ledger is not complete yet, and need not be for what is judged here.
+        delivery = pool.submit(judge_logs, found.sends, found.logs, routes, tolerated={Anomaly.STRANDED})
+        return tuple(each for future in lacking for each in future.result()), delivery.result()
 
 
 def partitions_table(judgement: Judgement) -> pd.DataFrame:
