@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
-from mirror.spark import spark_session
+from mirror.spark import discard_session, jvm_has_ended, spark_session
 from mirror.waiting import wait_until
 
 
@@ -51,11 +51,12 @@ class Epochs:
         Raises
         ------
         EpochFailed
-            if Spark could not finish the job; raised when the other tasks have ended too, so that none of them goes on
-            writing beside the next epoch.
+            if Spark could not finish the job; a JVM that has ended is replaced by the next epoch. Raised when the
+            other tasks have ended too, so that none of them goes on writing beside the next epoch.
         """
         if self._spark is None:
-            raise EpochFailed("Spark is not running")
+            self.start()
+        assert self._spark is not None
         seconds = max(work.seconds for work in works) + GRACE_SECONDS
         over_at = time.monotonic() + seconds
         try:
@@ -63,13 +64,22 @@ class Epochs:
         except (PySparkException, Py4JError, OSError) as error:
             wait_until(lambda: time.monotonic() >= over_at, "the other tasks of the epoch", timeout_seconds=2 * seconds)
             said = str(error).strip().splitlines()
+            if jvm_has_ended():
+                self._forget()
+                said = ["Spark's JVM has ended; the next epoch starts another"]
             raise EpochFailed(said[-1] if said else type(error).__name__) from error
 
     def stop(self) -> None:
         """Stop Spark."""
-        if self._spark is not None:
+        if self._spark is not None and jvm_has_ended():
+            self._forget()
+        elif self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+    def _forget(self) -> None:
+        discard_session()
+        self._spark = None
 
 
 def _copy_once(work: TaskWork) -> TaskResult:
