@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import confluent_kafka
 import pytest
-from mirror.model.checkpoint import Checkpoint
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoints import CheckpointsTick, last_checkpoints
@@ -16,6 +15,7 @@ from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.topics import TopicsTick
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until

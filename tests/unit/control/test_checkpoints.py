@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from mirror.model.checkpoint import Checkpoint
-
 from mirror.control.checkpoints import last_checkpoints, plan_checkpoints, remote_partition
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import GroupPosition
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
 from tests.unit.control.builders import Table, at, flow_settings

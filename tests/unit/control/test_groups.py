@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mirror.model.checkpoint import Checkpoint
 
 from mirror.control.groups import GroupAction, GroupDecision, TargetGroups, plan_group_writes
 from mirror.kafka.cluster import Found, GroupDescription, GroupPosition
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 
 COPY = TopicPartition("east.orders", 3)
