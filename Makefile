@@ -25,6 +25,7 @@ help: ## list the verbs
 
 .PHONY: setup
 setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
+	@$(BIN)/python -m compileall -q mirror
 	@$(BIN)/python -m mirror.lab.jars
 	@$(BIN)/python -m mirror.spark
 
@@ -87,7 +88,8 @@ java: python
 	case "$$answer" in [yY]*) apt-get update --quiet --quiet && DEBIAN_FRONTEND=noninteractive $$install ;; *) exit 1 ;; esac
 
 # pip installs uv, by the hash in the lock; uv, several times faster, checks and installs the rest, builds PySpark's source archive
-# with the setuptools of the lock, and installs the project itself without asking a registry.
+# with the setuptools of the lock, and installs the project itself without asking a registry. Everything is compiled once, here:
+# where PYTHONDONTWRITEBYTECODE is set, as in many containers, every kernel and Spark worker would do it again at each start.
 $(READY): requirements.lock pyproject.toml | python
 	@echo "Creating .venv from requirements.lock"
 	@test -x $(BIN)/uv || $(PYTHON) -m venv .venv || { \
@@ -95,6 +97,6 @@ $(READY): requirements.lock pyproject.toml | python
 	@awk '/^uv==/, !/\\$$/' requirements.lock > .venv/uv.lock
 	@test -x $(BIN)/uv || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.lock
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

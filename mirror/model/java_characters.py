@@ -7,6 +7,7 @@ Without Java's ``(?U)``, which is refused elsewhere, ``\d``, ``\w``, ``\s`` and 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 
 import regex
@@ -140,8 +141,18 @@ _SIMPLE_LOWER = {"\u0130": "i"}
 @cache
 def _folds() -> dict[int, tuple[int, int]]:
     """Return what every character with case, and every one it falls together with, folds to (Java's ``(?iu)``)."""
-    folds = {point: folds for point in range(sys.maxunicode + 1) if (folds := _folded(point)) != (point, point)}
+    cased = [point for block in _blocks_with_case() for point in block]
+    folds = {point: folds for point in cased if (folds := _folded(point)) != (point, point)}
     return folds | {lower: _folded(lower) for _, lower in folds.values()}
+
+
+def _blocks_with_case() -> Iterator[range]:
+    # Few of Unicode's characters have case, and a block of text is asked for a hundredth of what its characters cost one by one.
+    for first in range(0, sys.maxunicode + 1, 0x100):
+        block = range(first, first + 0x100)
+        text = "".join(map(chr, block))
+        if not text == text.lower() == text.upper():
+            yield block
 
 
 def _folded(point: int) -> tuple[int, int]:
