@@ -147,7 +147,7 @@ def _folds() -> dict[int, tuple[int, int]]:
 
 
 def _blocks_with_case() -> Iterator[range]:
-    # Few of Unicode's characters have case, and a block of text is asked for a hundredth of what its characters cost one by one.
+    # Few characters have case; a whole block is asked at a hundredth of the cost of its characters one by one.
     for first in range(0, sys.maxunicode + 1, 0x100):
         block = range(first, first + 0x100)
         text = "".join(map(chr, block))
