@@ -84,7 +84,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
     """Kill -9 the engine under load, twice: then the copy is, record for record, what was sent."""
     topic = unique("killed")
     east.create_topics([NewTopic(topic, 2, 1, {})])
-    more = f"east->west.enabled = true\neast->west.topics = {topic}\nmirror.epoch.seconds = 3\n"
+    more = f"east->west.enabled = true\neast->west.topics = {topic}\n"
     file = write(tmp_path / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
     producer = Producer({"bootstrap.servers": address(east_west, "east"), "linger.ms": 5, "compression.type": "lz4"})
 

@@ -40,9 +40,6 @@ status.storage.replication.factor = 1
 emit.checkpoints.interval.seconds = 1
 refresh.groups.interval.seconds = 1
 refresh.topics.interval.seconds = 2
-
-# Keys of this engine; MirrorMaker ignores them. Short epochs, so that stopping takes little of the recovery time.
-mirror.epoch.seconds = 2
 """
 
 
