@@ -18,6 +18,7 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/engine/ticking.py": "a tick waits for the time it is due or for the word to stop",
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
+    "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
 }
 
 
