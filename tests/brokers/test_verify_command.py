@@ -81,6 +81,8 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
         for number in range(5):
             for partition in copying.pairs:
                 producer.produce(partition.topic, b"%s %d" % (value, number), partition=partition.partition)
+        # What is not sent yet when a transaction is aborted never gets to the broker.
+        producer.flush()
         end()
 
     write(b"first", producer.commit_transaction)
@@ -92,6 +94,7 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
     write(b"last", producer.commit_transaction)
     copying.until_caught_up()
 
+    assert len(copying.originals(whole)) == 15
     done = mirror("verify", str(file), "--json")
 
     assert done.returncode == 1, done.stderr
