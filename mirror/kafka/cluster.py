@@ -23,7 +23,6 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
-    DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
@@ -582,7 +581,12 @@ class Cluster:
                 each.name: _Answer(each.error_code, getattr(each, "error_message", None)) for each in response.responses
             }
 
-        return _deletions(self._settle("deleting topics", names, ask), absent=_UNKNOWN_TOPIC_OR_PARTITION)
+        answers = self._settle("deleting topics", names, ask)
+        absent = {item for item, answer in answers.items() if answer.code == _UNKNOWN_TOPIC_OR_PARTITION}
+        return [
+            ItemResult(item, None if item in absent else answer.problem, existed=item not in absent)
+            for item, answer in answers.items()
+        ]
 
     # --- offsets -------------------------------------------------------------------------------------------------
 
@@ -766,18 +770,6 @@ class Cluster:
 
         return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
 
-    def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
-        """Delete groups and their positions; one that was not there is no problem, but did not exist."""
-
-        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
-            answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                response = self.send(DeleteGroupsRequest(groups_names=coordinated), coordinator)
-                answers |= {each.group_id: _Answer(each.error_code) for each in response.results}
-            return answers
-
-        return _deletions(self._settle("deleting groups", names, ask), absent=_GROUP_ID_NOT_FOUND)
-
     def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, _Answer], dict[int, list[str]]]:
         """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""
         if self._manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
@@ -866,13 +858,6 @@ def _found(answers: Mapping[K, _Answer]) -> Found[K, Any]:
 
 def _item_results(answers: Mapping[Any, _Answer]) -> list[ItemResult]:
     return [ItemResult(str(item), answer.problem) for item, answer in answers.items()]
-
-
-def _deletions(answers: Mapping[str, _Answer], absent: int) -> list[ItemResult]:
-    return [
-        ItemResult(item, None if answer.code == absent else answer.problem, existed=answer.code != absent)
-        for item, answer in answers.items()
-    ]
 
 
 def _config_source(number: int) -> str:
