@@ -12,12 +12,12 @@ import pytest
 
 from mirror.config.settings import ClusterSettings, load
 from mirror.copier import links
-from mirror.copier.work import FlowWork
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying
+from tests.flows import flow_work
 
 
 @pytest.fixture(autouse=True)
@@ -51,19 +51,14 @@ def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], st
     state, offsets = state_topic(settings.flow.source), unique("mm2-offsets")
     east.create_topics([NewTopic(topic, 2, 1)])
     west.create_topics([NewTopic(name, count, 1) for name, count in ((copy, 2), (state, 1), (offsets, 1))])
-    work = FlowWork(
+    work = flow_work(
         flow=settings.flow,
         source_client=dict(settings.source_consumer),
         target_client=dict(settings.target_producer),
         state_topic=state,
         offsets_topic=offsets,
         offsets_partitions=1,
-        syncs_topic=None,
-        syncs_on_source=False,
-        offset_lag_max=100,
         read_committed=settings.isolation_level == "read_committed",
-        from_latest=False,
-        writers=frozenset(),
     )
     return Copying(work, {TopicPartition(topic, number): TopicPartition(copy, number) for number in range(2)})
 

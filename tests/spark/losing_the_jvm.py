@@ -13,11 +13,10 @@ from dataclasses import replace
 import psutil
 
 from mirror.copier.epochs import Epochs
-from mirror.copier.work import FlowWork, PartitionWork, TaskWork
-from mirror.model.flow import Flow
+from mirror.copier.work import PartitionWork, TaskWork
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST, flow_work
 
-FLOW = Flow("east", "west")
 NOTHING = TaskWork(flows=(), partitions=(), seconds=0.0, commit_seconds=1.0)
 
 
@@ -29,25 +28,6 @@ def jvm() -> psutil.Process:
     return found
 
 
-def flow_to(address: str) -> FlowWork:
-    """Return a flow whose two ends are one address."""
-    client = {"bootstrap.servers": address}
-    return FlowWork(
-        flow=FLOW,
-        source_client=client,
-        target_client=client,
-        state_topic="state",
-        offsets_topic="offsets",
-        offsets_partitions=1,
-        syncs_topic=None,
-        syncs_on_source=False,
-        offset_lag_max=100,
-        read_committed=False,
-        from_latest=False,
-        writers=frozenset(),
-    )
-
-
 def main() -> None:
     """Kill the JVM in the middle of an epoch, run another epoch, kill that one's JVM too, and stop."""
     epochs = Epochs("local[1]", 1)
@@ -56,8 +36,10 @@ def main() -> None:
     # A cluster that takes connections and never answers: the task that calls there is at work, and stays so for seconds.
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         host, port = silent.getsockname()
-        orders = PartitionWork(FLOW, TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", None)
-        work = replace(NOTHING, flows=(flow_to(f"{host}:{port}"),), partitions=(orders,))
+        client = {"bootstrap.servers": f"{host}:{port}"}
+        flow = flow_work(source_client=client, target_client=client)
+        orders = PartitionWork(EAST_WEST, TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", None)
+        work = replace(NOTHING, flows=(flow,), partitions=(orders,))
         epoch = pool.submit(epochs.run, [work])
         silent.settimeout(60)
         silent.accept()[0].close()
