@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import random
 import select
 import socket
@@ -27,6 +28,8 @@ from kafka.protocol.producer import InitProducerIdRequest
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.fetch_session import FetchSession
+from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -88,6 +91,14 @@ class Connection:
         self._release = release
         self._correlation = 0
         self._outgoing: list[memoryview] = []
+        #: What the broker remembers of this connection's fetches.
+        self.session = FetchSession()
+        #: How much to ask for at once, as far as learned.
+        self.sizes = FetchSizes()
+        #: The shortest time an answer has taken to begin, in seconds; about a round trip.
+        self.round_trip = math.inf
+        #: When something last arrived, and when the answer last returned began to; monotonic seconds.
+        self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
         self._frame: memoryview | None = None
         self._filled = 0
@@ -162,6 +173,7 @@ class Connection:
                 if not self._fill(self._length, until):
                     return None
                 (size,) = struct.unpack(">i", self._length)
+                self.answer_began_at = self.heard_at
                 self._frame, self._filled = memoryview(bytearray(size)), 0
             if not self._fill(self._frame, until):
                 return None
@@ -210,6 +222,7 @@ class Connection:
             if not count:
                 raise ConnectionResetError("the broker closed the connection")
             self._filled += count
+            self.heard_at = time.monotonic()
         return True
 
     def _wait(self, event: int, seconds: float) -> bool:
