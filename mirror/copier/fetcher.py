@@ -7,9 +7,8 @@ in the fetch session.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 
+from mirror.config.fetching import FetchLimits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.streams import ANSWER_SECONDS
@@ -20,39 +19,6 @@ from mirror.model.partition import TopicPartition
 
 # The poll when some partitions are not asked for: they may want data again before the others have any.
 _SHORT_POLL_MS = 20
-
-# What the settings are when the file says nothing. Java's consumer stays at 1 MB a partition.
-_POLL_MS = 500
-_PARTITION_BYTES = 8 << 20
-_TOTAL_BYTES = 50 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
-    """The reader's settings that concern fetches, under the names of Java's consumer.
-
-    Attributes
-    ----------
-    least_bytes, poll_ms
-        ``fetch.min.bytes``, ``fetch.max.wait.ms``: how long the source waits with its answer, and for what.
-    partition_bytes, total_bytes
-        ``max.partition.fetch.bytes``, ``fetch.max.bytes``: how far what is asked for may grow.
-    """
-
-    least_bytes: int = 1
-    poll_ms: int = _POLL_MS
-    partition_bytes: int = _PARTITION_BYTES
-    total_bytes: int = _TOTAL_BYTES
-
-    @classmethod
-    def of(cls, client: Mapping[str, str]) -> FetchLimits:
-        """Read them from Java client properties."""
-        return cls(
-            int(client.get("fetch.min.bytes", 1)),
-            int(client.get("fetch.max.wait.ms", _POLL_MS)),
-            int(client.get("max.partition.fetch.bytes", _PARTITION_BYTES)),
-            int(client.get("fetch.max.bytes", _TOTAL_BYTES)),
-        )
 
 
 class Fetcher:
@@ -65,7 +31,6 @@ class Fetcher:
         self.read_committed = read_committed
         self.lanes: dict[TopicPartition, Lane] = {}
         self.asked_at: float | None = None
-        self.throttled_ms = 0
         self._limits = limits
         self._sizes = connection.sizes
         self._session = connection.session
@@ -149,7 +114,7 @@ class Fetcher:
         self.asked_at = None
         head = wire.fetch_head(frame)
         if head.throttle_ms > 0:
-            self.throttled_ms += head.throttle_ms
+            self.cluster.fetch_throttled_ms += head.throttle_ms
             self._quiet_until = now + head.throttle_ms / 1000
         if head.error in codes.FETCH_SESSION_ERRORS:
             self._session.begin_anew()

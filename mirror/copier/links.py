@@ -72,6 +72,8 @@ class Cluster:
     def __init__(self, alias: str, client: Mapping[str, str]) -> None:
         """Connect when first needed, not before."""
         self.alias = alias
+        #: For how long this cluster's quotas have asked for silence, so far.
+        self.fetch_throttled_ms = self.produce_throttled_ms = 0
         self._client = client
         self._channel: Channel | None = None
         self._attempts = _Attempts()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from mirror.copier.commits import FlowCommits
-from mirror.copier.fetcher import Fetcher, FetchLimits
+from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
 from mirror.copier.links import Cluster
 from mirror.copier.rests import Rest
@@ -47,7 +47,6 @@ class CopyLoop:
         self._clusters = clusters
         self._lanes: dict[Flow, list[Lane]] = {flow: [] for flow in self._flows}
         self._commits = {flow.flow: FlowCommits(flow) for flow in self._flows.values()}
-        self._limits = {flow.flow: FetchLimits.of(flow.source_client) for flow in self._flows.values()}
         # Lanes with something under way or not yet written down; the others cost nothing.
         self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
         self._fetchers: dict[tuple[Flow, int], Fetcher] = {}
@@ -157,7 +156,7 @@ class CopyLoop:
             if (flow, node) not in self._fetchers:
                 connection = cluster.lease(node, _fetch_role(flow))
                 read_committed = self._flows[flow].read_committed
-                fetcher = Fetcher(cluster, connection, self._limits[flow], read_committed=read_committed)
+                fetcher = Fetcher(cluster, connection, self._flows[flow].fetch_limits, read_committed=read_committed)
                 self._selector.register(connection, selectors.EVENT_READ, fetcher)
                 self._fetchers[flow, node] = fetcher
         except (LeaderUnknown, ConnectionFailed) as problem:

@@ -284,7 +284,6 @@ class Sender:
         self.cluster = cluster
         self.connection = connection
         self.streams: set[Stream] = set()
-        self.throttled_ms = 0
         # The streams that may have something to send, in turn; the others cost nothing.
         self._awake: OrderedDict[Stream, None] = OrderedDict()
         self._quiet_until = 0.0
@@ -360,7 +359,7 @@ class Sender:
         self.connection.round_trip = min(self.connection.round_trip, now - sent_at)
         throttle_ms = wire.produce_throttle_ms(frame)
         if throttle_ms > 0:
-            self.throttled_ms += throttle_ms
+            self.cluster.produce_throttled_ms += throttle_ms
             self._quiet_until = now + throttle_ms / 1000
         stale = [
             streams[answer.partition]

@@ -188,6 +188,8 @@ class Engine:
                     standing.take_result(partition)
                     standing.writers |= result.writers.get(partition.flow, frozenset())
                     self._loads[partition.flow, partition.source] = partition.bytes / seconds
+            for flow, standing in self._standings.items():
+                standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], seconds)
             if all(partition.trouble for result in results for partition in result.partitions):
                 stop.wait(_REST_SECONDS)
 
@@ -236,6 +238,7 @@ class Engine:
             read_committed=settings.isolation_level == "read_committed",
             from_latest=settings.auto_offset_reset == "latest",
             writers=frozenset(standing.writers),
+            fetch_limits=settings.fetch_limits,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.

@@ -147,7 +147,7 @@ class Writer:
 
 def connected(*writers: Writer) -> tuple[Sender, Wire]:
     line = Wire()
-    sender = Sender(cast(Cluster, None), cast(Connection, line))
+    sender = Sender(Cluster("west", {}), cast(Connection, line))
     for writer in writers:
         sender.add(writer.stream)
     return sender, line
@@ -343,7 +343,7 @@ def test_a_target_that_throttles_is_left_alone_for_so_long() -> None:
     line.throttle_ms = 60_000
     line.handle(accepting(broker))
     sender.receive()
-    assert sender.throttled_ms == 60_000
+    assert sender.cluster.produce_throttled_ms == 60_000
     sender.send(time.monotonic() + 50)
     assert not line.requests
     sender.send(time.monotonic() + 61)
