@@ -130,8 +130,18 @@ class Cluster:
         if idle is not None:
             return idle
         channel = self.channel()
+
+        def connect() -> Connection:
+            connection = channel.connect(node)
+            try:
+                connection.measure()
+            except ConnectionFailed:
+                connection.close()
+                raise
+            return connection
+
         try:
-            return self._broker_attempts.setdefault(node, _Attempts()).attempt(lambda: channel.connect(node))
+            return self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
         except ConnectionFailed:
             channel.forget_leaders()
             raise

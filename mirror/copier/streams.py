@@ -26,7 +26,7 @@ REQUEST_BYTES = 1 << 20
 PARTITIONS_A_REQUEST = 16
 # On a line with a longer round trip, what queues up goes in fewer, larger batches and requests of more partitions: no
 # more than so many requests are in flight.
-LONG_ROUND_TRIP_SECONDS = 0.01
+LONG_ROUND_TRIP_SECONDS = 0.02
 PARTITIONS_A_LONG_REQUEST = 256
 # A broker's usual limit to a batch, less what the merged ones may differ by from what they were made of.
 MERGED_BYTES = 1_000_000

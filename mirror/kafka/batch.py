@@ -353,8 +353,8 @@ def _compress(codec: int, data: bytes) -> bytes:
         case 2:
             return _snappy_compress(data)
         case 3:
-            # Kafka's Java reader refuses linked blocks.
-            stream = cramjam.lz4.Compressor(block_linked=False)
+            # Kafka's Java reader refuses linked blocks. The level is the fast one, as Java's producers use it.
+            stream = cramjam.lz4.Compressor(level=1, block_linked=False)
             stream.compress(data)
             return bytes(stream.finish())
         case 4:

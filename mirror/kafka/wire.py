@@ -21,6 +21,7 @@ NO_SESSION = (0, -1)
 Content = TypeVar("Content")
 
 _CLIENT_ID = b"mirror"
+_PING_KEY = 18
 _PARTITION_HEAD = struct.Struct(">ihqqq")
 _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
@@ -79,6 +80,12 @@ class FetchFailed(Exception):
         """Keep the protocol's error code."""
         super().__init__(f"the broker answered a fetch with error {code}")
         self.code = code
+
+
+def ping_request(correlation: int) -> bytes:
+    """Return the frame of a request that asks nearly nothing (ApiVersions version 0): brokers answer it at once."""
+    body = struct.pack(">hhih", _PING_KEY, 0, correlation, len(_CLIENT_ID)) + _CLIENT_ID
+    return struct.pack(">i", len(body)) + body
 
 
 def fetch_request(

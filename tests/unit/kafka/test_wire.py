@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.kafka import wire
@@ -217,3 +218,8 @@ def test_a_produce_answer_of_another_implementation_is_read(parts: dict[TopicPar
         each: (code, base, "; ".join(filter(None, (message, *reasons))))
         for each, (code, base, reasons, message) in parts.items()
     }
+
+
+def test_a_ping_is_read_by_another_implementation() -> None:
+    read = ApiVersionsRequest.decode(unframed([wire.ping_request(3)]), version=0, header=True)
+    assert (read.header.request_api_key, read.header.correlation_id, read.header.client_id) == (18, 3, "mirror")
