@@ -486,6 +486,16 @@ WORKER: Final = _by_name(
 )
 """The worker settings that matter to this engine (CFG-081, DED-03)."""
 
+READER: Final = _by_name(
+    (
+        Definition("fetch.min.bytes", Type.INT, 1, Importance.HIGH, _at_least(0)),
+        Definition("fetch.max.wait.ms", Type.INT, 500, Importance.LOW, _at_least(0)),
+        Definition("max.partition.fetch.bytes", Type.INT, 1 << 20, Importance.HIGH, _at_least(0)),
+        Definition("fetch.max.bytes", Type.INT, 50 << 20, Importance.MEDIUM, _at_least(0)),
+    )
+)
+"""The settings of the source's consumer that this engine's reader keeps to."""
+
 ENGINE: Final = _by_name(
     (
         Definition("mirror.epoch.seconds", Type.DOUBLE, 30.0, Importance.LOW, _between(0.1, 3600.0)),

@@ -19,6 +19,7 @@ from mirror.config.definitions import (
     Definition,
 )
 from mirror.config.errors import ConfigError
+from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
@@ -136,6 +137,9 @@ class FlowSettings:
     """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
+
+    fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
+    """How much of the source is read at once."""
 
     @property
     def use_defaults_from(self) -> End:
@@ -331,7 +335,18 @@ def flow_settings(
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
         exactly_once=exactly_once,
         group_id=worker.get("group.id"),
+        fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
     )
+
+
+def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
+    try:
+        return fetch_limits(consumer)
+    except BadFetchLimit as problem:
+        prefixes = (f"{flow}.consumer.", f"{flow}.source.consumer.", f"{flow.source}.consumer.")
+        forms = [f"{prefix}{problem.name}" for prefix in prefixes]
+        key = next((form for form in forms if form in config.resolved), f"{flow.source}.consumer.{problem.name}")
+        raise config.file.error(key, str(problem)) from problem
 
 
 @dataclass(frozen=True, slots=True)

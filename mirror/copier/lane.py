@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mirror.copier.rests import Rest
 from mirror.copier.streams import Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
-from mirror.kafka.batch import Header, Producer
+from mirror.kafka.batch import CorruptBatch, Header, Producer
+from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow_state import RUNS_PER_CHUNK, Gap, Position, StateRecord, chunk_record
@@ -17,6 +20,11 @@ from mirror.model.offset_map import Run, extend, runs_of
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
+
+
+# How long the source of a partition is left alone when it refuses to be read.
+FIRST_REST_SECONDS = 0.2
+LONGEST_REST_SECONDS = 2.0
 
 
 # Batches smaller than this are merged with their neighbours when they queue up, to no more than that.
@@ -56,32 +64,36 @@ class CopiedBatch:
 
 
 class Merging:
-    """Makes one batch of small ones in a row: each record is decoded and encoded again, but goes at once."""
+    """Makes one batch of several in a row: small ones always, large ones too where the line asks for it."""
 
     def __init__(self, producer: Producer) -> None:
         """Write as ``producer``."""
         self._producer = producer
+        self._largest = math.inf
 
-    def fits(self, pieces: Sequence[Piece], following: Piece) -> bool:
-        """Whether all are small, together too, and compressed alike."""
-        return (
-            len(pieces[-1].content) < SMALL_BATCH_BYTES
-            and len(following.content) < SMALL_BATCH_BYTES
-            and sum(len(piece.content) for piece in pieces) + len(following.content) <= MERGED_BYTES
-            and batch.codec_of(pieces[0].content) == batch.codec_of(following.content)
-        )
+    def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
+        """Whether all are small or the line is long, the whole is not too large, and they are compressed alike."""
+        together = size + len(following.content)
+        if together > self._largest or batch.codec_of(last.content) != batch.codec_of(following.content):
+            return False
+        are_small = len(last.content) < SMALL_BATCH_BYTES and len(following.content) < SMALL_BATCH_BYTES
+        return together <= most_bytes or (are_small and together <= MERGED_BYTES)
 
-    def merged(self, pieces: Sequence[Piece]) -> Piece:
-        """Return one batch with the records of all, and the first one's sequence."""
+    def merged(self, pieces: Sequence[Piece]) -> Piece | None:
+        """Return one batch with the records of all, and the first one's sequence; None if one cannot be read."""
         parts = [piece for piece in pieces if isinstance(piece, CopiedBatch)]
-        records = [record for part in parts for record in batch.records(part.content)]
-        content = batch.encode(records, batch.codec_of(parts[0].content), self._producer, parts[0].sequence)
+        try:
+            content = joined([part.content for part in parts], self._producer, parts[0].sequence)
+        except CorruptBatch:
+            return None
         spans = [span for part in parts for span in part.spans]
         return CopiedBatch(content, spans, parts[-1].upstream_next, parts[0].sequence, parts)
 
     def taken_apart(self, piece: Piece) -> Sequence[Piece]:
-        """Return what a batch was merged from; itself if it was not."""
+        """Return what a batch that is too large was merged from; itself if it was not."""
         assert isinstance(piece, CopiedBatch)
+        if piece.parts:
+            self._largest = min(self._largest, len(piece.content) // 2)
         return piece.parts or (piece,)
 
 
@@ -108,6 +120,7 @@ class Lane:
             work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer)
         )
         self.fetch_position = handover.position.upstream
+        self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self.rest_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
@@ -137,6 +150,11 @@ class Lane:
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
         return not (self.is_over or now < self.rest_until) and self.stream.bytes < BACKLOG_BYTES
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way, and nothing has to be written down."""
+        return self.stream.is_idle and not self.is_dirty and (self.syncs is None or self.syncs.is_settled)
 
     @property
     def is_over(self) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from mirror.copier.rests import Rest
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
 from mirror.model.flow import Flow
@@ -20,13 +21,13 @@ _REST_A_SECOND_LOST = 5.0
 T = TypeVar("T")
 
 
-class _Rest:
+class _Attempts:
     """After a failure a broker is left alone for a while, longer each time."""
 
     def __init__(self) -> None:
         self._failure: str | None = None
         self._until = 0.0
-        self._seconds = _FIRST_REST_SECONDS
+        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
 
     def attempt(self, act: Callable[[], T]) -> T:
         """Do it, unless it failed a moment ago; then the same failure is raised again."""
@@ -38,10 +39,10 @@ class _Rest:
         except ConnectionFailed as failure:
             now = time.monotonic()
             self._failure = str(failure)
-            self._until = now + max(self._seconds, _REST_A_SECOND_LOST * (now - began))
-            self._seconds = min(2 * self._seconds, _LONGEST_REST_SECONDS)
+            self._until = now + max(self._rest.next_seconds(), _REST_A_SECOND_LOST * (now - began))
             raise
-        self._failure, self._seconds = None, _FIRST_REST_SECONDS
+        self._failure = None
+        self._rest.end()
         return result
 
 
@@ -71,10 +72,12 @@ class Cluster:
     def __init__(self, alias: str, client: Mapping[str, str]) -> None:
         """Connect when first needed, not before."""
         self.alias = alias
+        #: For how long this cluster's quotas have asked for silence, so far.
+        self.fetch_throttled_ms = self.produce_throttled_ms = 0
         self._client = client
         self._channel: Channel | None = None
-        self._rest = _Rest()
-        self._broker_rests: dict[int, _Rest] = {}
+        self._attempts = _Attempts()
+        self._broker_attempts: dict[int, _Attempts] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
         self._writers: dict[Flow, Writer] = {}
 
@@ -87,7 +90,7 @@ class Cluster:
             if the cluster cannot be reached, or could not a moment ago.
         """
         if self._channel is None:
-            self._channel = self._rest.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
+            self._channel = self._attempts.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
         return self._channel
 
     def lost(self) -> None:
@@ -127,8 +130,18 @@ class Cluster:
         if idle is not None:
             return idle
         channel = self.channel()
+
+        def connect() -> Connection:
+            connection = channel.connect(node)
+            try:
+                connection.measure()
+            except ConnectionFailed:
+                connection.close()
+                raise
+            return connection
+
         try:
-            return self._broker_rests.setdefault(node, _Rest()).attempt(lambda: channel.connect(node))
+            return self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
         except ConnectionFailed:
             channel.forget_leaders()
             raise

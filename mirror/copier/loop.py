@@ -14,13 +14,15 @@ from typing import TypeAlias
 
 from mirror.copier.bell import BellListener, Heard
 from mirror.copier.commits import FlowCommits
-from mirror.copier.lane import Lane
+from mirror.copier.fetcher import Fetcher
+from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
 from mirror.copier.links import Cluster
-from mirror.copier.streams import ANSWER_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.copier.rests import Rest
+from mirror.copier.streams import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, ConnectionFailed, LeaderUnknown
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -33,27 +35,12 @@ _RESEND_SECONDS = 2.0
 # How long an epoch lasts in which something is wrong: it is seen in the status, and tried anew, after that.
 TROUBLED_SECONDS = 2.0
 
-_LONG_POLL_MS = 500
-# The poll when some partitions are not asked for: they may want data again before the others have any.
-_SHORT_POLL_MS = 20
-_REST_SECONDS = 0.2
 _TICK_SECONDS = 0.1
 # More than this in all waiting for targets, and no source is asked for more.
 _BACKLOG_BYTES = 128 << 20
 
 
-class _Fetcher:
-    """The fetch connection to one source broker and the lanes it feeds; at most one fetch is under way."""
-
-    def __init__(self, cluster: Cluster, connection: Connection, *, read_committed: bool) -> None:
-        self.cluster = cluster
-        self.connection = connection
-        self.read_committed = read_committed
-        self.lanes: dict[TopicPartition, Lane] = {}
-        self.asked_at: float | None = None
-
-
-_End: TypeAlias = _Fetcher | Sender
+_End: TypeAlias = Fetcher | Sender
 
 
 class CopyLoop:
@@ -65,10 +52,13 @@ class CopyLoop:
         self._clusters = clusters
         self._lanes: dict[Flow, list[Lane]] = {flow: [] for flow in self._flows}
         self._commits = {flow.flow: FlowCommits(flow) for flow in self._flows.values()}
-        self._fetchers: dict[tuple[Flow, int], _Fetcher] = {}
+        # Lanes with something under way or not yet written down; the others cost nothing.
+        self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
+        self._fetchers: dict[tuple[Flow, int], Fetcher] = {}
         self._senders: dict[tuple[Cluster, int], Sender] = {}
         self._sync_at = 0.0
         self._place_streams_at = 0.0
+        self._stream_rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self._selector = selectors.DefaultSelector()
         self._unplaced_lanes: list[Lane] = []
         self._unplaced_streams: list[tuple[Cluster, Stream]] = []
@@ -82,6 +72,7 @@ class CopyLoop:
         """
         for lane in lanes:
             self._lanes[lane.work.flow].append(lane)
+            self._active[lane.work.flow][lane] = None
             self._unplaced_lanes.append(lane)
             self._unplaced_streams.append((self._clusters[lane.work.flow, "target"], lane.stream))
         if bell is not None:
@@ -148,7 +139,7 @@ class CopyLoop:
 
     def _is_drained(self) -> bool:
         return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
-            lane.stream.is_quiet for lanes in self._lanes.values() for lane in lanes
+            lane.stream.is_quiet for lanes in self._active.values() for lane in lanes
         )
 
     # Placing: which connection serves which lane and stream.
@@ -159,7 +150,11 @@ class CopyLoop:
                 self._unplaced_streams.append((self._clusters[commits.work.flow, side], stream))
         if self._unplaced_streams and now >= self._place_streams_at:
             self._place_streams()
-            self._place_streams_at = now + _REST_SECONDS if self._unplaced_streams else 0.0
+            if self._unplaced_streams:
+                self._place_streams_at = now + self._stream_rest.next_seconds()
+            else:
+                self._place_streams_at = 0.0
+                self._stream_rest.end()
         if self._unplaced_lanes and not over:
             self._place_lanes(now)
 
@@ -184,12 +179,13 @@ class CopyLoop:
             node = cluster.ask(lambda channel: channel.leader(lane.work.source))
             if (flow, node) not in self._fetchers:
                 connection = cluster.lease(node, _fetch_role(flow))
-                fetcher = _Fetcher(cluster, connection, read_committed=self._flows[flow].read_committed)
+                read_committed = self._flows[flow].read_committed
+                fetcher = Fetcher(cluster, connection, self._flows[flow].fetch_limits, read_committed=read_committed)
                 self._selector.register(connection, selectors.EVENT_READ, fetcher)
                 self._fetchers[flow, node] = fetcher
         except (LeaderUnknown, ConnectionFailed) as problem:
             return str(problem)
-        self._fetchers[flow, node].lanes[lane.work.source] = lane
+        self._fetchers[flow, node].add(lane)
         return None
 
     def _place_streams(self) -> None:
@@ -215,7 +211,7 @@ class CopyLoop:
                 self._senders[cluster, node] = sender
         except (LeaderUnknown, ConnectionFailed) as problem:
             return str(problem)
-        self._senders[cluster, node].streams.append(stream)
+        self._senders[cluster, node].add(stream)
         if stream.is_idle:
             stream.trouble = None
         return None
@@ -233,68 +229,67 @@ class CopyLoop:
 
     def _fetch(self, now: float, deadline: float) -> None:
         for fetcher in list(self._fetchers.values()):
-            if fetcher.asked_at is not None:
-                if now - fetcher.asked_at > ANSWER_SECONDS:
-                    self._lose(fetcher, f"{fetcher.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
-                continue
-            fetcher.lanes = {source: lane for source, lane in fetcher.lanes.items() if not lane.is_over}
-            hungry = {source: lane for source, lane in fetcher.lanes.items() if lane.wants_data(now)}
-            if not hungry or self._backlog() > _BACKLOG_BYTES:
-                continue
-            poll_ms = _LONG_POLL_MS if len(hungry) == len(fetcher.lanes) else _SHORT_POLL_MS
-            request = wire.fetch_request(
-                fetcher.connection.next_correlation(),
-                {source: lane.fetch_position for source, lane in hungry.items()},
-                wait_ms=min(poll_ms, max(0, int((deadline - now) * 1000))),
-                read_committed=fetcher.read_committed,
-            )
-            fetcher.asked_at = now
             try:
-                fetcher.connection.send([request])
+                fetcher.check(now)
+                if fetcher.may_ask(now) and self._backlog() <= _BACKLOG_BYTES:
+                    fetcher.ask(now, deadline - now)
             except ConnectionFailed as failure:
                 self._lose(fetcher, str(failure))
             else:
                 self._watch(fetcher)
 
     def _backlog(self) -> int:
-        return sum(lane.stream.bytes for lanes in self._lanes.values() for lane in lanes)
+        return sum(lane.stream.bytes for lanes in self._active.values() for lane in lanes)
 
-    def _fetched(self, fetcher: _Fetcher) -> bool:
+    def _touch(self, fetcher: Fetcher, lane: Lane) -> None:
+        """Something has come in for a lane: it is no longer as the broker and the state topic know it."""
+        fetcher.touch(lane)
+        self._active[lane.work.flow][lane] = None
+
+    def _fetched(self, fetcher: Fetcher) -> bool:
         """Take in one answer; return whether there was one."""
-        frame = fetcher.connection.receive()
-        if frame is None:
+        answer = fetcher.receive()
+        if answer is None:
             return False
-        fetcher.asked_at = None
+        frame, parts = answer
         refused: list[tuple[Lane, int]] = []
-        for part in wire.parse_fetch(frame):
-            lane = fetcher.lanes[part.partition]
+        for part in parts:
+            lane = fetcher.lanes.get(part.partition)
+            if lane is None:
+                continue
+            if lane.is_over:
+                # The target gave it up while the answer was on its way.
+                fetcher.drop(lane)
+                continue
             if part.error:
                 refused.append((lane, part.error))
                 continue
             lane.trouble = None
-            before = lane.fetch_position
+            lane.rest.end()
             try:
                 lane.take(frame, part, read_committed=fetcher.read_committed)
             except (UnsupportedMagic, CorruptBatch) as problem:
                 lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
-            if lane.fetch_position > before:
-                # Who got something is asked for last: only the first in an answer gets a batch over the size limit,
-                # and an answer that is full leaves the last without any.
-                fetcher.lanes[part.partition] = fetcher.lanes.pop(part.partition)
+            # Who got something is asked for last, here and in the broker's session: only the first in an answer gets a
+            # batch over the size limit, and an answer that is full leaves the last without any.
+            self._touch(fetcher, lane)
         if refused:
             self._fetch_refused(fetcher, refused)
         return True
 
-    def _fetch_refused(self, fetcher: _Fetcher, refused: list[tuple[Lane, int]]) -> None:
+    def _fetch_refused(self, fetcher: Fetcher, refused: list[tuple[Lane, int]]) -> None:
         now = time.monotonic()
         fetcher.cluster.forget_leaders({lane.work.source.topic for lane, _ in refused})
         outside = [lane for lane, code in refused if code == codes.OFFSET_OUT_OF_RANGE]
         for lane, code in refused:
             if code != codes.OFFSET_OUT_OF_RANGE:
                 self._rest(lane, now, f"the source refuses to read {lane.work.source}: {codes.name(code)}")
-                self._unplaced_lanes.append(fetcher.lanes.pop(lane.work.source))
+                fetcher.drop(lane)
+                self._unplaced_lanes.append(lane)
         if outside:
             self._find_place(fetcher.cluster, outside)
+            for lane in outside:
+                self._touch(fetcher, lane)
 
     def _find_place(self, cluster: Cluster, outside: list[Lane]) -> None:
         """Go on behind a gap, or stop, where the source has no such offset."""
@@ -316,7 +311,7 @@ class CopyLoop:
 
     def _rest(self, lane: Lane, now: float, trouble: str) -> None:
         lane.trouble = trouble
-        lane.rest_until = now + _REST_SECONDS
+        lane.rest_until = now + lane.rest.next_seconds()
 
     # Producing.
 
@@ -332,7 +327,9 @@ class CopyLoop:
     # Committing.
 
     def _commit(self) -> None:
-        for flow, lanes in self._lanes.items():
+        for flow, lanes in self._active.items():
+            for lane in [lane for lane in lanes if lane.is_at_rest]:
+                del lanes[lane]
             dirty = [lane for lane in lanes if lane.is_dirty]
             if dirty:
                 self._commits[flow].commit(dirty)
@@ -345,7 +342,7 @@ class CopyLoop:
 
     def _emit_syncs(self) -> None:
         for flow, commits in self._commits.items():
-            commits.emit_syncs(self._lanes[flow])
+            commits.emit_syncs(self._active[flow])
 
     # Waiting, and what comes in.
 
@@ -366,7 +363,7 @@ class CopyLoop:
     def _receive(self, end: _End) -> None:
         """Take in every answer that is there."""
         while True:
-            if isinstance(end, _Fetcher):
+            if isinstance(end, Fetcher):
                 if not self._fetched(end):
                     return
             else:
@@ -389,7 +386,7 @@ class CopyLoop:
         """Close a broken connection; who used it is placed anew, with the leaders as they are then."""
         self._selector.unregister(end.connection)
         end.cluster.forget_leaders()
-        if isinstance(end, _Fetcher):
+        if isinstance(end, Fetcher):
             end.connection.close()
             self._fetchers = {key: one for key, one in self._fetchers.items() if one is not end}
             for lane in end.lanes.values():

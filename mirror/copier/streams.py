@@ -6,12 +6,14 @@ that may or may not have arrived is sent again with the same producer id and seq
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirror.copier.links import Cluster
+from mirror.copier.rests import Rest
 from mirror.kafka import codes, wire
 from mirror.kafka.channel import Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
@@ -22,6 +24,12 @@ REQUESTS_IN_FLIGHT = 5
 REQUEST_TIMEOUT_MS = 1_500
 REQUEST_BYTES = 1 << 20
 PARTITIONS_A_REQUEST = 16
+# On a line with a longer round trip, what queues up goes in fewer, larger batches and requests of more partitions: no
+# more than so many requests are in flight.
+LONG_ROUND_TRIP_SECONDS = 0.02
+PARTITIONS_A_LONG_REQUEST = 256
+# A broker's usual limit to a batch, less what the merged ones may differ by from what they were made of.
+MERGED_BYTES = 1_000_000
 ANSWER_SECONDS = 40.0
 
 _FIRST_REST_SECONDS = 0.05
@@ -38,16 +46,19 @@ class Piece(Protocol):
 class Merge(Protocol):
     """Makes one batch of several: a broker takes one a partition and request, so small ones hold each other up."""
 
-    def fits(self, pieces: Sequence[Piece], following: Piece) -> bool:
-        """Whether ``following`` may join ``pieces``."""
+    def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
+        """Whether ``following`` may join pieces of ``size`` bytes that end with ``last``.
+
+        ``most_bytes`` is how large a batch should become, for the sake of the line; 0 when it does not matter.
+        """
         ...
 
-    def merged(self, pieces: Sequence[Piece]) -> Piece:
-        """Return the one batch."""
+    def merged(self, pieces: Sequence[Piece]) -> Piece | None:
+        """Return the one batch, None if it cannot be made."""
         ...
 
     def taken_apart(self, piece: Piece) -> Sequence[Piece]:
-        """Return what a batch was made of, itself if it was not merged; after this nothing is merged any more."""
+        """Return what a batch was made of, itself if it was not merged; from now on only smaller ones are made."""
         ...
 
 
@@ -65,6 +76,8 @@ class Stream:
     ----------
     trouble
         why the oldest piece is not acknowledged although it was sent; None while all goes well.
+    sender
+        over whose connection it goes, None while that is not known.
     """
 
     __slots__ = (
@@ -80,11 +93,12 @@ class Stream:
         "_pipelined",
         "_queue",
         "_refused",
-        "_rest_seconds",
+        "_rest",
         "_rest_until",
         "bytes",
         "closed",
         "partition",
+        "sender",
         "trouble",
     )
 
@@ -102,6 +116,7 @@ class Stream:
         self.bytes = 0
         self.closed = False
         self.trouble: str | None = None
+        self.sender: Sender | None = None
         self._acknowledged = acknowledged
         self._refused = refused
         self._pipelined = pipelined
@@ -116,7 +131,7 @@ class Stream:
         self._failed: list[Piece] = []
         self._failure = (_CONNECTION_LOST, "")
         self._rest_until = 0.0
-        self._rest_seconds = _FIRST_REST_SECONDS
+        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
 
     @property
     def is_idle(self) -> bool:
@@ -143,6 +158,8 @@ class Stream:
         if not (self.closed or self._is_winding_down):
             self._queue.append(piece)
             self.bytes += len(piece.content)
+            if self.sender is not None:
+                self.sender.wake(self)
 
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
@@ -161,6 +178,11 @@ class Stream:
         """Size of the next batch to be sent."""
         return len(self._queue[0].content)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a batch waits to be sent."""
+        return bool(self._queue) and not self.closed
+
     def can_send(self, now: float) -> bool:
         """Whether its next batch may go out now."""
         return bool(
@@ -171,18 +193,29 @@ class Stream:
             and (not self._in_flight or (self._pipelined and self._is_proven))
         )
 
-    def take(self) -> Piece:
-        """Move the next batch into flight; small ones that were never sent go as one."""
+    def take(self, most_bytes: int = 0) -> Piece:
+        """Move the next batch into flight; small ones that were never sent go as one, all up to ``most_bytes``."""
         piece = self._queue.popleft()
         if self._merge and self._queue and self._perhaps_appended <= len(self._in_flight):
-            pieces = [piece]
-            while self._queue and self._merge.fits(pieces, self._queue[0]):
-                pieces.append(self._queue.popleft())
-            if len(pieces) > 1:
-                piece = self._merge.merged(pieces)
-                self.bytes += len(piece.content) - sum(len(each.content) for each in pieces)
+            piece = self._merged(piece, self._merge, most_bytes)
         self._in_flight.append(piece)
         return piece
+
+    def _merged(self, first: Piece, merge: Merge, most_bytes: int) -> Piece:
+        pieces, size = [first], len(first.content)
+        while self._queue and merge.fits(pieces[-1], size, self._queue[0], most_bytes):
+            pieces.append(self._queue.popleft())
+            size += len(pieces[-1].content)
+        if len(pieces) == 1:
+            return first
+        merged = merge.merged(pieces)
+        if merged is None:
+            # The broker is to say what it thinks of them.
+            self._merge = None
+            self._queue.extendleft(reversed(pieces[1:]))
+            return first
+        self.bytes += len(merged.content) - size
+        return merged
 
     def answered(self, code: int, base_offset: int, message: str) -> bool:
         """Take in the answer to the oldest batch in flight; return whether its leader should be looked up anew.
@@ -192,7 +225,7 @@ class Stream:
         piece = self._in_flight.popleft()
         if code == 0 and not self._failed:
             self.bytes -= len(piece.content)
-            self._rest_seconds = _FIRST_REST_SECONDS
+            self._rest.end()
             self._is_proven = True
             self._perhaps_appended = max(0, self._perhaps_appended - 1)
             self.trouble = None
@@ -230,13 +263,12 @@ class Stream:
         if not self._is_given_up:
             self._queue.extendleft(reversed(self._failed))
         self._failed.clear()
-        self._rest_until = time.monotonic() + self._rest_seconds
-        self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+        self._rest_until = time.monotonic() + self._rest.next_seconds()
         return True
 
     def _take_apart(self) -> bool:
-        """Go back to what the refused pieces were merged from, and merge no more; return whether there was any such."""
-        merge, self._merge = self._merge, None
+        """Go back to what the refused pieces were merged from; return whether there was any such."""
+        merge = self._merge
         parts = [part for piece in self._failed for part in (merge.taken_apart(piece) if merge else (piece,))]
         was_merged = len(parts) > len(self._failed)
         self.bytes += sum(len(part.content) for part in parts) - sum(len(piece.content) for piece in self._failed)
@@ -251,13 +283,37 @@ class Sender:
         """Send over ``connection`` to a broker of ``cluster``."""
         self.cluster = cluster
         self.connection = connection
-        self.streams: deque[Stream] = deque()
+        self.streams: set[Stream] = set()
+        # The streams that may have something to send, in turn; the others cost nothing.
+        self._awake: OrderedDict[Stream, None] = OrderedDict()
+        self._quiet_until = 0.0
         self._requests: deque[tuple[float, dict[TopicPartition, Stream]]] = deque()
 
     @property
     def is_idle(self) -> bool:
         """Whether no request is unanswered."""
         return not self._requests
+
+    def add(self, stream: Stream) -> None:
+        """Send what comes in for one more stream."""
+        self.streams.add(stream)
+        stream.sender = self
+        self.wake(stream)
+
+    def remove(self, stream: Stream) -> None:
+        """Send nothing of a stream any more."""
+        self.streams.remove(stream)
+        self._awake.pop(stream, None)
+        stream.sender = None
+
+    def wake(self, stream: Stream) -> None:
+        """Look at a stream when something is sent next."""
+        self._awake.setdefault(stream)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the line is so long that waiting for answers, not the broker, sets the pace."""
+        return LONG_ROUND_TRIP_SECONDS <= self.connection.round_trip < math.inf
 
     def send(self, now: float) -> None:
         """Send what may be sent.
@@ -270,12 +326,14 @@ class Sender:
         if self._requests and now - self._requests[0][0] > ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
         while (
-            not self.connection.has_unsent
+            now >= self._quiet_until
+            and not self.connection.has_unsent
             and len(self._requests) < REQUESTS_IN_FLIGHT
             and (request := self._compose(now))
         ):
             self._requests.append((now, request))
-            contents = [(partition, stream.take().content) for partition, stream in request.items()]
+            share = min(REQUEST_BYTES // len(request), MERGED_BYTES) if self._is_long else 0
+            contents = [(partition, stream.take(share).content) for partition, stream in request.items()]
             self.connection.send(
                 wire.produce_request(self.connection.next_correlation(), contents, timeout_ms=REQUEST_TIMEOUT_MS)
             )
@@ -296,14 +354,20 @@ class Sender:
         frame = self.connection.receive()
         if frame is None:
             return None
-        _, streams = self._requests.popleft()
+        sent_at, streams = self._requests.popleft()
+        now = time.monotonic()
+        self.connection.round_trip = min(self.connection.round_trip, now - sent_at)
+        throttle_ms = wire.produce_throttle_ms(frame)
+        if throttle_ms > 0:
+            self.cluster.produce_throttled_ms += throttle_ms
+            self._quiet_until = now + throttle_ms / 1000
         stale = [
             streams[answer.partition]
             for answer in wire.parse_produce(frame)
             if streams[answer.partition].answered(answer.error, answer.base_offset, answer.message)
         ]
         for stream in stale:
-            self.streams.remove(stream)
+            self.remove(stream)
         return stale
 
     def abandon(self, reason: str) -> None:
@@ -311,18 +375,23 @@ class Sender:
         self.connection.close()
         self._requests.clear()
         for stream in self.streams:
+            stream.sender = None
             stream.lost(reason)
 
     def _compose(self, now: float) -> dict[TopicPartition, Stream]:
         """Choose whose batch goes next: the streams in turn, each at most once a request, about a megabyte in all."""
         chosen: dict[TopicPartition, Stream] = {}
         size = 0
-        for _ in range(len(self.streams)):
-            stream = self.streams[0]
-            self.streams.rotate(-1)
+        most = PARTITIONS_A_LONG_REQUEST if self._is_long else PARTITIONS_A_REQUEST
+        for _ in range(len(self._awake)):
+            stream = next(iter(self._awake))
+            if not stream.has_unsent:
+                del self._awake[stream]
+                continue
+            self._awake.move_to_end(stream)
             if stream.can_send(now) and stream.partition not in chosen:
                 chosen[stream.partition] = stream
                 size += stream.next_bytes
-                if size >= REQUEST_BYTES or len(chosen) == PARTITIONS_A_REQUEST:
+                if size >= REQUEST_BYTES or len(chosen) == most:
                     break
         return chosen

@@ -41,6 +41,11 @@ class PartitionSyncs:
             self._delayed = last
         self._previous_upstream, self._previous_downstream = last_upstream, last_downstream
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no sync is due, nor will be with a commit."""
+        return self._due is None and self._delayed is None
+
     def promote_delayed(self) -> None:
         """Make the newest pair due although no rule asks for it; done with every commit (OSW-05)."""
         if self._delayed is not None:

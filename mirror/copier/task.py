@@ -13,7 +13,7 @@ from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
-from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork, Throttled
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogWriter, read_batches
@@ -57,6 +57,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
             ("target", flow.flow.target, flow.target_client),
         )
     }
+    already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
     shares = [_open(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     lanes = [lane for share in shares for lane in share.lanes]
     loop = CopyLoop(work.flows, clusters)
@@ -76,7 +77,17 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
         {share.flow: frozenset([share.writer.producer.producer_id]) for share in shares if share.writer},
         time.process_time() - cpu,
         time.monotonic() - began,
+        {
+            flow: Throttled(now.source_ms - before.source_ms, now.target_ms - before.target_ms)
+            for flow, before in already.items()
+            for now in [_throttled(flow, clusters)]
+        },
     )
+
+
+def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], Cluster]) -> Throttled:
+    """Return for how long this process was throttled by a flow's clusters in all its life."""
+    return Throttled(clusters[flow, "source"].fetch_throttled_ms, clusters[flow, "target"].produce_throttled_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, StateRecord
 from mirror.model.offset_map import Run
@@ -27,6 +28,8 @@ class FlowWork:
         ``offset.lag.max``: at most so many records lie between two syncs of a partition (CFG-033).
     read_committed
         whether aborted transactions are left out.
+    fetch_limits
+        how much of the source is read at once.
     from_latest
         whether a partition never copied before begins at its end instead of its beginning.
     """
@@ -43,6 +46,7 @@ class FlowWork:
     read_committed: bool
     from_latest: bool
     writers: frozenset[int]
+    fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,14 @@ class PartitionResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Throttled:
+    """For how long, in ms, the quotas of a flow's clusters asked a task to be silent."""
+
+    source_ms: int
+    target_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process."""
 
@@ -133,3 +145,4 @@ class TaskResult:
     writers: Mapping[Flow, frozenset[int]]
     cpu_seconds: float
     wall_seconds: float
+    throttled: Mapping[Flow, Throttled] = field(default_factory=dict)

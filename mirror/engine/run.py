@@ -199,6 +199,8 @@ class Engine:
                     standing.take_result(partition)
                     standing.writers |= result.writers.get(partition.flow, frozenset())
                     self._loads[partition.flow, partition.source] = partition.bytes / lasted
+            for flow, standing in self._standings.items():
+                standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         partitions = [
@@ -245,6 +247,7 @@ class Engine:
             read_committed=settings.isolation_level == "read_committed",
             from_latest=settings.auto_offset_reset == "latest",
             writers=frozenset(standing.writers),
+            fetch_limits=settings.fetch_limits,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.

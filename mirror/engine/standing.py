@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
-from mirror.copier.work import Handover, PartitionResult
+from mirror.copier.work import Handover, PartitionResult, Throttled
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 
@@ -28,6 +28,7 @@ class FlowStanding:
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
+    throttles: tuple[str, ...] = ()
     reports: dict[str, TickReport] = field(default_factory=dict)
     gaps: int = 0
     is_known: bool = False
@@ -67,9 +68,23 @@ class FlowStanding:
             else:
                 reasons.pop(result.source, None)
 
+    def take_throttled(self, throttled: Collection[Throttled], seconds: float) -> None:
+        """Take in for how long each task was throttled in an epoch of so many seconds."""
+        flow = self.settings.flow
+        longest = (
+            (flow.source, max((each.source_ms for each in throttled), default=0)),
+            (flow.target, max((each.target_ms for each in throttled), default=0)),
+        )
+        self.throttles = tuple(
+            f"throttled by {alias} for {ms} ms of the last {seconds:.1f} s: a quota of that cluster holds the copy back"
+            for alias, ms in longest
+            if ms
+        )
+
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""
         said: list[str] = [self.copy_trouble] if self.copy_trouble else []
+        said += self.throttles
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
         said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]

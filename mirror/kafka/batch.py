@@ -192,11 +192,26 @@ def records(batch: memoryview) -> list[Record]:
         if the compressed data or the records in it do not hold together.
     """
     header = Header._make(HEADER.unpack_from(batch))
+    data = decompressed(batch)
     try:
-        data = _decompress(header.codec, batch[HEADER_BYTES:])
         return list(_parse(header, data))
-    except (cramjam.DecompressionError, IndexError, struct.error, UnicodeDecodeError) as error:
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decoded: {error}") from error
+
+
+def decompressed(batch: memoryview) -> bytes:
+    """Return the records of one batch as they are encoded, one after the other.
+
+    Raises
+    ------
+    CorruptBatch
+        if the compressed data do not hold together.
+    """
+    header = Header._make(HEADER.unpack_from(batch))
+    try:
+        return _decompress(header.codec, batch[HEADER_BYTES:])
+    except (cramjam.DecompressionError, IndexError, struct.error) as error:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decompressed: {error}") from error
 
 
 def _parse(header: Header, data: bytes) -> Iterator[Record]:
@@ -236,7 +251,15 @@ def encode(contents: Sequence[Record], codec: int, producer: Producer = PLAIN, s
             _write_nullable(body, content)
         _write_varint(data, len(body))
         data += body
-    compressed = _compress(codec, bytes(data))
+    stamps = (base_timestamp, max(record.timestamp for record in contents))
+    return assembled(bytes(data), codec, len(contents), stamps, producer, sequence)
+
+
+def assembled(
+    data: bytes, codec: int, count: int, timestamps: tuple[int, int], producer: Producer, sequence: int
+) -> memoryview:
+    """Return a dense batch of ``count`` encoded records; ``timestamps`` are the base and the largest."""
+    compressed = _compress(codec, data)
     batch = bytearray(HEADER_BYTES + len(compressed))
     batch[HEADER_BYTES:] = compressed
     header = Header(
@@ -246,13 +269,13 @@ def encode(contents: Sequence[Record], codec: int, producer: Producer = PLAIN, s
         magic=MAGIC,
         crc=0,
         attributes=codec,
-        last_offset_delta=len(contents) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp for record in contents),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamps[0],
+        max_timestamp=timestamps[1],
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
         base_sequence=sequence,
-        record_count=len(contents),
+        record_count=count,
     )
     HEADER.pack_into(batch, 0, *header)
     view = memoryview(batch)
@@ -330,8 +353,8 @@ def _compress(codec: int, data: bytes) -> bytes:
         case 2:
             return _snappy_compress(data)
         case 3:
-            # Kafka's Java reader refuses linked blocks.
-            stream = cramjam.lz4.Compressor(block_linked=False)
+            # Kafka's Java reader refuses linked blocks. The level is the fast one, as Java's producers use it.
+            stream = cramjam.lz4.Compressor(level=1, block_linked=False)
             stream.compress(data)
             return bytes(stream.finish())
         case 4:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import random
 import select
 import socket
@@ -24,9 +25,11 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from mirror.kafka import codes
+from mirror.kafka import codes, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.fetch_session import FetchSession
+from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.waiting import WaitTimeout, wait_until
@@ -44,6 +47,9 @@ _LOADING_SECONDS = 10.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
 _TLS_PIECE = 1 << 18
+# A busy machine can make a short line look long, once or twice.
+_PINGS = 4
+_SHORT_SECONDS = 0.005
 
 
 class ConnectionFailed(Exception):
@@ -88,6 +94,14 @@ class Connection:
         self._release = release
         self._correlation = 0
         self._outgoing: list[memoryview] = []
+        #: What the broker remembers of this connection's fetches.
+        self.session = FetchSession()
+        #: How much to ask for at once, as far as learned.
+        self.sizes = FetchSizes()
+        #: The shortest time an answer has taken to begin, in seconds; about a round trip.
+        self.round_trip = math.inf
+        #: When something last arrived, and when the answer last returned began to; monotonic seconds.
+        self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
         self._frame: memoryview | None = None
         self._filled = 0
@@ -162,6 +176,7 @@ class Connection:
                 if not self._fill(self._length, until):
                     return None
                 (size,) = struct.unpack(">i", self._length)
+                self.answer_began_at = self.heard_at
                 self._frame, self._filled = memoryview(bytearray(size)), 0
             if not self._fill(self._frame, until):
                 return None
@@ -185,6 +200,21 @@ class Connection:
             elif self._wait(select.POLLIN, until - now) and (frame := self.receive()) is not None:
                 return frame
         raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s")
+
+    def measure(self) -> None:
+        """Find out how long a round trip takes while nothing else is under way; some round trips' time.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker hung up or said nothing for half a minute.
+        """
+        for _ in range(_PINGS):
+            began = time.monotonic()
+            self.ask([wire.ping_request(self.next_correlation())])
+            self.round_trip = min(self.round_trip, time.monotonic() - began)
+            if self.round_trip < _SHORT_SECONDS:
+                return
 
     def close(self) -> None:
         """Close the socket."""
@@ -210,6 +240,7 @@ class Connection:
             if not count:
                 raise ConnectionResetError("the broker closed the connection")
             self._filled += count
+            self.heard_at = time.monotonic()
         return True
 
     def _wait(self, event: int, seconds: float) -> bool:

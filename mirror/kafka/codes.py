@@ -6,6 +6,9 @@ import kafka.errors
 
 OFFSET_OUT_OF_RANGE = 1
 MESSAGE_TOO_LARGE = 10
+
+# The broker has lost a fetch session, or takes the request for another than the next: the list is sent whole again.
+FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 DUPLICATE_SEQUENCE = 46
 
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.

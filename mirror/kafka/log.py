@@ -54,10 +54,9 @@ class LogReader:
             self._connection = self._channel.connect(self._channel.leader(self._partition))
         request = wire.fetch_request(
             self._connection.next_correlation(),
-            {self._partition: self.position},
+            {self._partition: wire.FetchFrom(self.position, most_bytes)},
             wait_ms=wait_ms,
             read_committed=read_committed,
-            partition_bytes=most_bytes,
         )
         found = []
         try:

@@ -15,12 +15,18 @@ from mirror.model.partition import TopicPartition
 FETCH_KEY, FETCH_VERSION = 1, 12
 PRODUCE_KEY, PRODUCE_VERSION = 0, 8
 
+# Session id and epoch of a fetch that belongs to no session and wants none.
+NO_SESSION = (0, -1)
+
 Content = TypeVar("Content")
 
 _CLIENT_ID = b"mirror"
+_PING_KEY = 18
 _PARTITION_HEAD = struct.Struct(">ihqqq")
 _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
+_FETCH_HEAD = struct.Struct(">ihi")
+_THROTTLE = struct.Struct(">i")
 
 
 class Aborted(NamedTuple):
@@ -43,6 +49,21 @@ class FetchedPartition(NamedTuple):
     stop: int
 
 
+class FetchFrom(NamedTuple):
+    """Where a partition is read on, and how many bytes of it one answer may bring."""
+
+    position: int
+    most_bytes: int = 1 << 20
+
+
+class FetchHead(NamedTuple):
+    """What an answer says of the whole fetch: for how long nothing is to be sent, what failed, and the session."""
+
+    throttle_ms: int
+    error: int
+    session_id: int
+
+
 class ProducedPartition(NamedTuple):
     """One partition's part of a produce answer."""
 
@@ -61,29 +82,56 @@ class FetchFailed(Exception):
         self.code = code
 
 
+def ping_request(correlation: int) -> bytes:
+    """Return the frame of a request that asks nearly nothing (ApiVersions version 0): brokers answer it at once."""
+    body = struct.pack(">hhih", _PING_KEY, 0, correlation, len(_CLIENT_ID)) + _CLIENT_ID
+    return struct.pack(">i", len(body)) + body
+
+
 def fetch_request(
     correlation: int,
-    positions: Mapping[TopicPartition, int],
+    wanted: Mapping[TopicPartition, FetchFrom],
     *,
     wait_ms: int,
     read_committed: bool = False,
-    partition_bytes: int = 1 << 20,
+    least_bytes: int = 1,
     total_bytes: int = 50_000_000,
+    session: tuple[int, int] = NO_SESSION,
+    forgotten: Iterable[TopicPartition] = (),
 ) -> bytes:
-    """Return the frame of a fetch (no fetch session) from each partition's position, waiting until a byte is there."""
+    """Return the frame of a fetch, to be answered when ``least_bytes`` are there or after ``wait_ms``.
+
+    Parameters
+    ----------
+    wanted
+        all that is to be read, or in a session what of it has changed.
+    session, forgotten
+        id and epoch of the session, and what is not to be read in it any more; see ``mirror.kafka.fetch_session``.
+    """
     head = struct.pack(">hhih", FETCH_KEY, FETCH_VERSION, correlation, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
     body = bytearray(head)
-    body += struct.pack(">iiiibii", -1, wait_ms, 1, total_bytes, int(read_committed), 0, -1)
-    by_topic = _by_topic(positions.items())
+    body += struct.pack(">iiiibii", -1, wait_ms, least_bytes, total_bytes, int(read_committed), *session)
+    by_topic = _by_topic(wanted.items())
     body += _unsigned(len(by_topic) + 1)
     for topic, entries in by_topic.items():
         name = topic.encode()
         body += _unsigned(len(name) + 1) + name + _unsigned(len(entries) + 1)
-        for partition, position in entries:
-            body += _PARTITION_REQUEST.pack(partition, -1, position, -1, -1, partition_bytes) + b"\0"
+        for partition, (position, most_bytes) in entries:
+            body += _PARTITION_REQUEST.pack(partition, -1, position, -1, -1, most_bytes) + b"\0"
         body += b"\0"
-    body += b"\x01\x01\0"
+    left = _by_topic((partition, None) for partition in forgotten)
+    body += _unsigned(len(left) + 1)
+    for topic, numbers in left.items():
+        name = topic.encode()
+        body += _unsigned(len(name) + 1) + name + _unsigned(len(numbers) + 1)
+        body += struct.pack(f">{len(numbers)}i", *(number for number, _ in numbers)) + b"\0"
+    body += b"\x01\0"
     return struct.pack(">i", len(body)) + body
+
+
+def fetch_head(frame: memoryview) -> FetchHead:
+    """Return what a fetch answer says of the whole; ``frame`` is as for :func:`parse_fetch`."""
+    return FetchHead._make(_FETCH_HEAD.unpack_from(frame, _skip_tags(frame, 4)))
 
 
 def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
@@ -94,11 +142,10 @@ def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
     FetchFailed
         if the answer as a whole is an error.
     """
-    position = _skip_tags(frame, 4)
-    _, error, _ = struct.unpack_from(">ihi", frame, position)
-    if error:
-        raise FetchFailed(error)
-    topics, position = _read_unsigned(frame, position + 10)
+    head = fetch_head(frame)
+    if head.error:
+        raise FetchFailed(head.error)
+    topics, position = _read_unsigned(frame, _skip_tags(frame, 4) + _FETCH_HEAD.size)
     for _ in range(topics - 1):
         length, position = _read_unsigned(frame, position)
         topic = str(frame[position : position + length - 1], "utf-8")
@@ -156,6 +203,12 @@ def parse_produce(frame: memoryview) -> Iterator[ProducedPartition]:
             message, position = _read_string(frame, position)
             text = "; ".join(filter(None, (message, *reasons)))
             yield ProducedPartition(TopicPartition(topic or "", index), error, base_offset, text)
+
+
+def produce_throttle_ms(frame: memoryview) -> int:
+    """Return for how long nothing is to be sent after a produce answer; its last four bytes."""
+    (throttle_ms,) = _THROTTLE.unpack_from(frame, len(frame) - _THROTTLE.size)
+    return int(throttle_ms)
 
 
 def _by_topic(entries: Iterable[tuple[TopicPartition, Content]]) -> dict[str, list[tuple[int, Content]]]:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from mirror.lab import ports, processes, progress
 from mirror.lab.errors import BrokerError
+from mirror.lab.link import Link
 from mirror.lab.processes import ManagedProcess
 from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.readiness import wait_for_broker
@@ -28,7 +29,19 @@ HEAP_MEGABYTES = 384
 READY_SECONDS = 90.0
 STOP_SECONDS = 30.0
 _VOTERS_OF_A_QUORUM = 3
+_PORTS_OF_A_BROKER = 2
+_PORTS_OF_A_LINK = 3
+_LINK_LISTENER = "LINK"
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPorts:
+    """Of a broker that can also be reached through a link: where the link listens, takes orders, and leads to."""
+
+    port: int
+    control_port: int
+    listener_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class Node:
     node_id: int
     port: int
     controller_port: int | None
+    link: LinkPorts | None = None
 
     @property
     def address(self) -> str:
@@ -64,14 +78,23 @@ class ClusterLayout:
         return ",".join(node.address for node in self.nodes)
 
 
-def plan_layout(alias: str, cluster_id: str, free_ports: Sequence[int], brokers: int) -> ClusterLayout:
-    """Lay out a cluster: three voters from three brokers on, else one; ``free_ports`` holds two for each broker."""
+def ports_needed(brokers: int, *, linked: bool) -> int:
+    """Return how many ports :func:`plan_layout` takes."""
+    return brokers * (_PORTS_OF_A_BROKER + (_PORTS_OF_A_LINK if linked else 0))
+
+
+def plan_layout(
+    alias: str, cluster_id: str, free_ports: Sequence[int], brokers: int, *, linked: bool = False
+) -> ClusterLayout:
+    """Lay out a cluster: three voters from three brokers on, else one; with a link to each broker if ``linked``."""
     voters = _VOTERS_OF_A_QUORUM if brokers >= _VOTERS_OF_A_QUORUM else 1
-    nodes = tuple(
-        Node(number + 1, free_ports[2 * number], free_ports[2 * number + 1] if number < voters else None)
-        for number in range(brokers)
-    )
-    return ClusterLayout(alias, cluster_id, nodes)
+    left = iter(free_ports)
+    nodes = []
+    for number in range(brokers):
+        port, controller_port = next(left), next(left)
+        link = LinkPorts(next(left), next(left), next(left)) if linked else None
+        nodes.append(Node(number + 1, port, controller_port if number < voters else None, link))
+    return ClusterLayout(alias, cluster_id, tuple(nodes))
 
 
 def new_cluster_id() -> str:
@@ -91,6 +114,13 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
     replicas = min(3, len(layout.nodes))
     in_sync = max(1, replicas - 1)
     listeners = {"PLAINTEXT": node.address}
+    advertised = dict(listeners)
+    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    if node.link is not None:
+        # Who comes through the link is sent back through the link.
+        listeners[_LINK_LISTENER] = f"{ports.LOOPBACK}:{node.link.listener_port}"
+        advertised[_LINK_LISTENER] = f"{ports.LOOPBACK}:{node.link.port}"
+        protocols[_LINK_LISTENER] = "PLAINTEXT"
     if node.controller_port is not None:
         listeners["CONTROLLER"] = node.controller_address
     voters = [voter for voter in layout.nodes if voter.controller_port is not None]
@@ -100,7 +130,8 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
         "controller.quorum.voters": ",".join(f"{voter.node_id}@{voter.controller_address}" for voter in voters),
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
-        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": str(data_directory),
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(replicas),
@@ -171,6 +202,15 @@ class EmbeddedBroker:
         return f"broker-{self.node.node_id}"
 
     @property
+    def link(self) -> Link | None:
+        """Return the link that leads to it, running or not, if its cluster is linked."""
+        if self.node.link is None:
+            return None
+        given, name = self.node.link, f"link-{self.node.node_id}"
+        target = f"{ports.LOOPBACK}:{given.listener_port}"
+        return Link(self.directory, name, given.port, given.control_port, target)
+
+    @property
     def process(self) -> ManagedProcess | None:
         """Return its process as last started, running or not."""
         return processes.find(self.directory, self.name)
@@ -217,7 +257,8 @@ class EmbeddedBroker:
         if self.is_alive():
             return
         runtime = self.runtime()
-        taken = [p for p in (self.node.port, self.node.controller_port) if p is not None and not ports.is_free(p)]
+        own = (self.node.port, self.node.controller_port, self.node.link.listener_port if self.node.link else None)
+        taken = [port for port in own if port is not None and not ports.is_free(port)]
         if taken:
             raise BrokerError(
                 f"{self.layout.alias} {self.name} cannot start: another process listens on its port {taken[0]}; "
@@ -294,15 +335,28 @@ class EmbeddedCluster:
         """Return every broker's address, comma-separated."""
         return self.layout.bootstrap_servers
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Return the links to its brokers, in their order; none if the cluster is not linked."""
+        return tuple(broker.link for broker in self.brokers if broker.link is not None)
+
+    @property
+    def linked_servers(self) -> str:
+        """Return the addresses, comma-separated, for clients that are to reach every broker through its link."""
+        return ",".join(link.address for link in self.links)
+
     def is_alive(self) -> bool:
         """Tell whether every broker's process runs."""
         return all(broker.is_alive() for broker in self.brokers)
 
     def start(self, on_progress: OnProgress = progress.nobody) -> None:
-        """Start the brokers that do not run, side by side, and return when each serves clients."""
+        """Start the brokers and links that do not run, side by side, and return when each serves clients."""
         total = len(self.brokers)
         on_progress(Progress(f"cluster {self.alias}", 0, total))
         self._together(EmbeddedBroker.launch)
+        for broker in self.brokers:
+            if broker.link is not None:
+                broker.link.start(seed=broker.node_id, owner_pid=broker.owner_pid)
         for done, broker in enumerate(self.brokers, start=1):
             broker.wait_until_ready()
             on_progress(Progress(f"cluster {self.alias}", done, total))
@@ -316,7 +370,7 @@ class EmbeddedCluster:
         self._together(EmbeddedBroker.kill)
 
     def shut_down(self) -> tuple[str, ...]:
-        """Stop every broker, killing one that does not end; return what did not go as it should."""
+        """Stop every broker and link, killing what does not end; return what did not go as it should."""
 
         def end(broker: EmbeddedBroker) -> str | None:
             try:
@@ -326,11 +380,14 @@ class EmbeddedCluster:
                 return f"{self.alias} {broker.name} had to be killed: {problem}"
             return None
 
-        return tuple(problem for problem in self._together(end) if problem is not None)
+        problems = tuple(problem for problem in self._together(end) if problem is not None)
+        for link in self.links:
+            link.stop()
+        return problems
 
     def discard(self) -> None:
         """Remove its directory, data and logs; only a cluster that does not run can go."""
-        if any(broker.is_alive() for broker in self.brokers):
+        if any(broker.is_alive() for broker in self.brokers) or any(link.is_alive() for link in self.links):
             raise BrokerError(f"{self.alias} runs; stop it before its data is removed")
         if self.directory.exists():
             shutil.rmtree(self.directory)

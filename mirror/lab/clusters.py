@@ -12,16 +12,24 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from mirror.lab import class_archive, containers, existing, ports, progress
-from mirror.lab.brokers import ClusterLayout, EmbeddedCluster, Node, new_cluster_id, plan_layout
+from mirror.lab.brokers import (
+    ClusterLayout,
+    EmbeddedCluster,
+    LinkPorts,
+    Node,
+    new_cluster_id,
+    plan_layout,
+    ports_needed,
+)
 from mirror.lab.containers import ContainerBroker, ContainerCluster
 from mirror.lab.errors import BadRequest, LabError
 from mirror.lab.existing import ExistingCluster
@@ -123,6 +131,7 @@ def up(
     owner_pid: int | None = None,
     provider: Provider = Provider.EMBEDDED,
     bootstrap: Mapping[str, str] | None = None,
+    linked: Collection[str] = (),
     on_progress: OnProgress = progress.nobody,
 ) -> Lab:
     """Bring clusters up, side by side, and return when all serve clients.
@@ -143,6 +152,9 @@ def up(
         where clusters come from.
     bootstrap
         addresses of existing clusters by alias; an alias with an address is an existing cluster whatever ``provider``.
+    linked
+        aliases of embedded clusters that can also be reached through links, which can be made long or cut: at
+        ``EmbeddedCluster.linked_servers``.
     on_progress
         told how far it is, from several threads.
 
@@ -154,9 +166,11 @@ def up(
     directory = directory.absolute()
     known = _read_records(directory)[1] if _state_path(directory).exists() else {}
     nodes = [node for record in known.values() if record.layout is not None for node in record.layout.nodes]
-    taken = {node.port for node in nodes} | {node.controller_port for node in nodes}
+    taken = {
+        port for node in nodes for port in (node.port, node.controller_port, *(astuple(node.link) if node.link else ()))
+    }
     choose_ports = functools.partial(ports.choose, free=lambda port: port not in taken and ports.is_free(port))
-    wanted = plan_records(known, aliases, brokers, provider, bootstrap or {}, choose_ports)
+    wanted = plan_records(known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked)
     providers = {wanted[alias].provider for alias in aliases}
     if Provider.CONTAINERS in providers:
         with containers.docker():  # that there is no Docker is noticed before anything is written,
@@ -238,6 +252,7 @@ def plan_records(
     provider: Provider,
     bootstrap: Mapping[str, str],
     choose_ports: ChoosePorts,
+    linked: Collection[str] = (),
 ) -> dict[str, ClusterRecord]:
     """Return every cluster the lab is to know afterwards: the known ones unchanged, new ones laid out.
 
@@ -250,21 +265,25 @@ def plan_records(
     if brokers < 1:
         raise BadRequest(f"a cluster has at least one broker, not {brokers}")
     kinds = {alias: Provider.EXISTING if alias in bootstrap else provider for alias in aliases}
+    unlinkable = sorted(alias for alias in linked if kinds.get(alias) is not Provider.EMBEDDED)
+    if unlinkable:
+        raise BadRequest(f"only embedded clusters that are named can have links, not {', '.join(unlinkable)}")
     if brokers > 1 and Provider.CONTAINERS in kinds.values():
         raise BadRequest("a cluster in a container has one broker; embedded clusters can have more")
     laid_out = [alias for alias, kind in kinds.items() if alias not in known and kind is not Provider.EXISTING]
-    free = choose_ports(2 * brokers * len(laid_out)) if laid_out else ()
+    needed = {alias: ports_needed(brokers, linked=alias in linked) for alias in laid_out}
+    free = iter(choose_ports(sum(needed.values())) if needed else ())
     records = dict(known)
     for alias, kind in kinds.items():
         if alias in known:
-            _check_unchanged(known[alias], kind, brokers, bootstrap.get(alias))
+            _check_unchanged(known[alias], kind, brokers, bootstrap.get(alias), linked=alias in linked)
         elif kind is Provider.EXISTING:
             if alias not in bootstrap:
                 raise BadRequest(f"where is the existing cluster {alias}? Give --bootstrap {alias}=HOST:PORT")
             records[alias] = ClusterRecord(kind, alias, bootstrap_servers=bootstrap[alias])
         else:
-            first = 2 * brokers * laid_out.index(alias)
-            layout = plan_layout(alias, new_cluster_id(), free[first : first + 2 * brokers], brokers)
+            own = list(islice(free, needed[alias]))
+            layout = plan_layout(alias, new_cluster_id(), own, brokers, linked=alias in linked)
             records[alias] = ClusterRecord(kind, alias, layout=layout)
     return records
 
@@ -287,7 +306,9 @@ def _check_aliases(aliases: Sequence[str], bootstrap: Mapping[str, str]) -> None
                 raise BadRequest(f"the address of {alias}: {problem}") from None
 
 
-def _check_unchanged(record: ClusterRecord, provider: Provider, brokers: int, addresses: str | None) -> None:
+def _check_unchanged(
+    record: ClusterRecord, provider: Provider, brokers: int, addresses: str | None, *, linked: bool
+) -> None:
     remedy = "take it down and discard its data first, or use another directory"
     if record.provider is not provider:
         raise BadRequest(f"{record.alias} is known here as {record.provider}, not as {provider}: {remedy}")
@@ -295,6 +316,8 @@ def _check_unchanged(record: ClusterRecord, provider: Provider, brokers: int, ad
         raise BadRequest(
             f"{record.alias} is known here with {len(record.layout.nodes)} brokers, not {brokers}: {remedy}"
         )
+    if linked and record.layout is not None and record.layout.nodes[0].link is None:
+        raise BadRequest(f"{record.alias} is known here without links: {remedy}")
     if addresses is not None and record.bootstrap_servers != addresses:
         raise BadRequest(f"{record.alias} is known here at {record.bootstrap_servers}, not {addresses}: {remedy}")
 
@@ -326,9 +349,14 @@ def decode_record(data: Mapping[str, Any]) -> ClusterRecord:
     return ClusterRecord(
         Provider(data["provider"]),
         data["alias"],
-        layout and ClusterLayout(**{**layout, "nodes": tuple(Node(**node) for node in layout["nodes"])}),
+        layout and ClusterLayout(**{**layout, "nodes": tuple(_decode_node(node) for node in layout["nodes"])}),
         data.get("bootstrap_servers"),
     )
+
+
+def _decode_node(data: Mapping[str, Any]) -> Node:
+    link = data.get("link")
+    return Node(**{**data, "link": link and LinkPorts(**link)})
 
 
 def _write_records(directory: Path, owner_pid: int | None, records: Mapping[str, ClusterRecord]) -> None:

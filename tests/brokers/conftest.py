@@ -31,9 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def east_west(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Lab]:
-    """Two single-node clusters, ``east`` and ``west``, shared by the whole session."""
+    """Two single-node clusters, ``east`` and ``west``, with links, shared by the whole session."""
     directory = tmp_path_factory.mktemp("lab")
-    yield clusters.up(directory, ["east", "west"], owner_pid=os.getpid())
+    yield clusters.up(directory, ["east", "west"], owner_pid=os.getpid(), linked=["east", "west"])
     clusters.down(directory)
 
 

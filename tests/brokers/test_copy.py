@@ -426,7 +426,7 @@ def test_a_partition_without_a_leader_is_a_trouble_and_no_failure(new_copying: N
     absent = TopicPartition("absent", 0)
     copying.pairs[absent] = TopicPartition("east.absent", 0)
     write(copying.flow.source_client, source, range(5))
-    results = copying.epoch()
+    results = wait_until(copying.epoch, "the copy", timeout_seconds=20, until=lambda seen: seen[source].records > 0)
     assert (results[source].records, results[source].trouble) == (5, None)
     assert "absent-0 has no leader" in str(results[absent].trouble)
 

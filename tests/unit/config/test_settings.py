@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.config.fetching import FetchLimits
 from mirror.config.settings import ConfigError, MirrorSettings, load
 from mirror.model.flow import Flow
 from mirror.model.topics import DefaultReplicationPolicy, Generation, IdentityReplicationPolicy
@@ -41,6 +42,24 @@ def test_defaults_are_mirror_maker_s(file: Path) -> None:
     assert [flow.replicates(name) for name in ("orders", "__x", "A.x", "B.x", "heartbeats")] == [
         *(True, False, False, False, True)
     ]
+
+
+def test_the_reader_keeps_to_the_consumer_s_limits(file: Path) -> None:
+    (flow,) = settings(file).enabled_flows
+    assert flow.fetch_limits == FetchLimits(1, 500, 8 << 20, 50 << 20)
+    (flow,) = settings(
+        file,
+        "A.consumer.fetch.max.wait.ms = 100",
+        "A.consumer.max.partition.fetch.bytes = 3000",
+        "A->B.consumer.fetch.max.bytes = 4000",
+        "A.consumer.fetch.min.bytes = 5",
+    ).enabled_flows
+    assert flow.fetch_limits == FetchLimits(5, 100, 3000, 4000)
+
+
+def test_a_limit_that_java_s_consumer_refuses_is_refused_with_its_key(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"mm2\.properties:5: A\.consumer\.fetch\.max\.bytes: .*whole number"):
+        settings(file, "A.consumer.fetch.max.bytes = many")
 
 
 def test_a_flow_for_heartbeats_only_is_there_and_not_enabled(file: Path) -> None:

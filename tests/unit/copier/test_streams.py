@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.copier.links import Cluster
-from mirror.copier.streams import ANSWER_SECONDS, PARTITIONS_A_REQUEST, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.copier.streams import ANSWER_SECONDS, PARTITIONS_A_REQUEST, REQUESTS_IN_FLIGHT, Merge, Sender, Stream
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.channel import Connection, ConnectionFailed
+from mirror.kafka.joining import joined
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.builders import record
 
@@ -56,6 +58,8 @@ class Wire:
     has_unsent = False
 
     def __init__(self) -> None:
+        self.round_trip = math.inf
+        self.throttle_ms = 0
         self.requests: deque[dict[TopicPartition, bytes]] = deque()
         self.answers: deque[memoryview] = deque()
         self.closed = False
@@ -98,7 +102,7 @@ class Wire:
                 for partition, content in self.requests.popleft().items()
                 for code, base in [handler(partition, content)]
             ],
-            throttle_time_ms=0,
+            throttle_time_ms=self.throttle_ms,
         )
         response.API_VERSION = wire.PRODUCE_VERSION
         response.with_header(correlation_id=1)
@@ -120,7 +124,9 @@ class Piece:
 class Writer:
     """A stream with one record a batch, and what it was told."""
 
-    def __init__(self, partition: TopicPartition = ORDERS, *, pipelined: bool = True) -> None:
+    def __init__(
+        self, partition: TopicPartition = ORDERS, *, pipelined: bool = True, merge: Merge | None = None
+    ) -> None:
         self.acknowledged: list[tuple[int, int]] = []
         self.refusals: list[tuple[int, str]] = []
         self.stream = Stream(
@@ -128,6 +134,7 @@ class Writer:
             lambda piece, base: self.acknowledged.append((cast(Piece, piece).number, base)),
             lambda code, message: self.refusals.append((code, message)),
             pipelined=pipelined,
+            merge=merge,
         )
         self._next = 0
 
@@ -140,8 +147,9 @@ class Writer:
 
 def connected(*writers: Writer) -> tuple[Sender, Wire]:
     line = Wire()
-    sender = Sender(cast(Cluster, None), cast(Connection, line))
-    sender.streams.extend(writer.stream for writer in writers)
+    sender = Sender(Cluster("west", {}), cast(Connection, line))
+    for writer in writers:
+        sender.add(writer.stream)
     return sender, line
 
 
@@ -191,7 +199,7 @@ def test_every_batch_is_in_the_log_once_and_in_order(count: int, outcomes: list[
             case _:
                 line.handle(accepting(broker))
         for stream in sender.receive() or ():
-            sender.streams.append(stream)
+            sender.add(stream)
     assert broker.log == list(range(count))
     assert writer.acknowledged == [(number, number) for number in range(count)]
     assert writer.stream.is_settled
@@ -209,7 +217,7 @@ def test_batches_are_pipelined_once_the_first_is_acknowledged() -> None:
     assert len(line.requests) == 1
     line.handle(refusing(TOO_FEW_REPLICAS))
     assert sender.receive() == [writer.stream]
-    sender.streams.append(writer.stream)
+    sender.add(writer.stream)
     sender.send(rested())
     assert len(line.requests) == 1
     line.handle(accepting(broker))
@@ -280,7 +288,7 @@ def test_a_refusal_for_now_is_visible_until_the_batch_is_acknowledged() -> None:
     assert writer.stream.trouble == "the target answers NotEnoughReplicas"
     assert writer.stream not in sender.streams
     assert not writer.stream.can_send(time.monotonic())
-    sender.streams.append(writer.stream)
+    sender.add(writer.stream)
     sender.send(rested())
     line.handle(accepting(broker))
     sender.receive()
@@ -325,3 +333,56 @@ def test_a_broker_that_says_nothing_for_too_long_is_given_up() -> None:
     sender.send(rested())
     with pytest.raises(ConnectionFailed, match="no answer"):
         sender.send(rested() + ANSWER_SECONDS + 1)
+
+
+def test_a_target_that_throttles_is_left_alone_for_so_long() -> None:
+    broker, writer = Broker(), Writer()
+    writer.put(3)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.throttle_ms = 60_000
+    line.handle(accepting(broker))
+    sender.receive()
+    assert sender.cluster.produce_throttled_ms == 60_000
+    sender.send(time.monotonic() + 50)
+    assert not line.requests
+    sender.send(time.monotonic() + 61)
+    assert line.requests
+
+
+class Joining:
+    """Joins anything up to what the line asks for; a piece's number is the first one's."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def fits(self, last: Any, size: int, following: Any, most_bytes: int) -> bool:
+        del last
+        return size + len(following.content) <= most_bytes
+
+    def merged(self, pieces: Sequence[Any]) -> Any:
+        content = joined([piece.content for piece in pieces], PRODUCER, pieces[0].number)
+        return Piece(content, pieces[0].number)
+
+    def taken_apart(self, piece: Any) -> Sequence[Any]:
+        return (piece,)
+
+
+@pytest.mark.parametrize(("round_trip", "requests"), [(0.0005, REQUESTS_IN_FLIGHT), (0.08, 1)])
+def test_on_a_long_line_what_is_queued_goes_as_one_batch(round_trip: float, requests: int) -> None:
+    broker, writer = Broker(), Writer(merge=Joining())
+    sender, line = connected(writer)
+    writer.put()
+    sender.send(rested())
+    line.handle(accepting(broker))
+    sender.receive()
+    line.round_trip = round_trip
+    writer.put(20)
+    sender.send(rested())
+    assert len(line.requests) == requests
+    while not writer.stream.is_idle:
+        line.handle(accepting(broker))
+        sender.receive()
+        sender.send(rested())
+    assert broker.log == list(range(21))
+    assert writer.stream.bytes == 0

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.kafka import wire
-from mirror.kafka.wire import Aborted, FetchFailed
+from mirror.kafka.wire import Aborted, FetchFailed, FetchFrom
 from mirror.model.partition import TopicPartition
 
 some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,23 +38,44 @@ def answer(message: Any, version: int) -> memoryview:
 
 
 @some
-@given(st.dictionaries(partitions, offsets, max_size=6), st.integers(0, 5000), st.booleans())
+@given(
+    st.dictionaries(partitions, st.builds(FetchFrom, offsets, st.integers(0, 2**31 - 1)), max_size=6),
+    st.sets(partitions, max_size=4),
+    st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)),
+    st.integers(0, 5000),
+    st.booleans(),
+)
 def test_a_fetch_is_read_by_another_implementation(
-    positions: dict[TopicPartition, int], wait_ms: int, committed: bool
+    wanted: dict[TopicPartition, FetchFrom],
+    forgotten: set[TopicPartition],
+    session: tuple[int, int],
+    wait_ms: int,
+    committed: bool,
 ) -> None:
-    frame = wire.fetch_request(5, positions, wait_ms=wait_ms, read_committed=committed, partition_bytes=1000)
+    frame = wire.fetch_request(
+        5,
+        wanted,
+        wait_ms=wait_ms,
+        read_committed=committed,
+        least_bytes=7,
+        total_bytes=99,
+        session=session,
+        forgotten=forgotten,
+    )
     read = FetchRequest.decode(unframed([frame]), version=wire.FETCH_VERSION, header=True)
     assert (read.header.request_api_key, read.header.request_api_version) == (wire.FETCH_KEY, wire.FETCH_VERSION)
     assert (read.header.correlation_id, read.header.client_id) == (5, "mirror")
-    assert (read.max_wait_ms, read.min_bytes, read.isolation_level) == (wait_ms, 1, int(committed))
-    assert (read.session_id, read.session_epoch, read.replica_id) == (0, -1, -1)
+    assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (wait_ms, 7, 99)
+    assert (read.session_id, read.session_epoch, read.replica_id) == (*session, -1)
+    assert read.isolation_level == int(committed)
     found = {
-        TopicPartition(topic.topic, each.partition): each.fetch_offset
+        TopicPartition(topic.topic, each.partition): FetchFrom(each.fetch_offset, each.partition_max_bytes)
         for topic in read.topics
         for each in topic.partitions
     }
-    assert found == positions
-    assert {each.partition_max_bytes for topic in read.topics for each in topic.partitions} <= {1000}
+    assert found == wanted
+    left = [TopicPartition(topic.topic, each) for topic in read.forgotten_topics_data for each in topic.partitions]
+    assert sorted(left) == sorted(forgotten)
 
 
 fetched = st.dictionaries(
@@ -72,9 +94,9 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
     data = response.PartitionData
     frame = answer(
         FetchResponse(
-            throttle_time_ms=0,
+            throttle_time_ms=12,
             error_code=0,
-            session_id=0,
+            session_id=34,
             responses=[
                 response(
                     topic=topic,
@@ -113,6 +135,7 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
         for part in wire.parse_fetch(frame)
     }
     assert found == parts
+    assert wire.fetch_head(frame) == (12, 0, 34)
     assert all(isinstance(entry, Aborted) for part in wire.parse_fetch(frame) for entry in part.aborted)
 
 
@@ -185,12 +208,18 @@ def test_a_produce_answer_of_another_implementation_is_read(parts: dict[TopicPar
                 )
                 for topic in {each.topic for each in parts}
             ],
-            throttle_time_ms=0,
+            throttle_time_ms=56,
         ),
         wire.PRODUCE_VERSION,
     )
+    assert wire.produce_throttle_ms(frame) == 56
     found = {part.partition: (part.error, part.base_offset, part.message) for part in wire.parse_produce(frame)}
     assert found == {
         each: (code, base, "; ".join(filter(None, (message, *reasons))))
         for each, (code, base, reasons, message) in parts.items()
     }
+
+
+def test_a_ping_is_read_by_another_implementation() -> None:
+    read = ApiVersionsRequest.decode(unframed([wire.ping_request(3)]), version=0, header=True)
+    assert (read.header.request_api_key, read.header.correlation_id, read.header.client_id) == (18, 3, "mirror")

@@ -55,6 +55,18 @@ def test_a_voter_listens_for_controllers_and_a_broker_without_a_vote_does_not() 
     assert voter["controller.quorum.voters"] == other["controller.quorum.voters"] == "1@127.0.0.1:20002"
 
 
+def test_who_comes_through_a_link_is_sent_back_through_it() -> None:
+    cluster = brokers.plan_layout("east", "id", range(20_001, 20_006), 1, linked=True)
+    properties = brokers.node_properties(cluster, cluster.nodes[0], Path("/data"))
+    (broker,) = EmbeddedCluster.at(Path("/lab/east"), cluster, no_runtime).brokers
+
+    assert properties["listeners"].endswith("LINK://127.0.0.1:20005,CONTROLLER://127.0.0.1:20002")
+    assert properties["advertised.listeners"] == "PLAINTEXT://127.0.0.1:20001,LINK://127.0.0.1:20003"
+    assert properties["listener.security.protocol.map"].count("LINK:PLAINTEXT") == 1
+    assert broker.link is not None
+    assert (broker.link.address, broker.link.target) == ("127.0.0.1:20003", "127.0.0.1:20005")
+
+
 def test_topics_are_never_made_by_accident() -> None:
     assert brokers.node_properties(layout(1), layout(1).nodes[0], Path("/d"))["auto.create.topics.enable"] == "false"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from mirror.lab import clusters, commands, containers
+from mirror.lab.brokers import LinkPorts, Node
 from mirror.lab.clusters import ClusterRecord, Provider
 from mirror.lab.errors import BadRequest, ClusterRefusal, LabError, ProviderUnavailable
 from mirror.lab.existing import ExistingCluster, parse_address
@@ -22,13 +23,14 @@ def plan(
     brokers: int = 1,
     provider: Provider = Provider.EMBEDDED,
     bootstrap: Mapping[str, str] | None = None,
+    linked: Collection[str] = (),
 ) -> dict[str, ClusterRecord]:
     """Plan a lab whose free ports are counted from 20001 on."""
 
     def choose(count: int) -> tuple[int, ...]:
         return tuple(range(20_001, 20_001 + count))
 
-    return clusters.plan_records(known or {}, aliases, brokers, provider, bootstrap or {}, choose)
+    return clusters.plan_records(known or {}, aliases, brokers, provider, bootstrap or {}, choose, linked)
 
 
 @pytest.fixture
@@ -56,16 +58,30 @@ def test_known_clusters_stay_as_they_are_and_new_ones_are_added() -> None:
 
 
 def test_records_survive_writing_and_reading() -> None:
-    records = plan("east", "west", brokers=2, bootstrap={"west": "kafka:9092"})
+    records = plan("east", "west", "north", brokers=2, bootstrap={"west": "kafka:9092"}, linked=["north"])
 
     written = json.loads(json.dumps([clusters.encode_record(record) for record in records.values()]))
 
     assert [clusters.decode_record(data) for data in written] == list(records.values())
 
 
+def test_a_linked_cluster_has_ports_for_its_links_and_cannot_be_linked_later() -> None:
+    records = plan("east", "west", linked=["west"])
+    east, west = (record.layout for record in records.values())
+
+    assert east is not None
+    assert west is not None
+    assert east.nodes[0].link is None
+    assert west.nodes == (Node(1, 20_003, 20_004, LinkPorts(20_005, 20_006, 20_007)),)
+    assert plan("west", known=records)["west"].layout == west
+    with pytest.raises(BadRequest, match="east is known here without links"):
+        plan("east", known=records, linked=["east"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"aliases": ["east"], "linked": ["west"]}, "only embedded clusters that are named can have links, not west"),
         ({"aliases": []}, "name at least one cluster"),
         ({"aliases": ["east", "east"]}, "the cluster east is named 2 times"),
         ({"aliases": ["../east"]}, "'../east' is no alias"),

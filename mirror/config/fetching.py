@@ -1,0 +1,64 @@
+"""How much of the source is read at once, and how long it waits: four settings of Java's consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.config.definitions import READER, BadValue
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """What a reader of the source may ask for.
+
+    Attributes
+    ----------
+    least_bytes, poll_ms
+        ``fetch.min.bytes``, ``fetch.max.wait.ms``: how much an answer waits for, and how long.
+    partition_bytes, total_bytes
+        ``max.partition.fetch.bytes``, ``fetch.max.bytes``: how far what is asked for may grow, a partition and in all.
+        Java's consumer never asks for more than 1 MB of a partition unless told to; what is asked for here follows the
+        line, up to 8 MB when nothing is set.
+    """
+
+    least_bytes: int = 1
+    poll_ms: int = 500
+    partition_bytes: int = 8 << 20
+    total_bytes: int = 50 << 20
+
+
+_KEYS = {
+    "least_bytes": "fetch.min.bytes",
+    "poll_ms": "fetch.max.wait.ms",
+    "partition_bytes": "max.partition.fetch.bytes",
+    "total_bytes": "fetch.max.bytes",
+}
+
+
+class BadFetchLimit(ValueError):
+    """A setting that cannot be used; ``name`` is the consumer's."""
+
+    def __init__(self, name: str, message: str) -> None:
+        """Keep the setting's name."""
+        super().__init__(message)
+        self.name = name
+
+
+def fetch_limits(consumer: Mapping[str, str]) -> FetchLimits:
+    """Read the limits from a consumer's properties.
+
+    Raises
+    ------
+    BadFetchLimit
+        for a value that Java's consumer refuses.
+    """
+    given: dict[str, Any] = {}
+    for field, name in _KEYS.items():
+        if name in consumer:
+            try:
+                given[field] = READER[name].parse(consumer[name])
+            except BadValue as problem:
+                raise BadFetchLimit(name, str(problem)) from problem
+    return FetchLimits(**given)

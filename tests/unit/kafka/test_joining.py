@@ -1,0 +1,59 @@
+"""A joined batch holds what its parts hold, and what is not whole is refused."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mirror.kafka import batch
+from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
+from mirror.kafka.joining import joined
+
+some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PRODUCER = Producer(7, 3)
+
+optional = st.none() | st.binary(max_size=200)
+records = st.builds(
+    Record,
+    st.just(0),
+    st.integers(-1, 2**41),
+    optional,
+    optional,
+    st.lists(st.tuples(st.text(max_size=5), optional), max_size=2).map(tuple),
+    st.just(-1),
+)
+parts = st.lists(st.lists(records, min_size=1, max_size=20), min_size=1, max_size=6)
+
+
+@some
+@given(parts, st.integers(0, 4))
+def test_every_record_is_there_in_order_and_unaltered(contents: list[list[Record]], codec: int) -> None:
+    one = joined([batch.encode(each, codec) for each in contents], PRODUCER, 42)
+    header = Header._make(HEADER.unpack_from(one))
+    everything = [record for each in contents for record in each]
+    assert [record._replace(offset=0, producer_id=-1) for record in batch.records(one)] == everything
+    assert [record.offset for record in batch.records(one)] == list(range(len(everything)))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 42)
+    assert (header.codec, header.is_dense, header.record_count) == (codec, True, len(everything))
+    assert header.max_timestamp == max(record.timestamp for record in everything)
+    assert list(batch.batches(one, 0, len(one)))
+
+
+@some
+@given(parts)
+def test_it_is_what_encoding_them_together_makes(contents: list[list[Record]]) -> None:
+    everything = [record for each in contents for record in each]
+    one = joined([batch.encode(each, 0) for each in contents], PRODUCER, 42)
+    assert bytes(one) == bytes(batch.encode(everything, 0, PRODUCER, 42))
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_what_does_not_hold_together_is_refused(codec: int) -> None:
+    good = batch.encode([Record(0, 1, b"key", b"value" * 20, (), -1)], codec)
+    bad = memoryview(bytearray(good))
+    struct.pack_into(">B", bad, batch.HEADER_BYTES, 0x7D)
+    with pytest.raises(CorruptBatch):
+        joined([good, bad], PRODUCER, 0)
