@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.config.fetching import FetchLimits
 from mirror.copier.task import copy
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
@@ -109,7 +110,8 @@ def ends_of(
 def main() -> None:
     """Copy until killed."""
     told = json.loads(sys.argv[1])
-    flow = FlowWork(**{**told["flow"], "flow": EAST_WEST, "writers": frozenset()})
+    limits = FetchLimits(**told["flow"]["fetch_limits"])
+    flow = FlowWork(**{**told["flow"], "flow": EAST_WEST, "writers": frozenset(), "fetch_limits": limits})
     pairs = {TopicPartition(*source): TopicPartition(*target) for source, target in told["pairs"]}
     copying = Copying(flow, pairs)
     copying.from_the_target()
