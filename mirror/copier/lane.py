@@ -154,12 +154,12 @@ class Lane:
             if a batch cannot be copied; those before it are on their way.
         """
         aborted = AbortedTransactions(part.aborted if read_committed else ())
-        for start, stop, header in batch.batches(frame, part.start, part.stop):
-            is_data = not aborted.covers(frame[start:stop], header) and not header.is_control
+        for content, header in batch.batches(frame, part.start, part.stop):
+            is_data = not aborted.covers(content, header) and not header.is_control
             if header.next_offset <= self.fetch_position:
                 continue
             if is_data and header.record_count > 0:
-                self._put(frame, start, stop, header)
+                self._put(content, header)
             self.fetch_position = header.next_offset
         self._settle()
 
@@ -213,13 +213,13 @@ class Lane:
             trouble=self._sequence_lost or self.stream.trouble or self.trouble,
         )
 
-    def _put(self, frame: memoryview, start: int, stop: int, header: Header) -> None:
+    def _put(self, content: memoryview, header: Header) -> None:
         spans: Sequence[tuple[int, int]]
         if header.is_dense and not header.has_append_time and header.base_offset >= self.fetch_position:
-            content = batch.pass_on(frame, start, stop, header, self.producer, self.sequence)
+            content = batch.pass_on(content, header, self.producer, self.sequence)
             spans = ((header.base_offset, header.record_count),)
         else:
-            kept = [record for record in batch.records(frame[start:stop]) if record.offset >= self.fetch_position]
+            kept = [record for record in batch.records(content) if record.offset >= self.fetch_position]
             if not kept:
                 return
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
