@@ -29,6 +29,8 @@ class FlowWork:
         whether aborted transactions are left out.
     from_latest
         whether a partition never copied before begins at its end instead of its beginning.
+    parked_topic
+        where records go that are too large for the target; None: they stop their partition.
     """
 
     flow: Flow
@@ -43,6 +45,7 @@ class FlowWork:
     read_committed: bool
     from_latest: bool
     writers: frozenset[int]
+    parked_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

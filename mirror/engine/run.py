@@ -236,6 +236,7 @@ class Engine:
             read_committed=settings.isolation_level == "read_committed",
             from_latest=settings.auto_offset_reset == "latest",
             writers=frozenset(standing.writers),
+            parked_topic=settings.parked_topic,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.
