@@ -350,7 +350,7 @@ class World:
 STEPS = ["send", "send", "send", "answer", "answer", "letter", "commit", "committed", "lost", "killed"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.lists(st.sampled_from([1, 1, 20, 90, 400]), min_size=1, max_size=6), st.sampled_from([0, 1, 3])),
