@@ -49,6 +49,16 @@ class Required(StrEnum):
 
 REQUIRED: Final = Required.REQUIRED
 
+
+class Oversized(StrEnum):
+    """What becomes of a record that the target finds too large."""
+
+    STOP = "stop"
+    """Its partition stops before it."""
+    PARK = "park"
+    """It goes to a topic of its own, and the copy goes on behind it."""
+
+
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _WHOLE_NUMBER = regex.compile(r"[+-]?\p{Nd}+")
 _CLASS_NAME = regex.compile(r"[\p{L}_$][\p{L}\p{N}_$]*(\.[\p{L}_$][\p{L}\p{N}_$]*)*")
@@ -501,6 +511,13 @@ ENGINE: Final = _by_name(
         Definition("mirror.epoch.seconds", Type.DOUBLE, 30.0, Importance.LOW, _between(0.1, 3600.0)),
         Definition("mirror.commit.interval.ms", Type.LONG, 1000, Importance.LOW, _at_least(1)),
         Definition("mirror.discovery.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 86400.0)),
+        Definition(
+            "mirror.oversized.records",
+            Type.STRING,
+            Oversized.STOP.value,
+            Importance.LOW,
+            _one_of(*(choice.value for choice in Oversized)),
+        ),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition(
             "mirror.compatibility",
@@ -512,3 +529,6 @@ ENGINE: Final = _by_name(
     )
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
+
+ENGINE_OF_A_FLOW: Final = frozenset({"mirror.oversized.records"})
+"""Those of them that a flow may have differently, written ``A->B.mirror.oversized.records``."""

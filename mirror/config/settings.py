@@ -17,6 +17,7 @@ from mirror.config.definitions import (
     BadValue,
     Connector,
     Definition,
+    Oversized,
 )
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
@@ -25,6 +26,7 @@ from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
 from mirror.model.flow import Flow
+from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
 from mirror.model.topics import (
     DefaultReplicationPolicy,
@@ -137,6 +139,8 @@ class FlowSettings:
     """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
+    oversized_records: Oversized
+    """``mirror.oversized.records``: what becomes of a record that the target finds too large (ERR-07)."""
 
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
@@ -165,6 +169,11 @@ class FlowSettings:
     def target_producer(self) -> Mapping[str, str]:
         """Return the client properties of the data producer."""
         return self.clients.data_producer
+
+    @property
+    def parked_topic(self) -> str | None:
+        """Return the topic on the target for records that it finds too large; None: they stop their partition."""
+        return parked_topic(self.flow.source) if self.oversized_records is Oversized.PARK else None
 
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
@@ -336,6 +345,7 @@ def flow_settings(
         exactly_once=exactly_once,
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
+        oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
     )
 
 

@@ -42,7 +42,8 @@ class PartitionStatus:
     lag_records
         upstream offsets still to be copied; transaction markers count, so an upper bound.
     lag_seconds
-        age of the oldest record still to be copied; 0 when there is none, None when the source does not tell.
+        age of the oldest record still to be copied; 0 when there is none, None when the source does not tell or the
+        record bears no time.
     """
 
     topic: str
@@ -144,15 +145,18 @@ class FlowObserver:
             found.append(PartitionStatus(*source, position.upstream, ends[source], position.downstream, lag, seconds))
         return tuple(found)
 
-    def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float:
-        """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow."""
+    def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float | None:
+        """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow.
+
+        None if it bears no time: message format 0 knows none, and a producer may leave it out.
+        """
         reader = self._readers.setdefault(source, LogReader(channel, source, position))
         reader.position = position
         while reader.position < end:
             for content, _ in reader.fetch(most_bytes=1):
                 for record in batch.records(content):
                     if record.offset >= position:
-                        return max(0.0, time.time() - record.timestamp / 1000)
+                        return max(0.0, time.time() - record.timestamp / 1000) if record.timestamp >= 0 else None
         return 0.0
 
     def _forget_source(self) -> None:

@@ -11,6 +11,9 @@ from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, Item
 from mirror.model.flow_state import state_topic
 
 _COMPACT = {"cleanup.policy": "compact"}
+# For good, and as large as a request to a broker may be by default.
+_PARKED = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_PARKED_RECORD_BYTES = {"max.message.bytes": str(100 << 20)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,9 @@ class TopicsTick:
         return sum(done for done, _ in rounds), tuple(problem for _, problems in rounds for problem in problems)
 
     def _has_side_topics(self) -> bool:
-        on_source, on_target = ({topic.name for topic in wanted} for wanted in _side_topics(self._settings))
+        on_source, on_target = (
+            {topic.name for topic in wanted if topic.is_needed} for wanted in _side_topics(self._settings)
+        )
         return self._source.topics(on_source).keys() == on_source and self._target.topics(on_target).keys() == on_target
 
 
@@ -298,6 +303,11 @@ class _Internal:
     partitions: int
     replication_factor: int
     key_prefix: str
+    keeps: Mapping[str, str] = field(default_factory=lambda: _COMPACT)
+    """Settings without which what is kept there gets lost."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    is_needed: bool = True
+    """Whether the flow cannot do without."""
 
 
 def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Internal]]:
@@ -313,6 +323,11 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
             _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, factor, "offset.storage"),
             _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage"),
         ]
+        if settings.parked_topic is not None:
+            parked = _Internal(
+                settings.parked_topic, 1, factor, "offset.storage", _PARKED, _PARKED_RECORD_BYTES, is_needed=False
+            )
+            on_target.append(parked)
         if settings.emit_checkpoints:
             factor = settings.checkpoints_replication_factor
             on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
@@ -327,26 +342,29 @@ def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: Fl
     creates, problems = [], []
     for topic in wanted:
         if topic.name in cluster.topics:
-            problem = _forgetful(cluster, topic.name)
+            problem = _forgetful(cluster, topic)
         else:
             key = f"{topic.key_prefix}.replication.factor"
             problem = _replication_problem(topic.name, topic.replication_factor, key, cluster, settings)
             if problem is None:
-                creates.append(NewTopic(topic.name, topic.partitions, topic.replication_factor, _COMPACT))
+                creates.append(
+                    NewTopic(topic.name, topic.partitions, topic.replication_factor, {**topic.keeps, **topic.others})
+                )
         if problem is not None:
             problems.append(problem)
     return TopicPlan(creates=tuple(creates), problems=tuple(problems))
 
 
-def _forgetful(cluster: ClusterTopics, name: str) -> str | None:
+def _forgetful(cluster: ClusterTopics, topic: _Internal) -> str | None:
     """Say so if an existing side topic deletes old records: what the mirror keeps there would be lost by retention."""
-    policy = next((each.value for each in cluster.configs.get(name, ()) if each.name == "cleanup.policy"), "compact")
-    if policy == "compact":
-        return None
-    return (
-        f"topic {name} on {cluster.alias} has cleanup.policy={policy}, so what is kept there gets lost with time: "
-        f"set cleanup.policy=compact"
-    )
+    present = {each.name: each.value for each in cluster.configs.get(topic.name, ())}
+    for key, wanted in topic.keeps.items():
+        if present.get(key, wanted) != wanted:
+            return (
+                f"topic {topic.name} on {cluster.alias} has {key}={present[key]}, so what is kept there gets lost with "
+                f"time: set {key}={wanted}"
+            )
+    return None
 
 
 def _replication_problem(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -39,18 +39,29 @@ class FlowCommits:
         self._refusal: str | None = None
         self._streams: dict[tuple[Side, TopicPartition], Stream] = {}
         self._new: list[tuple[Side, Stream]] = []
+        # The lanes whose letters are under way, and the stream of the letters.
+        self._letters: deque[Lane] = deque()
+        self._post: Stream | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether everything written is acknowledged, or cannot be."""
+        """Whether everything written is acknowledged, or cannot be; letters apart."""
         return all(stream.is_over for stream in self._streams.values())
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing more will come of any letter now."""
+        return self._post is None or self._post.is_quiet
 
     @property
     def trouble(self) -> str | None:
         """Why something could not be written down, None when all was."""
         waiting = (
             f"what the flow writes down in {stream.partition} on the {side} is not acknowledged: {stream.trouble}"
-            for (side, _), stream in self._streams.items()
+            for side, stream in (
+                *((side, stream) for (side, _), stream in self._streams.items()),
+                *((("target", self._post),) if self._post else ()),
+            )
             if stream.trouble
         )
         return self._refusal or next(waiting, None)
@@ -83,6 +94,34 @@ class FlowCommits:
                 self._write("target", TopicPartition(self.work.offsets_topic, partition), records)
 
         self._write("target", TopicPartition(self.work.state_topic, 0), state, recorded)
+
+    def park(self, lane: Lane) -> None:
+        """Write the letter of ``lane``, if there is one, to the topic of parked records; tell it what comes of that."""
+        if lane.letter is None or lane in self._letters:
+            return
+        if self._post is None:
+            assert self.work.parked_topic is not None
+            address = TopicPartition(self.work.parked_topic, 0)
+            self._post = Stream(address, _acknowledged, self._not_parked, pipelined=False)
+            self._new.append(("target", self._post))
+        self._letters.append(lane)
+        self._post.put(SideBatch(lane.letter.content, lambda: self._letters.popleft().parked()))
+
+    def _not_parked(self, code: int, message: str) -> None:
+        """Stop the lane whose letter is refused; those behind it, never sent, go to another stream."""
+        self._letters.popleft().cannot_park(f"the target answers {codes.name(code)} {message}".rstrip())
+        self._letters.clear()
+        self._post = None
+
+    def wind_down(self) -> None:
+        """Drop the letters that were never sent."""
+        if self._post:
+            self._post.wind_down()
+
+    def give_up(self) -> None:
+        """Send no letter any more."""
+        if self._post:
+            self._post.give_up()
 
     def emit_syncs(self, lanes: Iterable[Lane]) -> None:
         """Write the offset syncs that have become due, at most one a partition, the newest."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from mirror.copier import oversized
+from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
 from mirror.copier.streams import Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
@@ -16,7 +19,7 @@ from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow_state import RUNS_PER_CHUNK, Gap, Position, StateRecord, chunk_record
-from mirror.model.offset_map import Run, extend, runs_of
+from mirror.model.offset_map import Run, cut, extend, runs_of
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
@@ -62,14 +65,45 @@ class CopiedBatch:
         self.next_sequence = batch.next_sequence(sequence, self.count)
         self.parts = parts
 
+    def renumber(self, sequence: int) -> int:
+        """Give a batch that was never appended another sequence; return the one after it."""
+        batch.renumber(self.content, sequence)
+        self.sequence = sequence
+        self.next_sequence = batch.next_sequence(sequence, self.count)
+        for part in self.parts:
+            sequence = part.renumber(sequence)
+        return self.next_sequence
+
+    def halves(self, producer: Producer) -> Sequence[CopiedBatch]:
+        """Return two batches with half of the records each; itself if that cannot be done."""
+        if self.count == 1:
+            return (self,)
+        try:
+            records = batch.records(self.content)
+        except CorruptBatch:
+            return (self,)
+        middle, codec = self.count // 2, batch.codec_of(self.content)
+        before, behind = cut(self.spans, middle)
+        sequence = batch.next_sequence(self.sequence, middle)
+        first = batch.encode(records[:middle], codec, producer, self.sequence)
+        second = batch.encode(records[middle:], codec, producer, sequence)
+        return (
+            CopiedBatch(first, before, behind[0][0], self.sequence),
+            CopiedBatch(second, behind, self.upstream_next, sequence),
+        )
+
 
 class Merging:
-    """Makes one batch of several in a row: small ones always, large ones too where the line asks for it."""
+    """Makes one batch of several in a row, or several of one too large.
 
-    def __init__(self, producer: Producer) -> None:
-        """Write as ``producer``."""
+    Small ones are merged always, large ones too where the line asks for it.
+    """
+
+    def __init__(self, producer: Producer, sets_aside: Callable[[CopiedBatch, str], bool]) -> None:
+        """Write as ``producer``; ``sets_aside`` says whether a batch that cannot be made smaller is held back."""
         self._producer = producer
         self._largest = math.inf
+        self._sets_aside = sets_aside
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether all are small or the line is long, the whole is not too large, and they are compressed alike."""
@@ -90,11 +124,17 @@ class Merging:
         return CopiedBatch(content, spans, parts[-1].upstream_next, parts[0].sequence, parts)
 
     def taken_apart(self, piece: Piece) -> Sequence[Piece]:
-        """Return what a batch that is too large was merged from; itself if it was not."""
+        """Return what a batch was merged from, or its halves; itself if it is a single record."""
         assert isinstance(piece, CopiedBatch)
-        if piece.parts:
-            self._largest = min(self._largest, len(piece.content) // 2)
-        return piece.parts or (piece,)
+        if not piece.parts:
+            return piece.halves(self._producer)
+        self._largest = min(self._largest, len(piece.content) // 2)
+        return piece.parts
+
+    def sets_aside(self, piece: Piece, message: str) -> bool:
+        """Whether a batch that cannot be made smaller is held back."""
+        assert isinstance(piece, CopiedBatch)
+        return self._sets_aside(piece, message)
 
 
 class Lane:
@@ -109,15 +149,24 @@ class Lane:
     """
 
     def __init__(
-        self, work: PartitionWork, handover: Handover, producer: Producer, sequence: int, syncs: PartitionSyncs | None
+        self,
+        work: PartitionWork,
+        handover: Handover,
+        producer: Producer,
+        sequence: int,
+        syncs: PartitionSyncs | None,
+        parked_topic: str | None = None,
     ) -> None:
-        """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on."""
+        """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on.
+
+        Without a topic for parked records, one that the target finds too large stops the partition.
+        """
         self.work = work
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
         self.stream: Stream = Stream(
-            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer)
+            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer, self._set_aside)
         )
         self.fetch_position = handover.position.upstream
         self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
@@ -126,6 +175,10 @@ class Lane:
         self.stopped: str | None = None
         self.is_dirty = not handover.is_recorded
         self.syncs = syncs
+        self._parked_topic = parked_topic
+        self._too_large: CopiedBatch | None = None
+        self._letter: Letter | None = None
+        self._is_parked = self._is_offered_parked = False
         self._sequence_lost: str | None = None
         self._begun_at = handover.position
         self._upstream, self._downstream, self._chunk = (
@@ -182,12 +235,12 @@ class Lane:
             if a batch cannot be copied; those before it are on their way.
         """
         aborted = AbortedTransactions(part.aborted if read_committed else ())
-        for start, stop, header in batch.batches(frame, part.start, part.stop):
-            is_data = not aborted.covers(frame[start:stop], header) and not header.is_control
+        for content, header in batch.batches(frame, part.start, part.stop):
+            is_data = not aborted.covers(content, header) and not header.is_control
             if header.next_offset <= self.fetch_position:
                 continue
             if is_data and header.record_count > 0:
-                self._put(frame, start, stop, header)
+                self._put(content, header)
             self.fetch_position = header.next_offset
         self._settle()
 
@@ -209,16 +262,51 @@ class Lane:
         if self.syncs is not None:
             self.syncs.promote_delayed()
         self._offered = len(self._unwritten)
+        position, gaps = self._position, []
+        if self._letter is not None and self._is_parked:
+            self._is_offered_parked = True
+            position = replace(position, upstream=self._letter.upstream_next)
+            gaps.append(self._letter.gap.record())
         return [
             *self._unwritten,
+            *gaps,
             chunk_record(self.work.source, self._chunk, self._runs),
-            self._position.record(self.work.source),
+            position.record(self.work.source),
         ]
 
     def recorded(self) -> None:
         """What was last returned by :meth:`unrecorded` is in the state topic."""
         del self._unwritten[: self._offered or 0]
         self._offered = None
+        if self._letter is not None and self._is_offered_parked:
+            self._go_on_behind_parked(self._letter)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the partition waits until a record is parked and that is recorded."""
+        return self._letter is not None
+
+    @property
+    def letter(self) -> Letter | None:
+        """What is to be written to the topic of parked records now; the partition waits until that is recorded."""
+        return None if self._is_parked or self.stopped else self._letter
+
+    @property
+    def awaits_commit(self) -> bool:
+        """Whether the partition waits for its position to be recorded."""
+        return self._is_parked and not self._is_offered_parked
+
+    def parked(self) -> None:
+        """The letter is in the log; the partition goes on once its gap, and the position behind it, are recorded."""
+        self._is_parked = self.is_dirty = True
+
+    def cannot_park(self, reason: str) -> None:
+        """Stop before the record that can be neither copied nor parked."""
+        if self._letter is not None:
+            self.stopped = (
+                f"the record at upstream offset {self._letter.offset} cannot be copied: {self._letter.said}; nor "
+                f"parked in {self._parked_topic}: {reason}"
+            )
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
@@ -241,13 +329,13 @@ class Lane:
             trouble=self._sequence_lost or self.stream.trouble or self.trouble,
         )
 
-    def _put(self, frame: memoryview, start: int, stop: int, header: Header) -> None:
+    def _put(self, content: memoryview, header: Header) -> None:
         spans: Sequence[tuple[int, int]]
         if header.is_dense and not header.has_append_time and header.base_offset >= self.fetch_position:
-            content = batch.pass_on(frame, start, stop, header, self.producer, self.sequence)
+            content = batch.pass_on(content, header, self.producer, self.sequence)
             spans = ((header.base_offset, header.record_count),)
         else:
-            kept = [record for record in batch.records(frame[start:stop]) if record.offset >= self.fetch_position]
+            kept = [record for record in batch.records(content) if record.offset >= self.fetch_position]
             if not kept:
                 return
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
@@ -290,7 +378,45 @@ class Lane:
 
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()
-        if code in codes.SEQUENCE_ERRORS:
+        if code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
             self._sequence_lost = f"the target answers {said}; what was written is looked up before going on"
+        elif code in codes.TOO_LARGE and self._too_large is not None:
+            self.stopped = (
+                f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {said}; with "
+                f"{len(self._too_large.content)} bytes as a batch it is more than the max.message.bytes of "
+                f"{self.work.target.topic}: raise that, or set mirror.oversized.records = park"
+            )
         else:
             self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {said}"
+
+    def _set_aside(self, piece: CopiedBatch, message: str) -> bool:
+        """Prepare to park a record that the target finds too large; return whether that is done."""
+        if piece.count > 1:
+            return False
+        self._too_large = piece
+        if self._parked_topic is None:
+            return False
+        ((offset, _),) = piece.spans
+        flow = self.work.flow
+        self._letter = oversized.letter(
+            piece.content,
+            flow.source,
+            self.work.source,
+            offset,
+            piece.upstream_next,
+            self._parked_topic,
+            f"{self.work.target} on {flow.target} takes no batch of {len(piece.content)} bytes {message}".rstrip(),
+            int(time.time() * 1000),
+        )
+        return self._letter is not None
+
+    def _go_on_behind_parked(self, letter: Letter) -> None:
+        """Count the parked record as done; what follows takes its sequence."""
+        self._upstream = letter.upstream_next
+        self.sequence = self.acknowledged_sequence
+        for piece in self.stream.release():
+            assert isinstance(piece, CopiedBatch)
+            self.sequence = piece.renumber(self.sequence)
+        self._letter = self._too_large = None
+        self._is_parked = self._is_offered_parked = False
+        self._settle()

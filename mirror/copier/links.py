@@ -17,6 +17,8 @@ _FIRST_REST_SECONDS = 0.1
 _LONGEST_REST_SECONDS = 5.0
 # Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
 _REST_A_SECOND_LOST = 5.0
+# What a broker's socket.request.max.bytes is by default.
+LARGEST_REQUEST_BYTES = 100 << 20
 
 T = TypeVar("T")
 
@@ -80,6 +82,7 @@ class Cluster:
         self._broker_attempts: dict[int, _Attempts] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
         self._writers: dict[Flow, Writer] = {}
+        self._largest_requests: dict[int, int] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -149,6 +152,19 @@ class Cluster:
     def give_back(self, node: int, role: str, connection: Connection) -> None:
         """Keep a connection that has no unanswered request for the next epoch."""
         self._idle[node, role] = connection
+
+    def largest_request(self, node: int) -> int:
+        """Return how large a request a broker takes; it hangs up on a larger one.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker cannot be reached, or could not a moment ago.
+        """
+        if node not in self._largest_requests:
+            told = self.ask(lambda channel: channel.broker_setting(node, "socket.request.max.bytes"))
+            self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
+        return self._largest_requests[node]
 
     def writer(self, flow: Flow) -> Writer:
         """Return whom this process writes as for a flow.

@@ -105,6 +105,8 @@ class CopyLoop:
                         deadline = min(deadline, began + self._longest_seconds())
                 if now >= self._sync_at:
                     self._emit_syncs()
+                    if self._park(over=over):
+                        next_commit = now
                     self._sync_at = now + _TICK_SECONDS
                 self._send(now)
                 self._wait(min(_TICK_SECONDS, max(0.0, (next_commit if over else min(deadline, next_commit)) - now)))
@@ -130,12 +132,16 @@ class CopyLoop:
         for lanes in self._lanes.values():
             for lane in lanes:
                 lane.stream.wind_down()
+        for commits in self._commits.values():
+            commits.wind_down()
 
     def _give_up(self) -> None:
         """Send no data any more; the next epoch finds out what is in the log."""
         for lanes in self._lanes.values():
             for lane in lanes:
                 lane.stream.give_up()
+        for commits in self._commits.values():
+            commits.give_up()
 
     def _is_drained(self) -> bool:
         return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
@@ -206,7 +212,8 @@ class CopyLoop:
         try:
             node = cluster.ask(lambda channel: channel.leader(stream.partition))
             if (cluster, node) not in self._senders:
-                sender = Sender(cluster, cluster.lease(node, "produce"))
+                largest = cluster.largest_request(node)
+                sender = Sender(cluster, cluster.lease(node, "produce"), largest)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
                 self._senders[cluster, node] = sender
         except (LeaderUnknown, ConnectionFailed) as problem:
@@ -338,7 +345,14 @@ class CopyLoop:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
-        return any(not commits.is_over for commits in self._commits.values())
+        return any(not (commits.is_over and commits.is_quiet) for commits in self._commits.values())
+
+    def _park(self, *, over: bool) -> bool:
+        """Write the letters there are, before the epoch is over; return whether a lane waits for a commit."""
+        held = [(flow, lane) for flow, lanes in self._lanes.items() for lane in lanes if lane.is_held]
+        for flow, lane in () if over else held:
+            self._commits[flow].park(lane)
+        return any(lane.awaits_commit for _, lane in held)
 
     def _emit_syncs(self) -> None:
         for flow, commits in self._commits.items():

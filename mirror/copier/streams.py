@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from mirror.copier.links import Cluster
+from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
 from mirror.copier.rests import Rest
 from mirror.kafka import codes, wire
 from mirror.kafka.channel import Connection, ConnectionFailed
@@ -35,6 +35,8 @@ ANSWER_SECONDS = 40.0
 _FIRST_REST_SECONDS = 0.05
 _LONGEST_REST_SECONDS = 2.0
 _CONNECTION_LOST = 0
+# What a produce request holds beside the batches is never more.
+_REQUEST_HEAD_BYTES = 16 << 10
 
 
 class Piece(Protocol):
@@ -44,7 +46,10 @@ class Piece(Protocol):
 
 
 class Merge(Protocol):
-    """Makes one batch of several: a broker takes one a partition and request, so small ones hold each other up."""
+    """Makes one batch of several: a broker takes one a partition and request, so small ones hold each other up.
+
+    And the other way round: what the broker finds too large goes in smaller batches.
+    """
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether ``following`` may join pieces of ``size`` bytes that end with ``last``.
@@ -58,7 +63,11 @@ class Merge(Protocol):
         ...
 
     def taken_apart(self, piece: Piece) -> Sequence[Piece]:
-        """Return what a batch was made of, itself if it was not merged; from now on only smaller ones are made."""
+        """Return smaller batches with the same records, in order; the batch itself if there are none."""
+        ...
+
+    def sets_aside(self, piece: Piece, message: str) -> bool:
+        """Whether a batch that is too large, and cannot be taken apart, is held back instead of being refused."""
         ...
 
 
@@ -68,6 +77,9 @@ class Stream:
     ``acknowledged(piece, base_offset)`` is called for each piece in order; ``refused(code, message)`` once, when the
     broker will not take the oldest unacknowledged piece however often it is sent. After that the stream is closed:
     neither that piece nor any behind it will be appended.
+
+    A piece that is too large is taken apart; one that cannot be may be held back: nothing behind it is sent until
+    :meth:`release`.
 
     Until a first piece is acknowledged, and after any failure, one piece is in flight at a time: a broker that knows
     nothing of a producer takes whatever sequence comes first, so a refused first piece must have no follower.
@@ -84,17 +96,20 @@ class Stream:
         "_acknowledged",
         "_failed",
         "_failure",
+        "_held",
         "_in_flight",
         "_is_given_up",
         "_is_proven",
         "_is_winding_down",
         "_merge",
+        "_merges",
         "_perhaps_appended",
         "_pipelined",
         "_queue",
         "_refused",
         "_rest",
         "_rest_until",
+        "_too_large",
         "bytes",
         "closed",
         "partition",
@@ -121,6 +136,10 @@ class Stream:
         self._refused = refused
         self._pipelined = pipelined
         self._merge = merge
+        self._merges = merge is not None
+        # The smallest size that the broker was seen to refuse as too large.
+        self._too_large = LARGEST_REQUEST_BYTES
+        self._held: Piece | None = None
         self._is_proven = False
         self._is_winding_down = False
         self._is_given_up = False
@@ -136,7 +155,7 @@ class Stream:
     @property
     def is_idle(self) -> bool:
         """Whether every piece is acknowledged."""
-        return not (self._queue or self._in_flight or self._failed or self._is_winding_down)
+        return not (self._queue or self._in_flight or self._failed or self._held or self._is_winding_down)
 
     @property
     def is_over(self) -> bool:
@@ -146,7 +165,7 @@ class Stream:
     @property
     def is_quiet(self) -> bool:
         """Whether the broker has answered all that was sent to it, and nothing is to be sent."""
-        return not self._in_flight and (self.closed or not self._queue)
+        return not self._in_flight and (self.closed or self._held is not None or not self._queue)
 
     @property
     def is_settled(self) -> bool:
@@ -156,10 +175,10 @@ class Stream:
     def put(self, piece: Piece) -> None:
         """Append one more batch; dropped when nothing more is sent."""
         if not (self.closed or self._is_winding_down):
-            self._queue.append(piece)
-            self.bytes += len(piece.content)
-            if self.sender is not None:
-                self.sender.wake(self)
+            for part in self._in_size(piece):
+                self._queue.append(part)
+                self.bytes += len(part.content)
+            self._wake()
 
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
@@ -189,6 +208,7 @@ class Stream:
             self._queue
             and not self._failed
             and not self.closed
+            and self._held is None
             and now >= self._rest_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
         )
@@ -196,14 +216,18 @@ class Stream:
     def take(self, most_bytes: int = 0) -> Piece:
         """Move the next batch into flight; small ones that were never sent go as one, all up to ``most_bytes``."""
         piece = self._queue.popleft()
-        if self._merge and self._queue and self._perhaps_appended <= len(self._in_flight):
+        if self._merge and self._merges and self._queue and self._perhaps_appended <= len(self._in_flight):
             piece = self._merged(piece, self._merge, most_bytes)
         self._in_flight.append(piece)
         return piece
 
     def _merged(self, first: Piece, merge: Merge, most_bytes: int) -> Piece:
         pieces, size = [first], len(first.content)
-        while self._queue and merge.fits(pieces[-1], size, self._queue[0], most_bytes):
+        while (
+            self._queue
+            and size + len(self._queue[0].content) < self._too_large
+            and merge.fits(pieces[-1], size, self._queue[0], most_bytes)
+        ):
             pieces.append(self._queue.popleft())
             size += len(pieces[-1].content)
         if len(pieces) == 1:
@@ -211,7 +235,7 @@ class Stream:
         merged = merge.merged(pieces)
         if merged is None:
             # The broker is to say what it thinks of them.
-            self._merge = None
+            self._merges = False
             self._queue.extendleft(reversed(pieces[1:]))
             return first
         self.bytes += len(merged.content) - size
@@ -247,40 +271,83 @@ class Stream:
             self._in_flight.clear()
             self._settle()
 
+    def refuse_next(self, message: str) -> None:
+        """Take the next batch for refused as too large, once nothing before it is in flight: it must not be sent."""
+        if not self._in_flight:
+            self._in_flight.append(self._queue.popleft())
+            self.answered(codes.MESSAGE_TOO_LARGE, -1, message)
+
+    def release(self) -> Sequence[Piece]:
+        """Give up the piece held back and go on with those behind it; return them, none of which was appended."""
+        if self._held is not None:
+            self.bytes -= len(self._held.content)
+            self._held = self.trouble = None
+            self._wake()
+        return tuple(self._queue)
+
     def _settle(self) -> bool:
         """Once nothing is in flight, put what failed back in front of the queue, or give up."""
         if self._in_flight:
             return False
         self._is_proven = False
         code, message = self._failure
+        is_too_large = code in codes.TOO_LARGE
         if code == _CONNECTION_LOST or codes.is_retriable(code):
             # Some refusals, too, come after the broker has appended.
             self._perhaps_appended = max(self._perhaps_appended, len(self._failed))
-        elif code != codes.MESSAGE_TOO_LARGE or not self._take_apart():
+        elif not (is_too_large and (self._made_smaller() or self._set_aside(message))):
             self.closed = True
             self._refused(code, message)
             return False
         if not self._is_given_up:
             self._queue.extendleft(reversed(self._failed))
         self._failed.clear()
+        if is_too_large:
+            self._wake()
+            return False
         self._rest_until = time.monotonic() + self._rest.next_seconds()
         return True
 
-    def _take_apart(self) -> bool:
-        """Go back to what the refused pieces were merged from; return whether there was any such."""
-        merge = self._merge
-        parts = [part for piece in self._failed for part in (merge.taken_apart(piece) if merge else (piece,))]
-        was_merged = len(parts) > len(self._failed)
-        self.bytes += sum(len(part.content) for part in parts) - sum(len(piece.content) for piece in self._failed)
-        self._failed = parts
-        return was_merged
+    def _wake(self) -> None:
+        if self.sender is not None:
+            self.sender.wake(self)
+
+    def _made_smaller(self) -> bool:
+        """Take apart what was refused and whatever is as large; return whether that was possible."""
+        self._too_large = min(self._too_large, len(self._failed[0].content))
+        unsent = sum(len(piece.content) for piece in (*self._failed, *self._queue))
+        first = self._in_size(self._failed[0])
+        self._failed = [*first, *(part for piece in self._failed[1:] for part in self._in_size(piece))]
+        self._queue = deque(part for piece in self._queue for part in self._in_size(piece))
+        self.bytes += sum(len(piece.content) for piece in (*self._failed, *self._queue)) - unsent
+        return len(first) > 1
+
+    def _in_size(self, piece: Piece) -> Sequence[Piece]:
+        """Return the piece, or what it can be taken apart into, none as large as what the broker has refused."""
+        if self._merge is None or len(piece.content) < self._too_large:
+            return (piece,)
+        parts = self._merge.taken_apart(piece)
+        if len(parts) == 1:
+            return parts
+        return [smaller for part in parts for smaller in self._in_size(part)]
+
+    def _set_aside(self, message: str) -> bool:
+        """Hold back the refused piece, if that is wanted; what was sent behind it has not been appended either.
+
+        One that was sent before without an answer may be in the log all the same, if the limit was lowered since.
+        """
+        if self._merge is None or self._perhaps_appended or not self._merge.sets_aside(self._failed[0], message):
+            return False
+        self._held = self._failed.pop(0)
+        return True
 
 
 class Sender:
     """The produce connection to one broker and the streams that go over it."""
 
-    def __init__(self, cluster: Cluster, connection: Connection) -> None:
-        """Send over ``connection`` to a broker of ``cluster``."""
+    def __init__(self, cluster: Cluster, connection: Connection, largest_request: int = LARGEST_REQUEST_BYTES) -> None:
+        """Send over ``connection`` to a broker of ``cluster`` that takes requests up to ``largest_request`` bytes."""
+        self._largest_batch = largest_request - _REQUEST_HEAD_BYTES
         self.cluster = cluster
         self.connection = connection
         self.streams: set[Stream] = set()
@@ -332,7 +399,7 @@ class Sender:
             and (request := self._compose(now))
         ):
             self._requests.append((now, request))
-            share = min(REQUEST_BYTES // len(request), MERGED_BYTES) if self._is_long else 0
+            share = min(REQUEST_BYTES // len(request), MERGED_BYTES, self._largest_batch) if self._is_long else 0
             contents = [(partition, stream.take(share).content) for partition, stream in request.items()]
             self.connection.send(
                 wire.produce_request(self.connection.next_correlation(), contents, timeout_ms=REQUEST_TIMEOUT_MS)
@@ -379,19 +446,28 @@ class Sender:
             stream.lost(reason)
 
     def _compose(self, now: float) -> dict[TopicPartition, Stream]:
-        """Choose whose batch goes next: the streams in turn, each at most once a request, about a megabyte in all."""
+        """Choose whose batch goes next: the streams in turn, each at most once a request, about a megabyte in all.
+
+        A batch that is larger goes alone; one that no request may hold is not sent.
+        """
         chosen: dict[TopicPartition, Stream] = {}
         size = 0
+        most_bytes = min(REQUEST_BYTES, self._largest_batch)
         most = PARTITIONS_A_LONG_REQUEST if self._is_long else PARTITIONS_A_REQUEST
         for _ in range(len(self._awake)):
             stream = next(iter(self._awake))
             if not stream.has_unsent:
                 del self._awake[stream]
                 continue
-            self._awake.move_to_end(stream)
             if stream.can_send(now) and stream.partition not in chosen:
-                chosen[stream.partition] = stream
-                size += stream.next_bytes
-                if size >= REQUEST_BYTES or len(chosen) == most:
+                if stream.next_bytes > self._largest_batch:
+                    stream.refuse_next(f"larger than the broker's socket.request.max.bytes ({stream.next_bytes} bytes)")
+                elif chosen and size + stream.next_bytes > most_bytes:
                     break
+                else:
+                    chosen[stream.partition] = stream
+                    size += stream.next_bytes
+            self._awake.move_to_end(stream)
+            if size >= most_bytes or len(chosen) == most:
+                break
         return chosen

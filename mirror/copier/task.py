@@ -123,7 +123,8 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
         match places[work.source]:
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
-                share.lanes.append(Lane(work, handover, writer.producer, writer.sequence(work.target), syncs))
+                sequence = writer.sequence(work.target)
+                share.lanes.append(Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic))
                 share.skipped_by_match[work.source] = skipped
             case NotYet(reason):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))

@@ -32,6 +32,8 @@ class FlowWork:
         how much of the source is read at once.
     from_latest
         whether a partition never copied before begins at its end instead of its beginning.
+    parked_topic
+        where records go that are too large for the target; None: they stop their partition.
     """
 
     flow: Flow
@@ -47,6 +49,7 @@ class FlowWork:
     from_latest: bool
     writers: frozenset[int]
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
+    parked_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,7 @@ class Engine:
             from_latest=settings.auto_offset_reset == "latest",
             writers=frozenset(standing.writers),
             fetch_limits=settings.fetch_limits,
+            parked_topic=settings.parked_topic,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.

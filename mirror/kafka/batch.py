@@ -1,19 +1,21 @@
 """Record batches of message format 2: read the header, pass a batch on under another producer, decode, encode.
 
 A batch passes from cluster to cluster without being decompressed: only its 61-byte header is rewritten. What the
-header cannot express is decoded and encoded again (:func:`records` and :func:`encode`). The format is the one of
-Kafka's protocol documentation, "Record Batch".
+header cannot express is decoded and encoded again (:func:`records` and :func:`encode`). Older formats are turned into
+this one as they are read. The format is the one of Kafka's protocol documentation, "Record Batch".
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import cramjam
 from crc32c import crc32c
+
+from mirror.kafka import compression, old_format
+from mirror.kafka.old_format import OldRecord
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
@@ -22,10 +24,12 @@ NO_PRODUCER = -1
 LARGEST_SEQUENCE = 2**31 - 1
 
 _LENGTH_COVERS_FROM = 12
+_MAGIC_AT = 16
 _CRC_AT = 17
 _CRC_COVERS_FROM = 21
 _CODEC_AT = 22
 _PRODUCER_AT = 43
+_SEQUENCE_AT = 53
 _COUNT_AT = 57
 
 _CODEC_MASK = 0x07
@@ -34,20 +38,20 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
-_SNAPPY_STREAM = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
-_SNAPPY_BLOCK_BYTES = 32 * 1024
-
 
 class CorruptBatch(Exception):
     """A batch that does not hold together; the message says what and at which offset."""
 
 
 class UnsupportedMagic(Exception):
-    """A batch in a message format older than 2."""
+    """A batch in a message format that is not known yet."""
 
 
 class Record(NamedTuple):
-    """One record as the log holds it. ``timestamp`` in ms; ``producer_id`` is -1 for a plain producer."""
+    """One record as the log holds it. ``timestamp`` in ms; ``producer_id`` is -1 for a plain producer.
+
+    Bytes of a header's name that are not UTF-8 are kept as lone surrogates (``surrogateescape``).
+    """
 
     offset: int
     timestamp: int
@@ -116,26 +120,33 @@ class Producer:
 PLAIN = Producer(NO_PRODUCER, -1)
 
 
-def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int, Header]]:
-    """Yield (start, stop, header) of every complete batch between two positions of a fetched buffer.
+def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[memoryview, Header]]:
+    """Yield every complete batch between two positions of a fetched buffer, with its header.
 
-    A fetch may end in the middle of a batch; the incomplete rest is not yielded.
+    A fetch may end in the middle of a batch; the incomplete rest is not yielded. Messages of formats 0 and 1 come as
+    dense batches of format 2 with the same offsets and compression; all others are parts of the buffer.
 
     Raises
     ------
     UnsupportedMagic
-        at the first batch in message format 0 or 1.
+        at the first batch in a message format above 2.
     CorruptBatch
         at the first batch that does not match its checksum: passed on, it would get a new one and the damage be hidden.
     """
     position = start
-    while end - position >= HEADER_BYTES:
-        magic = buffer[position + 16]
-        if magic != MAGIC:
+    while end - position > _MAGIC_AT:
+        magic = buffer[position + _MAGIC_AT]
+        if magic < MAGIC:
+            stop = yield from _of_old_format(buffer, position, end)
+            if stop == position:
+                return
+            position = stop
+            continue
+        if magic > MAGIC:
             (offset,) = struct.unpack_from(">q", buffer, position)
-            raise UnsupportedMagic(
-                f"the batch at offset {offset} has message format {magic}; only format 2 can be copied"
-            )
+            raise UnsupportedMagic(f"the batch at offset {offset} has message format {magic}; up to 2 are known")
+        if end - position < HEADER_BYTES:
+            return
         header = Header._make(HEADER.unpack_from(buffer, position))
         if header.length < HEADER_BYTES - _LENGTH_COVERS_FROM:
             raise CorruptBatch(f"the batch at offset {header.base_offset} says that it is {header.length} bytes long")
@@ -144,22 +155,53 @@ def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
             return
         if crc32c(buffer[position + _CRC_COVERS_FROM : stop]) != header.crc:
             raise CorruptBatch(f"the batch at offset {header.base_offset} does not match its checksum")
-        yield position, stop, header
+        yield buffer[position:stop], header
         position = stop
 
 
-def pass_on(buffer: memoryview, start: int, stop: int, header: Header, producer: Producer, sequence: int) -> memoryview:
-    """Rewrite the header of a dense data batch in place so that ``producer`` may append it elsewhere; return its bytes.
+def _of_old_format(buffer: memoryview, position: int, end: int) -> Generator[tuple[memoryview, Header], None, int]:
+    """Yield the next messages of formats 0 and 1 as batches of format 2; return where the buffer goes on."""
+    try:
+        found = old_format.read(buffer, position, end)
+    except old_format.Malformed as problem:
+        raise CorruptBatch(str(problem)) from problem
+    if found is None:
+        return position
+    for row in _rows(found.records):
+        content = encode([Record(*record, headers=(), producer_id=NO_PRODUCER) for record in row], found.codec)
+        struct.pack_into(">q", content, 0, row[0].offset)
+        yield content, Header._make(HEADER.unpack_from(content))
+    return found.stop
+
+
+def _rows(found: Sequence[OldRecord]) -> Iterator[list[OldRecord]]:
+    """Yield the records in rows without holes: compaction may have made some."""
+    row: list[OldRecord] = []
+    for record in found:
+        if row and record.offset != row[-1].offset + 1:
+            yield row
+            row = []
+        row.append(record)
+    yield row
+
+
+def pass_on(batch: memoryview, header: Header, producer: Producer, sequence: int) -> memoryview:
+    """Rewrite the header of a dense data batch in place so that ``producer`` may append it elsewhere; return it.
 
     Base offset 0, no leader epoch, the given producer and sequence, not transactional; the CRC follows. The records are
     not touched.
     """
-    struct.pack_into(">qiib", buffer, start, 0, header.length, -1, MAGIC)
-    struct.pack_into(">h", buffer, start + _CRC_COVERS_FROM, header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON))
-    struct.pack_into(">qhi", buffer, start + _PRODUCER_AT, producer.producer_id, producer.epoch, sequence)
-    batch = buffer[start:stop]
-    struct.pack_into(">I", buffer, start + _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
+    struct.pack_into(">qiib", batch, 0, 0, header.length, -1, MAGIC)
+    struct.pack_into(">h", batch, _CRC_COVERS_FROM, header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON))
+    struct.pack_into(">qhi", batch, _PRODUCER_AT, producer.producer_id, producer.epoch, sequence)
+    struct.pack_into(">I", batch, _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
     return batch
+
+
+def renumber(batch: memoryview, sequence: int) -> None:
+    """Give a batch that was never appended another sequence, in place."""
+    struct.pack_into(">i", batch, _SEQUENCE_AT, sequence)
+    struct.pack_into(">I", batch, _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
 
 
 def codec_of(batch: memoryview) -> int:
@@ -192,10 +234,13 @@ def records(batch: memoryview) -> list[Record]:
         if the compressed data or the records in it do not hold together.
     """
     header = Header._make(HEADER.unpack_from(batch))
+    if not header.record_count:
+        # Compaction keeps a producer's last batch although nothing is left in it.
+        return []
     data = decompressed(batch)
     try:
         return list(_parse(header, data))
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
+    except (IndexError, struct.error) as error:
         raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decoded: {error}") from error
 
 
@@ -209,8 +254,8 @@ def decompressed(batch: memoryview) -> bytes:
     """
     header = Header._make(HEADER.unpack_from(batch))
     try:
-        return _decompress(header.codec, batch[HEADER_BYTES:])
-    except (cramjam.DecompressionError, IndexError, struct.error) as error:
+        return compression.decompress(header.codec, batch[HEADER_BYTES:])
+    except (compression.DecompressionError, compression.UnknownCodec, IndexError, struct.error) as error:
         raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decompressed: {error}") from error
 
 
@@ -228,7 +273,7 @@ def _parse(header: Header, data: bytes) -> Iterator[Record]:
         for _ in range(header_count):
             name, position = _nullable(data, position)
             content, position = _nullable(data, position)
-            headers.append((str(name or b"", "utf-8"), content))
+            headers.append((str(name or b"", "utf-8", "surrogateescape"), content))
         if position != end:
             raise CorruptBatch(f"a record of the batch at offset {header.base_offset} ends at {position}, not at {end}")
         timestamp = header.max_timestamp if header.has_append_time else header.base_timestamp + delta
@@ -247,7 +292,7 @@ def encode(contents: Sequence[Record], codec: int, producer: Producer = PLAIN, s
         _write_nullable(body, record.value)
         _write_varint(body, len(record.headers))
         for name, content in record.headers:
-            _write_nullable(body, name.encode())
+            _write_nullable(body, name.encode("utf-8", "surrogateescape"))
             _write_nullable(body, content)
         _write_varint(data, len(body))
         data += body
@@ -259,7 +304,7 @@ def assembled(
     data: bytes, codec: int, count: int, timestamps: tuple[int, int], producer: Producer, sequence: int
 ) -> memoryview:
     """Return a dense batch of ``count`` encoded records; ``timestamps`` are the base and the largest."""
-    compressed = _compress(codec, data)
+    compressed = compression.compress(codec, data)
     batch = bytearray(HEADER_BYTES + len(compressed))
     batch[HEADER_BYTES:] = compressed
     header = Header(
@@ -284,9 +329,11 @@ def assembled(
 
 
 def marker_is_abort(batch: memoryview) -> bool:
-    """Whether a control batch is an ABORT marker: its record's key is a version and a type (0 abort, 1 commit)."""
-    (marker,) = records(batch)
-    return marker.key is not None and struct.unpack_from(">hh", marker.key)[1] == 0
+    """Whether a control batch is an ABORT marker: its record's key is a version and a type (0 abort, 1 commit).
+
+    One that compaction has emptied is none, as for Java's consumer: what it aborted is gone already.
+    """
+    return any(marker.key is not None and struct.unpack_from(">hh", marker.key)[1] == 0 for marker in records(batch))
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -327,57 +374,3 @@ def _write_nullable(out: bytearray, content: bytes | None) -> None:
     else:
         _write_varint(out, len(content))
         out += content
-
-
-def _decompress(codec: int, data: memoryview) -> bytes:
-    match codec:
-        case 0:
-            return bytes(data)
-        case 1:
-            return bytes(cramjam.gzip.decompress(data))
-        case 2:
-            return _snappy_decompress(bytes(data))
-        case 3:
-            return bytes(cramjam.lz4.decompress(data))
-        case 4:
-            return bytes(cramjam.zstd.decompress(data))
-    raise CorruptBatch(f"unknown compression codec {codec}")
-
-
-def _compress(codec: int, data: bytes) -> bytes:
-    match codec:
-        case 0:
-            return data
-        case 1:
-            return bytes(cramjam.gzip.compress(data))
-        case 2:
-            return _snappy_compress(data)
-        case 3:
-            # Kafka's Java reader refuses linked blocks. The level is the fast one, as Java's producers use it.
-            stream = cramjam.lz4.Compressor(level=1, block_linked=False)
-            stream.compress(data)
-            return bytes(stream.finish())
-        case 4:
-            return bytes(cramjam.zstd.compress(data))
-    raise ValueError(f"unknown compression codec {codec}")
-
-
-def _snappy_decompress(data: bytes) -> bytes:
-    """Java's producers frame snappy blocks as the xerial stream; others write one raw block."""
-    if not data.startswith(_SNAPPY_STREAM[:8]):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    out, position = bytearray(), len(_SNAPPY_STREAM)
-    while position < len(data):
-        (length,) = struct.unpack_from(">i", data, position)
-        position += 4
-        out += bytes(cramjam.snappy.decompress_raw(data[position : position + length]))
-        position += length
-    return bytes(out)
-
-
-def _snappy_compress(data: bytes) -> bytes:
-    out = bytearray(_SNAPPY_STREAM)
-    for start in range(0, len(data), _SNAPPY_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _SNAPPY_BLOCK_BYTES]))
-        out += struct.pack(">i", len(block)) + block
-    return bytes(out)

@@ -21,6 +21,7 @@ from typing import Any
 import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -46,6 +47,7 @@ _PATIENCE_SECONDS = 0.02
 _LOADING_SECONDS = 10.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
+_BROKER_RESOURCE = 4
 _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
 _PINGS = 4
@@ -405,6 +407,21 @@ class Channel:
         if answer.error_code:
             raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code))
         return Producer(answer.producer_id, answer.producer_epoch)
+
+    def broker_setting(self, node: int, name: str) -> str | None:
+        """Return a setting of a broker, None if the broker does not tell.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker cannot be reached.
+        """
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
+        )
+        answer = self.call(DescribeConfigsRequest(resources=[resource]), node)
+        values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
+        return values[0] if values else None
 
     def call(self, request: Any, node: int | None = None) -> Any:
         """Send a request of kafka-python's and return its answer.

@@ -11,6 +11,9 @@ MESSAGE_TOO_LARGE = 10
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 DUPLICATE_SEQUENCE = 46
 
+# A batch over the topic's max.message.bytes, and one over its segment.bytes: a smaller one may be taken.
+TOO_LARGE = frozenset({MESSAGE_TOO_LARGE, 18})
+
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.
 SEQUENCE_ERRORS = frozenset({45, DUPLICATE_SEQUENCE, 47, 59, 90})
 

@@ -66,11 +66,11 @@ class LogReader:
                     raise self._refusal(kafka.errors.for_code(part.error))
                 self.high_watermark = part.high_watermark
                 aborted = AbortedTransactions(part.aborted if read_committed else ())
-                for start, stop, header in batch.batches(frame, part.start, part.stop):
-                    is_aborted = aborted.covers(frame[start:stop], header)
+                for content, header in batch.batches(frame, part.start, part.stop):
+                    is_aborted = aborted.covers(content, header)
                     self.position = header.next_offset
                     if not header.is_control and not is_aborted:
-                        found.append((frame[start:stop], header))
+                        found.append((content, header))
         except (ConnectionFailed, BrokerRefused):
             self.close()
             self._channel.forget_leaders([self._partition.topic])

@@ -86,7 +86,7 @@ def encode_content(key: bytes | None, value: bytes | None, headers: Headers) -> 
             parts += (_length(len(field)), field)
     parts.append(_length(len(headers)))
     for name, content in headers:
-        encoded = name.encode()
+        encoded = name.encode("utf-8", "surrogateescape")
         parts += (_length(len(encoded)), encoded)
         if content is None:
             parts.append(_NULL)

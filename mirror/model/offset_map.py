@@ -52,6 +52,18 @@ def runs_of(offsets: Iterable[int], downstream: int) -> list[Run]:
     return runs
 
 
+def cut(spans: Sequence[tuple[int, int]], count: int) -> tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]:
+    """Return spans (first offset, count) of records in two parts, the first with ``count`` records."""
+    before: list[tuple[int, int]] = []
+    for position, (offset, length) in enumerate(spans):
+        if length > count:
+            head = [(offset, count)] if count else []
+            return [*before, *head], [(offset + count, length - count), *spans[position + 1 :]]
+        before.append((offset, length))
+        count -= length
+    return before, ()
+
+
 def runs_before(runs: Iterable[Run], upstream: int) -> tuple[Run, ...]:
     """Return what the runs say of the offsets before the position ``upstream``."""
     return tuple(

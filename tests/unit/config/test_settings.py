@@ -106,6 +106,16 @@ def test_the_engine_s_own_keys_are_read(file: Path) -> None:
     assert (engine.epoch_seconds, engine.commit_interval_seconds, engine.tasks) == (2.5, 0.5, 3)
 
 
+def test_what_becomes_of_oversized_records_is_set_for_all_flows_or_for_one(file: Path) -> None:
+    parks = "mirror.oversized.records = park"
+    assert [flow.parked_topic for flow in settings(file).enabled_flows] == [None]
+    assert [flow.parked_topic for flow in settings(file, parks).enabled_flows] == ["mm2-parked.A.internal"]
+    (flow,) = settings(file, parks, "A->B.mirror.oversized.records = stop").enabled_flows
+    assert flow.parked_topic is None
+    (flow,) = settings(file, f"A->B.{parks}").enabled_flows
+    assert not flow.topic_filter.matches("mm2-parked.A.internal")
+
+
 def test_a_cluster_may_be_called_like_the_engine_s_keys_begin(file: Path) -> None:
     file.write_text(
         "clusters = mirror,B\nmirror.bootstrap.servers = m:1\nB.bootstrap.servers = b:1\nmirror->B.enabled=true"
@@ -157,6 +167,9 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("mirror.epoch.seconds = 0", None, "0.1"),
         ("mirror.epoch.second = 1", None, "mirror.epoch.seconds"),
         ("mirror.compatibility = 2.4", None, "newest"),
+        ("mirror.oversized.records = skip", None, "stop, park"),
+        ("A->B.mirror.oversized.records = skip", None, "stop, park"),
+        ("A->B.mirror.tasks = 3", None, "mirror.oversized.records"),
         ("A->B.source.cluster.alias = Z", None, "clusters alone"),
     ],
 )

@@ -193,6 +193,25 @@ def test_an_existing_side_topic_is_left_alone_unless_it_forgets() -> None:
     assert problem.startswith("topic heartbeats on west has cleanup.policy=delete")
 
 
+def test_parked_records_have_a_topic_that_keeps_them_for_good_if_they_are_to_be_parked() -> None:
+    """However large they are; a topic that does not keep them is told of."""
+    parks, name = flow_settings("mirror.oversized.records = park"), "mm2-parked.east.internal"
+    (made,) = [
+        each
+        for each in plan_internal_topics(cluster("east"), cluster("west"), parks).target.creates
+        if each.name == name
+    ]
+    assert (made.partitions, made.configs) == (
+        1,
+        {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "104857600"},
+    )
+    kept = (entry("cleanup.policy", "delete"), entry("retention.ms", "604800000"), entry("max.message.bytes", "5"))
+    target = cluster("west", topic(name), configs={name: kept})
+    (problem,) = plan_internal_topics(cluster("east"), target, parks).target.problems
+    assert problem.startswith(f"topic {name} on west has retention.ms=604800000")
+    assert name not in str(plan_internal_topics(cluster("east"), target, flow_settings()))
+
+
 def test_a_side_topics_replication_factor_is_named_by_its_own_key() -> None:
     settings = flow_settings("offset-syncs.topic.replication.factor = 3")
     plan = plan_internal_topics(cluster("east"), cluster("west"), settings)

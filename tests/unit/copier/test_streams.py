@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.copier.links import Cluster
-from mirror.copier.streams import ANSWER_SECONDS, PARTITIONS_A_REQUEST, REQUESTS_IN_FLIGHT, Merge, Sender, Stream
+from mirror.copier.streams import (
+    ANSWER_SECONDS,
+    PARTITIONS_A_REQUEST,
+    REQUEST_BYTES,
+    REQUESTS_IN_FLIGHT,
+    Merge,
+    Sender,
+    Stream,
+)
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.channel import Connection, ConnectionFailed
@@ -25,6 +33,7 @@ from tests.unit.copier.builders import record
 
 ORDERS = TopicPartition("orders", 0)
 PRODUCER = Producer(7, 0)
+some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW_REPLICAS, OUT_OF_ORDER = 6, 7, 10, 19, 45
 
 
@@ -136,13 +145,13 @@ class Writer:
             pipelined=pipelined,
             merge=merge,
         )
-        self._next = 0
+        self.next = 0
 
     def put(self, count: int = 1) -> None:
         for _ in range(count):
-            content = batch.encode([record(self._next)], 0, PRODUCER, self._next)
-            self.stream.put(Piece(content, self._next))
-            self._next += 1
+            content = batch.encode([record(self.next)], 0, PRODUCER, self.next)
+            self.stream.put(Piece(content, self.next))
+            self.next += 1
 
 
 def connected(*writers: Writer) -> tuple[Sender, Wire]:
@@ -367,6 +376,9 @@ class Joining:
     def taken_apart(self, piece: Any) -> Sequence[Any]:
         return (piece,)
 
+    def sets_aside(self, piece: Any, message: str) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(("round_trip", "requests"), [(0.0005, REQUESTS_IN_FLIGHT), (0.08, 1)])
 def test_on_a_long_line_what_is_queued_goes_as_one_batch(round_trip: float, requests: int) -> None:
@@ -386,3 +398,51 @@ def test_on_a_long_line_what_is_queued_goes_as_one_batch(round_trip: float, requ
         sender.send(rested())
     assert broker.log == list(range(21))
     assert writer.stream.bytes == 0
+
+
+def sized(writer: Writer, size: int) -> None:
+    """Put a batch of about ``size`` bytes."""
+    content = batch.encode([record(writer.next, b"value %d %s" % (writer.next, b"x" * size))], 0, PRODUCER, writer.next)
+    writer.stream.put(Piece(content, writer.next))
+    writer.next += 1
+
+
+@some
+@given(st.lists(st.sampled_from([10, 200_000, 600_000, REQUEST_BYTES, 3 * REQUEST_BYTES]), min_size=1, max_size=12))
+def test_a_request_is_no_larger_than_it_has_to_be_and_nobody_is_left_out(sizes: list[int]) -> None:
+    """A megabyte of batches, or one batch alone that is larger."""
+    writers = [Writer(TopicPartition("orders", number)) for number in range(len(sizes))]
+    for writer, size in zip(writers, sizes, strict=True):
+        sized(writer, size)
+    brokers = {writer.stream.partition: Broker() for writer in writers}
+    sender, line = connected(*writers)
+    requests = 0
+    while not all(writer.stream.is_idle for writer in writers):
+        sender.send(rested())
+        for request in line.requests:
+            assert sum(map(len, request.values())) <= REQUEST_BYTES or len(request) == 1
+        line.handle(lambda partition, content: brokers[partition].append(content))
+        sender.receive()
+        requests += 1
+    assert requests <= len(sizes)
+
+
+def test_a_batch_that_no_request_may_hold_is_never_sent() -> None:
+    """The broker would hang up, again and again; and those before it are sent."""
+    broker, writer = Broker(), Writer()
+    sized(writer, 10)
+    sized(writer, 300_000)
+    line = Wire()
+    sender = Sender(cast(Cluster, None), cast(Connection, line), 200_000)
+    sender.add(writer.stream)
+    while not writer.stream.is_over:
+        sender.send(rested())
+        while line.requests:
+            assert sum(map(len, line.requests[0].values())) < 200_000
+            line.handle(accepting(broker))
+            sender.receive()
+    assert broker.log == [0]
+    ((code, said),) = writer.refusals
+    assert code == TOO_LARGE
+    assert "socket.request.max.bytes" in said
+    assert writer.stream.is_settled

@@ -62,7 +62,7 @@ def copied(batches: Sequence[Batch], upstream: int, producer: Producer) -> list[
     for content, header in batches:
         if header.is_dense and header.base_offset >= upstream:
             frame = memoryview(bytearray(content))
-            sent.append(bytes(batch.pass_on(frame, 0, len(frame), header, producer, 5)))
+            sent.append(bytes(batch.pass_on(frame, header, producer, 5)))
         else:
             kept = [each for each in batch.records(content) if each.offset >= upstream]
             if kept:

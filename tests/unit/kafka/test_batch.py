@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from mirror.kafka import batch
 from mirror.kafka.batch import (
@@ -73,8 +74,8 @@ def without_place(found: list[Record]) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_real_producers_write_is_read(name: str) -> None:
     content = logged(GOLDEN[name], 41)
-    ((start, stop, header),) = batch.batches(content, 0, len(content))
-    assert (start, stop) == (0, len(content))
+    ((found_content, header),) = batch.batches(content, 0, len(content))
+    assert found_content == content
     assert header.codec == CODECS[["none", "gzip", "snappy", "lz4", "zstd"].index(name.split("-")[1])]
     assert (header.next_offset, header.record_count, header.is_dense, header.is_control) == (44, 3, True, False)
     found = batch.records(content)
@@ -131,7 +132,7 @@ def test_a_batch_is_passed_on_with_its_records_untouched(
     before = bytes(original)
     frame = memoryview(bytearray(b"head" + before + b"tail"))
     header = header_of(original)
-    content = batch.pass_on(frame, 4, 4 + len(before), header, producer, sequence)
+    content = batch.pass_on(frame[4 : 4 + len(before)], header, producer, sequence)
     assert DefaultRecordBatch(content).validate_crc()
     assert content[HEADER_BYTES:] == before[HEADER_BYTES:]
     assert without_place(batch.records(content)) == without_place(written)
@@ -149,9 +150,9 @@ def test_a_fetch_yields_its_whole_batches_and_not_the_torn_end(written: list[lis
     parts = [bytes(batch.encode(each, NONE)) for each in written]
     buffer = b"".join(parts)
     end = max(0, len(buffer) - cut)
-    found = [(start, stop) for start, stop, _ in batch.batches(memoryview(buffer), 0, end)]
+    found = [bytes(content) for content, _ in batch.batches(memoryview(buffer), 0, end)]
     ends = [sum(map(len, parts[: number + 1])) for number in range(len(parts))]
-    assert [stop for _, stop in found] == [stop for stop in ends if stop <= end]
+    assert found == [part for part, stop in zip(parts, ends, strict=True) if stop <= end]
 
 
 @pytest.mark.parametrize("position", [21, 30, HEADER_BYTES, -1])
@@ -170,11 +171,11 @@ def test_a_length_that_cannot_be_is_refused() -> None:
         list(batch.batches(memoryview(damaged), 0, len(damaged)))
 
 
-def test_old_message_formats_are_refused() -> None:
-    old = bytearray(GOLDEN["java-none"])
-    old[16] = 1
-    with pytest.raises(UnsupportedMagic, match="format 1"):
-        list(batch.batches(memoryview(old), 0, len(old)))
+def test_message_formats_of_the_future_are_refused() -> None:
+    new = bytearray(GOLDEN["java-none"])
+    new[16] = 3
+    with pytest.raises(UnsupportedMagic, match="offset 0 has message format 3"):
+        list(batch.batches(memoryview(new), 0, len(new)))
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -220,3 +221,59 @@ def test_markers_say_how_a_transaction_ended(kind: int, aborted: bool) -> None:
 
 def _fields(producer: Producer) -> tuple[int, int]:
     return producer.producer_id, producer.epoch
+
+
+# As log cleaners of Kafka 4.3.1 leave them (made with Java's own classes), and what Java reads in them.
+CLEANED: dict[str, Any] = json.loads(Path(__file__).with_name("golden_cleaned_batches.json").read_text())
+
+
+@pytest.mark.parametrize("name", CLEANED)
+def test_what_a_log_cleaner_leaves_is_read_as_java_reads_it(name: str) -> None:
+    """Removed records, a delete horizon in place of the base timestamp, nothing left at all; append times, no times."""
+    content = memoryview(bytearray(bytes.fromhex(CLEANED[name]["bytes"])))
+    ((found, header),) = batch.batches(content, 0, len(content))
+    expected = [
+        (
+            offset,
+            timestamp,
+            None if key is None else bytes.fromhex(key),
+            None if value is None else bytes.fromhex(value),
+            tuple(
+                (bytes.fromhex(each).decode(), None if part is None else bytes.fromhex(part)) for each, part in headers
+            ),
+        )
+        for offset, timestamp, key, value, headers in CLEANED[name]["records"]
+    ]
+    assert [each[:5] for each in batch.records(found)] == expected
+    assert header.is_dense == (len(expected) == header.next_offset - header.base_offset)
+    if header.is_dense and not header.has_append_time:
+        passed = batch.pass_on(found, header, Producer(7, 0), 5)
+        assert [each[1:5] for each in batch.records(passed)] == [each[1:] for each in expected]
+
+
+def test_an_emptied_marker_ends_no_transaction_as_aborted() -> None:
+    """Compaction keeps a producer's last batch without its records; Java's consumer takes such a one for no abort."""
+    content = memoryview(bytes.fromhex(CLEANED["format-2-emptied-marker"]["bytes"]))
+    ((found, header),) = batch.batches(content, 0, len(content))
+    assert (header.is_control, header.record_count) == (True, 0)
+    assert batch.marker_is_abort(found) is False
+
+
+@some
+@given(written=contents, names=st.lists(st.binary(max_size=6), min_size=1, max_size=3), codec=st.sampled_from(CODECS))
+def test_header_names_that_are_no_utf_8_are_kept_byte_for_byte(
+    written: list[Record], names: list[bytes], codec: int
+) -> None:
+    """Java would send replacement characters; the copy has the bytes."""
+    builder = DefaultRecordBatchBuilder(2, NONE, False, -1, -1, -1, 1 << 30)
+    for position, each in enumerate(written):
+        builder.append(position, each.timestamp, each.key, each.value, [("?" * len(name), b"v") for name in names])
+    content = bytearray(builder.build())
+    at = HEADER_BYTES
+    for _ in written:
+        for name in names:
+            at = content.index(b"?" * len(name) + b"\x02v", at)
+            content[at : at + len(name)] = name
+            at += len(name)
+    again = batch.encode(batch.records(memoryview(content)), codec)
+    assert batch.compression.decompress(codec, again[HEADER_BYTES:]) == content[HEADER_BYTES:]
