@@ -23,6 +23,7 @@ from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connect
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
+from mirror.config.transforms import read_chain
 from mirror.model.flow import Flow
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
 from mirror.model.topics import (
@@ -32,6 +33,7 @@ from mirror.model.topics import (
     ReplicationPolicy,
     replicates,
 )
+from mirror.model.transforms.chain import Chain, TopicTransform
 
 __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load"]
 
@@ -136,6 +138,8 @@ class FlowSettings:
     """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
+    transforms: Chain
+    """What is done to each record on its way; checkpoints and heartbeats are left alone."""
 
     @property
     def use_defaults_from(self) -> End:
@@ -161,6 +165,14 @@ class FlowSettings:
     def target_producer(self) -> Mapping[str, str]:
         """Return the client properties of the data producer."""
         return self.clients.data_producer
+
+    def copy_of(self, topic: str) -> str:
+        """Return the topic on the target that the records of ``topic``, a name on the source, are sent to."""
+        return self.transforms.route(self.policy.format_remote_topic(self.flow.source, topic))
+
+    def transform_of(self, topic: str) -> TopicTransform | None:
+        """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
+        return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
 
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
@@ -331,6 +343,7 @@ def flow_settings(
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
         exactly_once=exactly_once,
         group_id=worker.get("group.id"),
+        transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
     )
 
 
