@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
+from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend
+
+_IF_CHANGED = (
+    "; what its transforms make of a record must depend on the record alone, and not be set differently while there is "
+    "something to be compared: run it once as it was set before"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +115,21 @@ def resume(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
             "yet; what was written last cannot be read before they are"
         )
-    outcome = match_tail(source, tail, old.upstream, is_ours)
+    changed = ChangedBatches(work) if work.transform is not None else None
+    outcome = match_tail(source, tail, old.upstream, is_ours, changed.records if changed else None)
     if isinstance(outcome, Mismatch):
         missing = (
             f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
             if ends.source_start > old.upstream
             else ""
         )
-        return Refused(outcome.reason + missing)
+        return Refused(outcome.reason + missing + (_IF_CHANGED if changed else ""))
     runs: list[Run] = list(handover.runs)
     for run in outcome.runs:
         extend(runs, run)
     records: list[StateRecord] = list(handover.unwritten)
+    if changed:
+        records += [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream]
     chunk = old.chunk
     while len(runs) > RUNS_PER_CHUNK:
         records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias
 
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.python_function import FunctionUnusable, PythonFunction
-from mirror.model.transforms.record import Content
+from mirror.model.transforms.record import R
 from mirror.model.transforms.stock import (
     DropHeaders,
     Filter,
@@ -23,7 +23,6 @@ from mirror.model.transforms.stock import (
     TopicNameMatches,
 )
 
-R = TypeVar("R", bound=Content)
 RecordTransform: TypeAlias = InsertHeader | DropHeaders | Filter | PythonFunction
 
 

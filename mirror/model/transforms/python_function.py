@@ -6,12 +6,10 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from mirror.model.partition import TopicPartition
-from mirror.model.transforms.record import Content, SourceRecord
-
-R = TypeVar("R", bound=Content)
+from mirror.model.transforms.record import R, SourceRecord, altered
 
 
 class FunctionUnusable(Exception):
@@ -57,7 +55,7 @@ class PythonFunction:
             raise NotARecord("it changed topic, partition or offset; a record is sent elsewhere by a RegexRouter only")
         headers = tuple((name, content) for name, content in made.headers)
         _require_sendable(made.timestamp, made.key, made.value, headers)
-        return record._replace(timestamp=made.timestamp, key=made.key, value=made.value, headers=headers)
+        return altered(record, timestamp=made.timestamp, key=made.key, value=made.value, headers=headers)
 
 
 @lru_cache(maxsize=64)

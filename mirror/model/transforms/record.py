@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -54,5 +55,14 @@ class Content(Protocol):
     def headers(self) -> Headers:
         """Headers in their order."""
 
-    def _replace(self, **changes: Any) -> Self:
+    @property
+    def _replace(self) -> Callable[..., Any]:
         """Return the record with other contents."""
+
+
+R = TypeVar("R", bound=Content)
+
+
+def altered(record: R, **changes: Any) -> R:
+    """Return the record with other contents."""
+    return record._replace(**changes)  # type: ignore[no-any-return]

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from mirror.model.java_regex import compile_java
 from mirror.model.java_replacement import Replacement
 from mirror.model.partition import TopicPartition
-from mirror.model.transforms.record import Content
-
-R = TypeVar("R", bound=Content)
+from mirror.model.transforms.record import Content, R, altered
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class InsertHeader:
 
     def apply(self, record: R, _: TopicPartition) -> R:
         """Return the record with the header."""
-        return record._replace(headers=(*record.headers, (self.header, self.content)))
+        return altered(record, headers=(*record.headers, (self.header, self.content)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class DropHeaders:
 
     def apply(self, record: R, _: TopicPartition) -> R:
         """Return the record without the headers."""
-        return record._replace(headers=tuple(each for each in record.headers if each[0] not in self.headers))
+        return altered(record, headers=tuple(each for each in record.headers if each[0] not in self.headers))
 
 
 @dataclass(frozen=True, slots=True)
