@@ -62,7 +62,13 @@ class Refused:
 
 
 def changed_topic(work: PartitionWork) -> Refused | None:
-    """Refuse a source topic that is not the one copied so far, although its name is the same."""
+    """Refuse a source topic that is not the one copied so far, although its name is the same, and another target."""
+    target = work.handover.position.target if work.handover else ""
+    if target and target != work.target.topic:
+        return Refused(
+            f"it was copied to {target} so far and is to be copied to {work.target.topic} now; positions in one mean "
+            "nothing in the other: set the replication policy and the transforms as they were"
+        )
     known = work.handover.position.topic_id if work.handover else ""
     if not known or not work.topic_id or known == work.topic_id:
         return None
@@ -81,7 +87,7 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
         origin, complete = ends.source_end, False
     else:
         origin, complete = ends.source_start, True
-    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id)
+    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id, work.target.topic)
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
@@ -135,6 +141,8 @@ def resume(
         records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))
         runs, chunk = runs[RUNS_PER_CHUNK:], chunk + 1
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
-    position = Position(outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id)
+    position = Position(
+        outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id, work.target.topic
+    )
     records += (chunk_record(work.source, chunk, runs), position.record(work.source))
     return Ready(Handover(position, tuple(runs), clean=True), tuple(records), outcome.records)
