@@ -200,7 +200,7 @@ class Engine:
                 topic_id,
                 standing.handovers.get(source),
                 standing.mm2_positions.get(source),
-                standing.settings.transform_of(source.topic),
+                transform=standing.settings.transform_of(source.topic),
             )
             for flow, standing in self._standings.items()
             if standing.is_known

@@ -65,7 +65,7 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
                         partition,
                         start,
                         offset_map.upstream_next,
-                        settings.transform_of(partition.topic),
+                        transform=settings.transform_of(partition.topic),
                     ),
                     LogRange(
                         flow.target, target_client, copy, max(copy_start, copy_starts[copy]), offset_map.downstream_next

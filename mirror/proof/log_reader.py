@@ -93,10 +93,15 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
         )
 
 
-def _changed(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
-    """Return what the transforms make of the records, as the copy does.
+def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
+    """Yield what the transforms make of the records, as the copy does.
 
     What the copy left out because of an error is left out here too; it stands in the ledger of gaps.
+
+    Raises
+    ------
+    ValueError
+        at a record that they fail on.
     """
     if wanted.transform is None:
         yield from records
@@ -132,7 +137,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                 if wanted.end > wanted.start
                 else ()
             )
-            for row in log_rows(wanted.cluster, wanted.partition, _changed(found, wanted)):
+            for row in log_rows(wanted.cluster, wanted.partition, changed_records(found, wanted)):
                 rows.append(row)
                 records += 1
                 if len(rows) == _ROWS_AT_A_TIME:
