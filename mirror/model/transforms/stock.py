@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+import regex
+
 from mirror.model.java_regex import compile_java
 from mirror.model.java_replacement import Replacement
 from mirror.model.partition import TopicPartition
@@ -23,11 +25,11 @@ class TopicNameMatches:
 
     def __post_init__(self) -> None:
         """Compile once, so that a pattern that cannot be used is refused where it is read."""
-        compile_java(self.pattern)
+        _compiled(self.pattern)
 
     def holds_for(self, topic: str) -> bool:
         """Tell of every record of a topic at once."""
-        return compile_java(self.pattern).fullmatch(topic) is not None
+        return _compiled(self.pattern).fullmatch(topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +108,17 @@ class RegexRouter:
 
     def route(self, topic: str) -> str:
         """Return where the records of ``topic`` go."""
-        compiled = compile_java(self.pattern)
+        compiled = _compiled(self.pattern)
         found = compiled.search(topic)
         if found is None or compiled.fullmatch(topic) is None:
             return topic
         replacement = _replacement(self.replacement, self.pattern).expand(found)
         return topic[: found.start()] + replacement + topic[found.end() :]
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    return compile_java(pattern)
 
 
 @lru_cache(maxsize=256)
