@@ -178,11 +178,18 @@ def _class_name(value: str) -> str | None:
     return None if _CLASS_NAME.fullmatch(value) else "it must be the full name of a class"
 
 
-def _no_empty_item(values: tuple[str, ...]) -> str | None:
+def not_empty(value: str) -> str | None:
+    """Require some text."""
+    return None if value else "it must not be empty"
+
+
+def no_empty_item(values: tuple[str, ...]) -> str | None:
+    """Require text in every item of a list."""
     return "no item of the list may be empty" if "" in values else None
 
 
-def _unique(values: tuple[str, ...]) -> str | None:
+def unique(values: tuple[str, ...]) -> str | None:
+    """Require that the items of a list differ."""
     return None if len(set(values)) == len(values) else "no name may appear twice"
 
 
@@ -190,7 +197,7 @@ def _printable_name(value: str) -> str | None:
     return None if value and regex.search(r"\p{Cc}", value) is None else "it must be a name without control characters"
 
 
-_ALWAYS_CHECKED: dict[Type, Check] = {Type.LIST: _no_empty_item, Type.CLASS: _class_name}
+_ALWAYS_CHECKED: dict[Type, Check] = {Type.LIST: no_empty_item, Type.CLASS: _class_name}
 _MIRROR = "org.apache.kafka.connect.mirror."
 _CONVERTERS = "org.apache.kafka.connect.converters."
 _CONVERTER = _available(
@@ -325,7 +332,7 @@ _BASE: Final = _by_name(
         Definition("key.converter.plugin.version", Type.STRING, None, Importance.LOW),
         Definition("metric.reporters", Type.LIST, ("org.apache.kafka.common.metrics.JmxReporter",), Importance.LOW),
         Definition("name", Type.STRING, REQUIRED, Importance.HIGH, _printable_name),
-        Definition("predicates", Type.LIST, (), Importance.LOW, _unique),
+        Definition("predicates", Type.LIST, (), Importance.LOW, unique),
         Definition(
             "replication.policy.class",
             Type.CLASS,
@@ -339,7 +346,7 @@ _BASE: Final = _by_name(
         Definition("target.cluster.alias", Type.STRING, "target", Importance.HIGH),
         Definition("tasks.max", Type.INT, 1, Importance.HIGH, _at_least(1)),
         Definition("tasks.max.enforce", Type.BOOLEAN, True, Importance.LOW),
-        Definition("transforms", Type.LIST, (), Importance.LOW, _unique),
+        Definition("transforms", Type.LIST, (), Importance.LOW, unique),
         Definition("value.converter", Type.CLASS, None, Importance.LOW, _CONVERTER),
         Definition("value.converter.plugin.version", Type.STRING, None, Importance.LOW),
     )

@@ -108,7 +108,7 @@ def _require_own_aliases(config: MirrorMakerConfig, flow: Flow) -> None:
 
 
 def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
-    """Refuse converters other than of bytes, and transforms (CFG-012): records are copied as they are here."""
+    """Refuse converters other than of bytes (CFG-012): records are copied as they are here."""
     worker = config.worker(flow)
     for connector in Connector:
         values = config.replace_placeholders(config.connector(flow, connector))
@@ -117,7 +117,3 @@ def _require_supported(config: MirrorMakerConfig, flow: Flow) -> None:
             if given != _BYTES:
                 message = f"{given!r} would re-encode records; the only one here is {_BYTES}"
                 raise config.file.error(config.key_of(flow, key, given), message)
-        for key in ("transforms", "predicates"):
-            if parse_list(values.get(key, "")):
-                message = "records are copied unchanged here; remove the key"
-                raise config.file.error(config.key_of(flow, key, values[key]), message)

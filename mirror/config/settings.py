@@ -25,6 +25,7 @@ from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connect
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
+from mirror.config.transforms import read_chain
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
@@ -35,6 +36,7 @@ from mirror.model.topics import (
     ReplicationPolicy,
     replicates,
 )
+from mirror.model.transforms.chain import Chain, TopicTransform
 
 __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load"]
 
@@ -141,6 +143,8 @@ class FlowSettings:
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
     oversized_records: Oversized
     """``mirror.oversized.records``: what becomes of a record that the target finds too large (ERR-07)."""
+    transforms: Chain
+    """What is done to each record on its way; checkpoints and heartbeats are left alone."""
 
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
@@ -174,6 +178,14 @@ class FlowSettings:
     def parked_topic(self) -> str | None:
         """Return the topic on the target for records that it finds too large; None: they stop their partition."""
         return parked_topic(self.flow.source) if self.oversized_records is Oversized.PARK else None
+
+    def copy_of(self, topic: str) -> str:
+        """Return the topic on the target that the records of ``topic``, a name on the source, are sent to."""
+        return self.transforms.route(self.policy.format_remote_topic(self.flow.source, topic))
+
+    def transform_of(self, topic: str) -> TopicTransform | None:
+        """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
+        return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
 
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
@@ -346,6 +358,7 @@ def flow_settings(
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
+        transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
     )
 
 

@@ -77,12 +77,12 @@ def plan_checkpoints(
 def remote_partition(source: TopicPartition, settings: FlowSettings) -> TopicPartition:
     """Return the partition on the target that a group reading ``source`` goes on with (CKP-07).
 
-    The copy, or, for a topic that came from the target itself, the original there.
+    The copy, wherever transforms send it, or, for a topic that came from the target itself, the original there.
     """
     policy, flow = settings.policy, settings.flow
     if policy.topic_source(source.topic) == flow.target:
         return TopicPartition(policy.original_topic(source.topic), source.partition)
-    return TopicPartition(policy.format_remote_topic(flow.source, source.topic), source.partition)
+    return TopicPartition(settings.copy_of(source.topic), source.partition)
 
 
 def last_checkpoints(records: Iterable[Record], known: Checkpoints | None = None) -> Checkpoints:

@@ -12,6 +12,7 @@ from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
 from mirror.copier.streams import Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
+from mirror.copier.transforming import change
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
 from mirror.kafka.batch import CorruptBatch, Header, Producer
@@ -241,6 +242,8 @@ class Lane:
                 continue
             if is_data and header.record_count > 0:
                 self._put(content, header)
+                if self.is_over:
+                    break
             self.fetch_position = header.next_offset
         self._settle()
 
@@ -331,17 +334,27 @@ class Lane:
 
     def _put(self, content: memoryview, header: Header) -> None:
         spans: Sequence[tuple[int, int]]
-        if header.is_dense and not header.has_append_time and header.base_offset >= self.fetch_position:
+        is_whole = header.is_dense and header.base_offset >= self.fetch_position
+        upstream_next = header.next_offset
+        if is_whole and not header.has_append_time and self.work.transform is None:
             content = batch.pass_on(content, header, self.producer, self.sequence)
             spans = ((header.base_offset, header.record_count),)
         else:
             kept = [record for record in batch.records(content) if record.offset >= self.fetch_position]
+            changed = change(self.work, kept)
+            kept = changed.records
+            for gap in changed.gaps:
+                self._unwritten.append(gap.record())
+                self.is_dirty = True
+            if changed.failed is not None:
+                upstream_next = self.fetch_position = changed.failed.offset
+                self.stop(changed.failed.reason)
             if not kept:
                 return
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
             spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
             self._slow_records += len(kept)
-        piece = CopiedBatch(content, spans, header.next_offset, self.sequence)
+        piece = CopiedBatch(content, spans, upstream_next, self.sequence)
         self.sequence = piece.next_sequence
         self.stream.put(piece)
 

@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
+from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend
+
+_IF_CHANGED = (
+    "; what its transforms make of a record must depend on the record alone, and not be set differently while there is "
+    "something to be compared: run it once as it was set before"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,13 @@ class Refused:
 
 
 def changed_topic(work: PartitionWork) -> Refused | None:
-    """Refuse a source topic that is not the one copied so far, although its name is the same."""
+    """Refuse a source topic that is not the one copied so far, although its name is the same, and another target."""
+    target = work.handover.position.target if work.handover else ""
+    if target and target != work.target.topic:
+        return Refused(
+            f"it was copied to {target} so far and is to be copied to {work.target.topic} now; positions in one mean "
+            "nothing in the other: set the replication policy and the transforms as they were"
+        )
     known = work.handover.position.topic_id if work.handover else ""
     if not known or not work.topic_id or known == work.topic_id:
         return None
@@ -75,7 +87,7 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
         origin, complete = ends.source_end, False
     else:
         origin, complete = ends.source_start, True
-    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id)
+    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id, work.target.topic)
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
@@ -109,23 +121,28 @@ def resume(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
             "yet; what was written last cannot be read before they are"
         )
-    outcome = match_tail(source, tail, old.upstream, is_ours)
+    changed = ChangedBatches(work) if work.transform is not None else None
+    outcome = match_tail(source, tail, old.upstream, is_ours, changed.records if changed else None)
     if isinstance(outcome, Mismatch):
         missing = (
             f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
             if ends.source_start > old.upstream
             else ""
         )
-        return Refused(outcome.reason + missing)
+        return Refused(outcome.reason + missing + (_IF_CHANGED if changed else ""))
     runs: list[Run] = list(handover.runs)
     for run in outcome.runs:
         extend(runs, run)
     records: list[StateRecord] = list(handover.unwritten)
+    if changed:
+        records += [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream]
     chunk = old.chunk
     while len(runs) > RUNS_PER_CHUNK:
         records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))
         runs, chunk = runs[RUNS_PER_CHUNK:], chunk + 1
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
-    position = Position(outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id)
+    position = Position(
+        outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id, work.target.topic
+    )
     records += (chunk_record(work.source, chunk, runs), position.record(work.source))
     return Ready(Handover(position, tuple(runs), clean=True), tuple(records), outcome.records)

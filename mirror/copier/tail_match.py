@@ -7,7 +7,7 @@ against the source from the recorded position on; the contents are the check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirror.kafka import batch
@@ -35,7 +35,11 @@ class Mismatch:
 
 
 def match_tail(
-    source: Iterable[Batch], tail: Iterable[Batch], upstream: int, is_ours: Callable[[int], bool]
+    source: Iterable[Batch],
+    tail: Iterable[Batch],
+    upstream: int,
+    is_ours: Callable[[int], bool],
+    changed: Callable[[memoryview], Sequence[Record]] | None = None,
 ) -> Matched | Mismatch:
     """Match what ``tail`` holds of our writers against ``source``, both beginning at the recorded position.
 
@@ -49,9 +53,12 @@ def match_tail(
         the recorded upstream position.
     is_ours
         whether a producer id is one of the flow's writers; batches of others in between are passed over.
+    changed
+        decodes a batch of the source into what was sent of it, with the offsets of the originals, where that is not
+        what it holds.
     """
     runs: list[Run] = []
-    reader = _SourceRecords(source, upstream)
+    reader = _SourceRecords(source, upstream, changed)
     count = 0
     for content, header in tail:
         if not is_ours(header.producer_id):
@@ -78,15 +85,19 @@ def match_tail(
 class _SourceRecords:
     """The source from a position on: whole batches where both sides agree byte for byte, records otherwise."""
 
-    def __init__(self, batches: Iterable[Batch], upstream: int) -> None:
+    def __init__(
+        self, batches: Iterable[Batch], upstream: int, changed: Callable[[memoryview], Sequence[Record]] | None
+    ) -> None:
         self._batches = iter(batches)
+        self._is_changed = changed is not None
+        self._decode = changed or batch.records
         self._start = upstream
         self._pending: list[Record] = []
         self._ahead: Batch | None = None
         self.position = upstream
 
     def take_batch(self, copy: memoryview, header: Header) -> Run | None:
-        if self._pending:
+        if self._pending or self._is_changed:
             return None
         if self._ahead is None:
             self._ahead = next(self._batches, None)
@@ -107,7 +118,7 @@ class _SourceRecords:
             self._ahead = None
             if following is None:
                 break
-            self._pending += [record for record in batch.records(following[0]) if record.offset >= self._start]
+            self._pending += [record for record in self._decode(following[0]) if record.offset >= self._start]
         taken, self._pending = self._pending[:count], self._pending[count:]
         if taken:
             self.position = taken[-1].offset + 1

@@ -10,6 +10,7 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, StateRecord
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.transforms.chain import TopicTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class PartitionWork:
     ----------
     mm2_position
         where Java MM2 stood, when it copied this partition before and this engine did not.
+    transform
+        what is done to each record, None if nothing is.
     """
 
     flow: Flow
@@ -93,6 +96,7 @@ class PartitionWork:
     topic_id: str
     handover: Handover | None
     mm2_position: int | None = None
+    transform: TopicTransform | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
+from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
@@ -117,21 +118,12 @@ class FlowControl:
 
     def _found(self, _: int) -> tuple[int, Sequence[str]]:
         settings = self._settings
-        source, target = self._source.topics(), self._target.topics()
-        copies = {
-            name: target.get(settings.policy.format_remote_topic(settings.flow.source, name))
-            for name in sorted(source)
-            if settings.replicates(name)
-        }
-        self._standing.take_partitions(
-            tuple(
-                (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id)
-                for name, copy in copies.items()
-                if copy is not None
-                for number in range(min(len(source[name].partitions), len(copy.partitions)))
-            )
-        )
-        return len(self._standing.partitions), ()
+        if settings.transforms.has_routers and not self._standing.is_known:
+            # Of two topics sent to one, that is copied on which was copied before.
+            return 0, ()
+        routes = plan_routes(self._source.topics(), self._target.topics(), settings, self._standing.handovers.keys())
+        self._standing.take_partitions(routes.partitions)
+        return len(routes.partitions), routes.problems
 
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:

@@ -211,6 +211,7 @@ class Engine:
                 topic_id,
                 standing.handovers.get(source),
                 standing.mm2_positions.get(source),
+                transform=standing.settings.transform_of(source.topic),
             )
             for flow, standing in self._standings.items()
             if standing.is_known

@@ -47,7 +47,7 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
     try:
         state = log.poll()
         copied = {
-            partition: TopicPartition(policy.format_remote_topic(flow.source, partition.topic), partition.partition)
+            partition: TopicPartition(settings.copy_of(partition.topic), partition.partition)
             for partition in sorted(state.positions)
             if not policy.is_heartbeats_topic(partition.topic)
         }
@@ -69,13 +69,15 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
                         start,
                         offset_map.upstream_next,
                         read_committed=settings.isolation_level == "read_committed",
+                        transform=settings.transform_of(partition.topic),
                     ),
                     LogRange(
                         flow.target, target_client, copy, max(copy_start, copy_starts[copy]), offset_map.downstream_next
                     ),
                     offset_map.runs,
                     frozenset(state.writers),
-                    is_shared=not policy.can_detect_cycles,
+                    is_shared=not policy.can_detect_cycles
+                    or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
                 )
             )
         return pairs

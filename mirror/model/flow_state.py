@@ -41,6 +41,8 @@ class Position:
         number of the chunk of the offset map that is still being filled.
     topic_id
         the source topic's id when it was copied; another id means the topic was created anew.
+    target
+        the topic it is copied to; downstream offsets are of that one.
     """
 
     upstream: int
@@ -49,6 +51,7 @@ class Position:
     complete: bool
     chunk: int = 0
     topic_id: str = ""
+    target: str = ""
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -59,6 +62,7 @@ class Position:
             "complete": self.complete,
             "chunk": self.chunk,
             "topic_id": self.topic_id,
+            "target": self.target,
         }
         return _record(["position", source.topic, source.partition], value)
 

@@ -63,6 +63,19 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
     return regex.compile(_Reader(pattern).translate(), FLAGS)
 
 
+def group_names(pattern: str) -> dict[str, int]:
+    """Return the numbers of the named groups of a Java regular expression.
+
+    Raises
+    ------
+    PatternError
+        as :func:`compile_java`.
+    """
+    reader = _Reader(pattern)
+    reader.translate()
+    return reader.names
+
+
 @dataclass(frozen=True, slots=True)
 class _Flags:
     """Java's inline flags ``i``, ``u``, ``s``, ``m`` and ``d``."""
@@ -94,7 +107,7 @@ class _Reader:
         self._at = 0
         self._flags = _Flags()
         self._groups = 0
-        self._names: dict[str, int] = {}
+        self.names: dict[str, int] = {}
         self._references: list[int] = []
 
     def translate(self) -> str:
@@ -163,10 +176,10 @@ class _Reader:
             return f"(?<{char}", True
         self._at -= 1
         name = self._group_name()
-        if name in self._names:
+        if name in self.names:
             raise self._error(f"named capturing group <{name}> is already defined")
         self._groups += 1
-        self._names[name] = self._groups
+        self.names[name] = self._groups
         return "(", False
 
     def _flags_opening(self) -> str | None:
@@ -306,9 +319,9 @@ class _Reader:
         if self._take("illegal escape") != "<":
             raise self._error(r"\k is not followed by '<'")
         name = self._group_name()
-        if name not in self._names:
+        if name not in self.names:
             raise self._error(f"named capturing group <{name}> does not exist")
-        return self._reference_to(self._names[name])
+        return self._reference_to(self.names[name])
 
     def _reference_to(self, number: int) -> _Piece:
         if self._flags.ignore_case:

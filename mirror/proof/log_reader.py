@@ -22,6 +22,7 @@ from mirror.kafka.batch import Record
 from mirror.kafka.log import read_records
 from mirror.model.ledger import LOGS, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
+from mirror.model.transforms.chain import TopicTransform
 from mirror.parts import arrow_schema
 from mirror.proof.evidence import Gap
 from mirror.proof.schemas import LOGS_SCHEMA
@@ -41,6 +42,8 @@ class LogRange:
         Client properties of the cluster (`mirror.config.settings.ClusterSettings.client`).
     read_committed
         Whether the records of aborted transactions are left out.
+    transform
+        What the records are put through before they are looked at: the source of a flow that changes them.
     """
 
     cluster: str
@@ -49,6 +52,7 @@ class LogRange:
     start: int
     end: int
     read_committed: bool = False
+    transform: TopicTransform | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,26 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
         )
 
 
+def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
+    """Yield what the transforms make of the records, as the copy does.
+
+    What the copy left out because of an error is left out here too; it stands in the ledger of gaps.
+
+    Raises
+    ------
+    ValueError
+        at a record that they fail on.
+    """
+    if wanted.transform is None:
+        yield from records
+        return
+    for record in records:
+        made = wanted.transform.apply([record], wanted.partition.partition)
+        if made.failed is not None:
+            raise ValueError(f"{made.failed.reason}, at offset {made.failed.offset}")
+        yield from made.records
+
+
 def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     """Read one range into a file; runs inside a Spark task."""
     began = time.monotonic()
@@ -123,7 +147,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                 if wanted.end > wanted.start
                 else ()
             )
-            for row in log_rows(wanted.cluster, wanted.partition, found):
+            for row in log_rows(wanted.cluster, wanted.partition, changed_records(found, wanted)):
                 rows.append(row)
                 records += 1
                 if len(rows) == _ROWS_AT_A_TIME:

@@ -17,6 +17,7 @@ from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.transforms.chain import Chain
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
 
@@ -28,11 +29,19 @@ class Copying:
     flow: FlowWork
     pairs: dict[TopicPartition, TopicPartition]
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+    transforms: Chain = field(default_factory=Chain)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            PartitionWork(
+                self.flow.flow,
+                source,
+                target,
+                "",
+                self.handovers.get(source),
+                transform=self.transforms.of_topic(target.topic),
+            )
             for source, target in self.pairs.items()
         )
         result = copy(TaskWork((self.flow,), partitions, seconds, 0.1))

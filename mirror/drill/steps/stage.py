@@ -83,7 +83,7 @@ class Stage:
 
     def remote(self, topic: str, flow: Flow = FORWARD) -> str:
         """Return the name of a topic's copy on the flow's target."""
-        return self.flow(flow).policy.format_remote_topic(flow.source, topic)
+        return self.flow(flow).copy_of(topic)
 
     @property
     def spark_home(self) -> Path:

@@ -156,7 +156,7 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("replication.policy.class = org.example.Mine", None, "org.example.Mine"),
         ("topic.filter.class = org.example.Mine", None, "DefaultTopicFilter"),
         ("A->B.value.converter = org.apache.kafka.connect.json.JsonConverter", None, "re-encode"),
-        ("transforms = route", None, "copied unchanged"),
+        ("transforms = route", None, "A->B.transforms.route.type"),
         ("A->C.enabled = true", None, "'C' is not among clusters (A, B)"),
         ("Z->A.enabled = true", None, "'Z' is not among clusters"),
         ("A->A.enabled = true", None, "two clusters"),

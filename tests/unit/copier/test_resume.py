@@ -19,7 +19,7 @@ OURS = Producer(7, 0)
 FLOW = flow_work(writers=frozenset({7}))
 NEW = PartitionWork(EAST_WEST, SOURCE, TARGET, "id", None)
 ENDS = Ends(source_start=5, source_end=50, target_start=0, target_end=10, target_written=10)
-POSITION = Position(20, 8, 5, True, 0, "id")
+POSITION = Position(20, 8, 5, True, 0, "id", "east.orders")
 
 
 def is_ours(producer_id: int) -> bool:
@@ -39,17 +39,19 @@ def resumed(
 
 
 def test_a_new_partition_begins_at_its_start_and_says_so_before_the_first_batch() -> None:
-    position = Position(5, 10, 5, True, 0, "id")
+    position = Position(5, 10, 5, True, 0, "id", "east.orders")
     assert begin(NEW, FLOW, ENDS) == Ready(Handover(position, (), clean=True), (position.record(SOURCE),))
 
 
 def test_a_flow_that_begins_at_the_end_knows_nothing_older() -> None:
-    assert begin(NEW, replace(FLOW, from_latest=True), ENDS).handover.position == Position(50, 10, 50, False, 0, "id")
+    assert begin(NEW, replace(FLOW, from_latest=True), ENDS).handover.position == Position(
+        50, 10, 50, False, 0, "id", "east.orders"
+    )
 
 
 def test_a_partition_that_java_mm2_copied_goes_on_where_it_stood() -> None:
     work = replace(NEW, mm2_position=33)
-    assert begin(work, FLOW, ENDS).handover.position == Position(33, 10, 33, False, 0, "id")
+    assert begin(work, FLOW, ENDS).handover.position == Position(33, 10, 33, False, 0, "id", "east.orders")
 
 
 def test_a_topic_created_anew_is_not_taken_for_the_old_one() -> None:
@@ -149,3 +151,12 @@ def test_what_the_state_topic_still_lacks_is_written_before_going_on() -> None:
     assert isinstance(outcome, Ready)
     assert outcome.records[: len(lacking)] == lacking
     assert outcome.handover.unwritten == ()
+
+
+def test_a_partition_that_was_copied_to_another_topic_is_refused() -> None:
+    """Its positions are of that topic: transforms or the replication policy were changed."""
+    work, _ = known(replace(POSITION, target="orders"))
+    refused = changed_topic(work)
+    assert refused is not None
+    assert "copied to orders so far and is to be copied to east.orders now" in refused.reason
+    assert changed_topic(known(replace(POSITION, target=""))[0]) is None

@@ -1,0 +1,65 @@
+"""Which partition of the target each partition of the source is copied to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from mirror.config.settings import FlowSettings
+from mirror.kafka.cluster import Topic
+from mirror.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What is copied where, and what is wrong with the topics that transforms send elsewhere.
+
+    Attributes
+    ----------
+    partitions
+        (source, target, id of the source topic).
+    """
+
+    partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...]
+    problems: tuple[str, ...] = ()
+
+
+def plan_routes(
+    source: Mapping[str, Topic],
+    target: Mapping[str, Topic],
+    settings: FlowSettings,
+    copied: Collection[TopicPartition] = (),
+) -> Routes:
+    """Return where the partitions of the replicated topics go.
+
+    A copy that is still to be created, or to grow, is waited for. But nobody creates a topic that records are sent to
+    by a transform: as in Connect it must be there. It can be the copy of one topic only, of the one already ``copied``.
+    """
+    known = {each.topic for each in copied}
+    names = sorted((name for name in source if settings.replicates(name)), key=lambda name: (name not in known, name))
+    partitions: list[tuple[TopicPartition, TopicPartition, str]] = []
+    problems: list[str] = []
+    taken: dict[str, str] = {}
+    for name in names:
+        remote = settings.copy_of(name)
+        is_routed = remote != settings.policy.format_remote_topic(settings.flow.source, name)
+        first = taken.setdefault(remote, name)
+        if first != name:
+            problems.append(
+                f"{name} is not copied: the transforms send it to {remote}, which is the copy of {first} already; "
+                "give each topic a copy of its own"
+            )
+            continue
+        wanted, copy = len(source[name].partitions), target.get(remote)
+        there = 0 if copy is None else len(copy.partitions)
+        if is_routed and there < wanted:
+            has = f"has {there} partitions" if copy else "does not exist"
+            problems.append(
+                f"{name} is not copied{' whole' if there else ''}: the transforms send it to {remote}, which {has} on "
+                f"{settings.flow.target}; create it with {wanted} partitions"
+            )
+        partitions += [
+            (TopicPartition(name, number), TopicPartition(remote, number), source[name].topic_id)
+            for number in range(min(wanted, there))
+        ]
+    return Routes(tuple(sorted(partitions)), tuple(problems))
