@@ -26,6 +26,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
+from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition
@@ -89,6 +90,7 @@ class Connection:
         self._correlation = 0
         self._outgoing: list[memoryview] = []
         self._length = memoryview(bytearray(4))
+        self._buffers = BufferPool()
         self._frame: memoryview | None = None
         self._filled = 0
         # Sizes of buffers are left to the kernel: what is asked for ends its tuning, and is often cut to much less.
@@ -162,7 +164,7 @@ class Connection:
                 if not self._fill(self._length, until):
                     return None
                 (size,) = struct.unpack(">i", self._length)
-                self._frame, self._filled = memoryview(bytearray(size)), 0
+                self._frame, self._filled = self._buffers.view(size), 0
             if not self._fill(self._frame, until):
                 return None
             frame, self._frame, self._filled = self._frame, None, 0

@@ -272,11 +272,14 @@ def _connect(cluster: LabCluster) -> Cluster:
 
 
 def _create(cluster: LabCluster, topic: str, partitions: int) -> None:
-    """Make a topic; retention has no say in a bench, however long it takes."""
+    """Make a topic whose leaders answer; retention has no say in a bench, however long it takes."""
     with _connect(cluster) as admin:
         for result in admin.create_topics([NewTopic(topic, partitions, 1, {"retention.ms": "-1"})]):
             if result.problem is not None:
                 raise BenchFailed(f"creating {result.item} on {cluster.alias}: {result.problem}")
+        # The bare producer does not ask twice.
+        for partition, problem in admin.offsets(_partitions(topic, partitions), "latest").problems.items():
+            raise BenchFailed(f"{partition} on {cluster.alias}: {problem}")
 
 
 def _fill(source: LabCluster, shape: Shape, tell: Tell, on_progress: OnProgress) -> None:
@@ -293,4 +296,8 @@ def _fill(source: LabCluster, shape: Shape, tell: Tell, on_progress: OnProgress)
 
 def _records_in(admin: Cluster, topic: str, partitions: int) -> int:
     """Return the sum of the end offsets; a topic that is not there yet holds nothing."""
-    return sum(admin.offsets([TopicPartition(topic, number) for number in range(partitions)], "latest").values())
+    return sum(admin.offsets(_partitions(topic, partitions), "latest").values())
+
+
+def _partitions(topic: str, partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(partitions)]
