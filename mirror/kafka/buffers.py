@@ -38,8 +38,9 @@ class BufferPool:
 def _is_free(buffer: bytearray) -> bool:
     """Tell whether no view is left: Python refuses to resize a buffer that somebody looks at."""
     try:
-        buffer.append(0)
+        last = buffer.pop()
     except BufferError:
         return False
-    buffer.pop()
+    # In this order the memory is never moved.
+    buffer.append(last)
     return True
