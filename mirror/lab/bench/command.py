@@ -1,4 +1,4 @@
-"""``mirror bench``: measure, show tables; exit status 2 for bad usage, 3 for a bench that could not be run."""
+"""``mirror bench``: measure, show tables; exit status 2 for bad usage, 3 for a bench that did not come to its end."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from mirror.lab.errors import BadRequest, LabError
 
 _BAD_USAGE = 2
 _COULD_NOT_START = 3
+_INTERRUPTED = 130
 _WIDTH_OF_FILES = 120
 
 _Measured = list[tuple[Shape, list[Run]]]
@@ -79,7 +80,7 @@ def bench(
     own_directory = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     own_directory.mkdir(parents=True, exist_ok=True)
     measured: _Measured = []
-    failed = False
+    status = 0
     with _interruptible(), Display(told, sum(len(list(plan.turns())) for plan in plans)) as display:
         try:
             for number, plan in enumerate(plans):
@@ -92,11 +93,14 @@ def bench(
                         display.turn_ended()
         except (LabError, ClusterError) as problem:
             told.print(str(problem), style="red", markup=False)
-            failed = True
+            status = _COULD_NOT_START
+        except KeyboardInterrupt:
+            told.print("interrupted", style="red", markup=False)
+            status = _INTERRUPTED
     if any(runs for _, runs in measured):
         _report(measured, asked, own_directory, json_file, rounds)
-    if failed:
-        raise typer.Exit(_COULD_NOT_START)
+    if status:
+        raise typer.Exit(status)
 
 
 def parse_rates(text: str) -> tuple[int, ...]:

@@ -52,6 +52,7 @@ def fill(bootstrap_servers: str, topic: str, shape: Shape, on_progress: OnProgre
         "queue.buffering.max.messages": _QUEUED_RECORDS,
         "delivery.report.only.error": True,
         "on_delivery": delivered,
+        "log_level": 2,
     }
     producer = Producer(settings)
     load = Workload(((topic, 1),), value_bytes=shape.value_bytes)

@@ -8,6 +8,7 @@ what it used can be read.
 from __future__ import annotations
 
 import gc
+import math
 import selectors
 import signal
 import sys
@@ -45,8 +46,10 @@ class RawBatches:
         return sum(counts) / len(counts)
 
 
-def read_raw(servers: str, topic: str, partitions: int, most_bytes: int | None = None) -> RawBatches:
-    """Return the first batches of a topic, alike from each partition: all of them, or about ``most_bytes``.
+def read_raw(
+    servers: str, topic: str, partitions: int, *, most_bytes: float = math.inf, most_batches: float = math.inf
+) -> RawBatches:
+    """Return the first batches of a topic, alike from each partition, not many more than ``most_bytes`` or so many.
 
     Raises
     ------
@@ -57,14 +60,14 @@ def read_raw(servers: str, topic: str, partitions: int, most_bytes: int | None =
     try:
         places = [TopicPartition(topic, number) for number in range(partitions)]
         starts, ends = channel.offsets(places, EARLIEST), channel.offsets(places, LATEST)
-        share = None if most_bytes is None else most_bytes // partitions
-        return RawBatches([_read(channel, place, starts[place], ends[place], share) for place in places])
+        share = most_bytes / partitions, most_batches / partitions
+        return RawBatches([_read(channel, place, starts[place], ends[place], *share) for place in places])
     finally:
         channel.close()
 
 
 def _read(
-    channel: Channel, place: TopicPartition, start: int, end: int, most_bytes: int | None
+    channel: Channel, place: TopicPartition, start: int, end: int, most_bytes: float, most_batches: float
 ) -> list[tuple[memoryview, Header]]:
     reader = LogReader(channel, place, start)
     found, size = [], 0
@@ -72,7 +75,7 @@ def _read(
         for content, header in reader.read_to(end):
             found.append((content, header))
             size += len(content)
-            if most_bytes is not None and size >= most_bytes:
+            if size >= most_bytes or len(found) >= most_batches:
                 break
     finally:
         reader.close()

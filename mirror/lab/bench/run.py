@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ _TOPIC = "bench"
 _WARM_TOPIC = "warm-up"
 _SOURCE = "east"
 _WARM_BYTES = 128 << 20
+_WARM_BATCHES = 40_000
 _LOOK_SECONDS = 0.05
 _START_SECONDS = 120.0
 _SLOWEST_RECORDS_PER_SECOND = 2000
@@ -141,7 +142,13 @@ class _Turn:
         """
         shape = self.plan.shape
         with _kafka_failures():
-            raw = read_raw(self.source.bootstrap_servers, _TOPIC, shape.partitions, _WARM_BYTES)
+            raw = read_raw(
+                self.source.bootstrap_servers,
+                _TOPIC,
+                shape.partitions,
+                most_bytes=_WARM_BYTES,
+                most_batches=_WARM_BATCHES,
+            )
             if raw.records_per_batch < _BATCH_TOLERANCE * shape.records_per_batch:
                 raise BenchFailed(
                     f"batches on {_SOURCE} hold {raw.records_per_batch:.1f} records instead of "
@@ -250,7 +257,12 @@ class _Turn:
 @contextmanager
 def _cluster(directory: Path, alias: str, tell: Tell) -> Iterator[LabCluster]:
     """Have a fresh single-broker cluster while inside."""
-    cluster = clusters.up(directory, [alias], owner_pid=os.getpid()).clusters[alias]
+    try:
+        cluster = clusters.up(directory, [alias], owner_pid=os.getpid()).clusters[alias]
+    except BaseException:  # an interruption too; its broker has ended, its data may be there
+        with suppress(LabError, KeyError):
+            clusters.load(directory).clusters[alias].discard()
+        raise
     try:
         yield cluster
     finally:
