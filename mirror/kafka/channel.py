@@ -28,6 +28,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import Producer
+from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
@@ -105,6 +106,7 @@ class Connection:
         #: When something last arrived, and when the answer last returned began to; monotonic seconds.
         self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
+        self._buffers = BufferPool()
         self._frame: memoryview | None = None
         self._filled = 0
         # Sizes of buffers are left to the kernel: what is asked for ends its tuning, and is often cut to much less.
@@ -179,7 +181,7 @@ class Connection:
                     return None
                 (size,) = struct.unpack(">i", self._length)
                 self.answer_began_at = self.heard_at
-                self._frame, self._filled = memoryview(bytearray(size)), 0
+                self._frame, self._filled = self._buffers.view(size), 0
             if not self._fill(self._frame, until):
                 return None
             frame, self._frame, self._filled = self._frame, None, 0

@@ -10,8 +10,12 @@ from mirror.lab import runtime as kafka_runtime
 from mirror.lab.processes import ManagedProcess
 from mirror.lab.progress import OnProgress
 
-#: What ``connect-mirror-maker.sh`` gives it.
+# What ``connect-mirror-maker.sh`` gives it.
 HEAP_MEGABYTES = 2048
+_MEMORY_OPTIONS = (
+    *("-Xms256m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+)
 
 
 def start(
@@ -50,5 +54,6 @@ def start(
         [str(properties.absolute()), *near],
         heap_megabytes=HEAP_MEGABYTES,
         log_level=log_level,
+        memory_options=_MEMORY_OPTIONS,
     )
     return processes.start(directory, name, command, owner_pid=owner_pid)

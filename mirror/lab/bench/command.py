@@ -1,101 +1,157 @@
-"""``mirror bench``: measure, show a table; exit status 2 for bad usage, 3 for a bench that could not be run."""
+"""``mirror bench``: measure, show tables; exit status 2 for bad usage, 3 for a bench that did not come to its end."""
 
 from __future__ import annotations
 
 import json
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import psutil
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from mirror.kafka.cluster import ClusterError
-from mirror.lab.bench.figures import Figures, Replicator, Run, as_json, medians, ratios
-from mirror.lab.errors import LabError
+from mirror.lab.bench.contenders import Contender, parse_contenders
+from mirror.lab.bench.display import Display
+from mirror.lab.bench.figures import Run, as_json
+from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
+from mirror.lab.bench.tables import copy_table, latency_table, matrix_table
+from mirror.lab.errors import BadRequest, LabError
 
+_BAD_USAGE = 2
 _COULD_NOT_START = 3
-_NAMES = {Replicator.MM2: "Java MM2", Replicator.MIRROR: "mirror"}
+_INTERRUPTED = 130
+_WIDTH_OF_FILES = 120
 
-
-class Compression(StrEnum):
-    """How the records on the source are compressed."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
+_Measured = list[tuple[Shape, list[Run]]]
 
 
 def bench(
-    records: Annotated[int, typer.Option(min=1000, help="Records to copy.")] = 1_000_000,
-    value_bytes: Annotated[int, typer.Option(min=16, max=900_000, help="Size of a value.")] = 1024,
+    *,
+    records: Annotated[int, typer.Option(min=1, help="Records to copy; of 1,000 bytes with --matrix.")] = 1_000_000,
+    record_bytes: Annotated[
+        int, typer.Option(min=64, max=900_000, help="Size of a record, key and value together.")
+    ] = 1000,
+    records_per_batch: Annotated[int, typer.Option(min=1, help="Records in each batch on the source.")] = 100,
+    codec: Annotated[Codec, typer.Option(help="Compression of the batches on the source.")] = Codec.LZ4,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 8,
-    compression: Annotated[Compression, typer.Option(help="Compression of the records.")] = Compression.LZ4,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each copies; the medians are compared.")] = 1,
+    contenders: Annotated[
+        str, typer.Option(help="Who is measured, comma-separated: mirror, mm2, mm2-tuned, floor, no-mirror.")
+    ] = ",".join(Contender),
+    rounds: Annotated[int, typer.Option(min=1, help="How often each has its turn.")] = 1,
+    rates: Annotated[
+        str, typer.Option(help="Records a second at which latency is measured, comma-separated.")
+    ] = "200,5000",
+    latency_seconds: Annotated[
+        float, typer.Option(min=0, help="How long latency is measured at each rate; 0: not at all.")
+    ] = 20.0,
+    many: Annotated[
+        bool,
+        typer.Option("--matrix", help="Copy records of 100, 1,000, 10,000 bytes in batches of 1, 10, 100, and codecs."),
+    ] = False,
     directory: Annotated[Path, typer.Option(help="Each bench makes a directory of its own in it.")] = Path(
         "runs/bench"
     ),
-    as_json_text: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file too.")] = None,
 ) -> None:
-    """Measure this engine against Java MirrorMaker 2 on practice clusters."""
-    # Other commands need no producer.
+    """Measure this engine against Java MirrorMaker 2 and a bare producer on practice clusters."""
+    # Other commands need neither a producer nor pictures.
     from mirror.lab.bench.run import BenchPlan, run_bench
 
     told = Console(stderr=True, highlight=False, soft_wrap=True)
-
-    def tell(line: str) -> None:
-        told.print(f"{datetime.now(UTC):%H:%M:%S} {line}", style="dim", markup=False)
-
-    plan = BenchPlan(records, value_bytes, partitions, compression.value, rounds)
-    own_directory = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
-        with _interruptible():
-            runs = run_bench(plan, own_directory, tell)
-    except (LabError, ClusterError) as problem:
+        who = parse_contenders(contenders)
+        asked = () if many or not latency_seconds else parse_rates(rates)
+        shapes = (
+            matrix(records, partitions)
+            if many
+            else (plan_shape(records, record_bytes, records_per_batch, codec, partitions),)
+        )
+    except BadRequest as problem:
         told.print(str(problem), style="red", markup=False)
-        raise typer.Exit(_COULD_NOT_START) from None
-    machine = {"cores": psutil.cpu_count(), "memory_bytes": psutil.virtual_memory().total}
-    result = json.dumps({"machine": machine, "workload": asdict(plan), **as_json(runs)}, indent=2)
-    (own_directory / "bench.json").write_text(result + "\n", "utf-8")
-    if as_json_text:
-        print(result)
-        return
-    title = f"{records:,} records of {value_bytes:,} bytes, {compression}, {partitions} partitions, {rounds} round(s)"
-    Console().print(render_table(title, runs))
+        raise typer.Exit(_BAD_USAGE) from None
+    plans = [BenchPlan(shape, who, rounds, asked, latency_seconds) for shape in shapes]
+    own_directory = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    own_directory.mkdir(parents=True, exist_ok=True)
+    measured: _Measured = []
+    status = 0
+    with _interruptible(), Display(told, sum(len(list(plan.turns())) for plan in plans)) as display:
+        try:
+            for number, plan in enumerate(plans):
+                runs: list[Run] = []
+                measured.append((plan.shape, runs))
+                home = own_directory / f"shape-{number}" if many else own_directory
+                with closing(run_bench(plan, home, display.tell, display.on_progress)) as turns:
+                    for run in turns:
+                        runs.append(run)
+                        display.turn_ended()
+        except (LabError, ClusterError) as problem:
+            told.print(str(problem), style="red", markup=False)
+            status = _COULD_NOT_START
+        except KeyboardInterrupt:
+            told.print("interrupted", style="red", markup=False)
+            status = _INTERRUPTED
+    if any(runs for _, runs in measured):
+        _report(measured, asked, own_directory, json_file, rounds)
+    if status:
+        raise typer.Exit(status)
 
 
-def render_table(title: str, runs: Sequence[Run]) -> Table:
-    """Return the medians of both replicators, and this engine's as multiples of Java MM2's."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("replicator")
-    for name in ("records/s", "CPU s/GB", "CPU s before", "first record", "peak RSS"):
-        table.add_column(name, justify="right")
-    both = {replicator: medians(runs, replicator) for replicator in Replicator}
-    for replicator, figures in both.items():
-        table.add_row(_NAMES[replicator], *_cells(figures), end_section=replicator is Replicator.MIRROR)
-    ratio = ratios(both[Replicator.MIRROR], both[Replicator.MM2])
-    table.add_row("mirror / MM2", *(f"{value:.2f}" for value in asdict(ratio).values()))
-    return table
+def parse_rates(text: str) -> tuple[int, ...]:
+    """Read numbers separated by commas.
+
+    Raises
+    ------
+    BadRequest
+        naming what is not a rate.
+    """
+    rates = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if not part.isdecimal() or not int(part):
+            raise BadRequest(f"--rates: {part!r} is no number of records a second")
+        rates.append(int(part))
+    return tuple(rates)
 
 
-def _cells(figures: Figures) -> tuple[str, ...]:
-    return (
-        f"{figures.records_per_second:,.0f}",
-        f"{figures.cpu_seconds_per_gb:.2f}",
-        f"{figures.cpu_seconds_to_first_record:.1f}",
-        f"{figures.seconds_to_first_record:.1f} s",
-        f"{figures.peak_resident_mb:,.0f} MB",
-    )
+def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Path | None, rounds: int) -> None:
+    """Write everything down, draw it, and print tables."""
+    from mirror.lab.bench import chart
+
+    text = json.dumps(document(measured), indent=2) + "\n"
+    for path in filter(None, (home / "bench.json", json_file)):
+        path.write_text(text, "utf-8")
+    out = Console()
+    if not out.is_terminal:
+        out = Console(width=_WIDTH_OF_FILES)
+    many = len(measured) > 1
+    if many:
+        title = f"mirror as multiples of the others, {rounds} round(s)"
+        rows = chart.rows_of_shapes(measured)
+        out.print(matrix_table(title, measured))
+    else:
+        ((shape, runs),) = measured
+        title = f"{shape.records:,} records: {shape}, {rounds} round(s)"
+        rows = chart.rows_of_figures(runs, rates)
+        out.print(copy_table(title, runs))
+        for rate in rates:
+            out.print(latency_table(runs, rate))
+    if rows:
+        chart.save(rows, title, home / "bench.svg")
+    out.print(f"figures and logs: {home}", soft_wrap=True, highlight=False)
+
+
+def document(measured: _Measured) -> dict[str, Any]:
+    """Return all figures as ``bench.json`` has them: the machine, and for each shape what ``as_json`` says."""
+    return {
+        "machine": {"cores": psutil.cpu_count(), "memory_bytes": psutil.virtual_memory().total},
+        "shapes": [{"shape": asdict(shape), **as_json(runs)} for shape, runs in measured],
+    }
 
 
 @contextmanager

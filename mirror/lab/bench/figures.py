@@ -1,24 +1,27 @@
-"""The figures of a bench, computed from what was seen while a replicator copied; pure."""
+"""The figures of a bench, computed from what was seen of each contender, and their ratios round by round; pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from mirror.lab.bench.contenders import Contender
 from mirror.lab.errors import LabError
 
+RATE = "records_per_second"
+SECOND_HALF_RATE = "records_per_second_in_second_half"
+CPU_PER_GB = "cpu_seconds_per_gb"
+FIRST_RECORD = "seconds_to_first_record"
+CPU_BEFORE = "cpu_seconds_to_first_record"
+MEMORY = "peak_resident_mb"
+#: What means something only of a program that is started to go on copying.
+OF_REPLICATORS = frozenset({FIRST_RECORD, CPU_BEFORE, MEMORY})
+PERCENTS = (50, 90, 99)
+
 _GB = 1e9
-
-
-class Replicator(StrEnum):
-    """Who copies."""
-
-    MM2 = "mm2"
-    MIRROR = "mirror"
 
 
 class NotMeasurable(LabError):
@@ -32,13 +35,13 @@ class Sample:
     Attributes
     ----------
     at_seconds
-        since the replicator was started.
+        since the contender was started.
     records
         in the remote topic.
     cpu_seconds
-        of all the replicator's processes since it was started.
+        of all the contender's processes since it was started.
     resident_bytes
-        of all the replicator's processes; what they share is counted for each.
+        of all the contender's processes; what they share is counted for each.
     """
 
     at_seconds: float
@@ -48,44 +51,52 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What one copy took, or the medians of several.
+class Latencies:
+    """What was measured at a rate.
 
     Attributes
     ----------
-    records_per_second
-        between the first records on the target and the last one.
-    cpu_seconds_per_gb
-        CPU of the replicator in that time, per 10^9 uncompressed bytes of values.
-    cpu_seconds_to_first_record
-        CPU of the replicator before that time.
-    seconds_to_first_record
-        from the replicator's start to the first record seen on the target.
-    peak_resident_mb
-        the most memory its processes held together, in 10^6 bytes.
+    rate
+        records a second that were to be sent; ``sent_per_second`` is what it came to.
+    milliseconds
+        from the producer to the reader, of every record in the order of their sending.
+    cpu_percent
+        CPU of the contender meanwhile, in hundredths of a core.
     """
 
-    records_per_second: float
-    cpu_seconds_per_gb: float
-    cpu_seconds_to_first_record: float
-    seconds_to_first_record: float
-    peak_resident_mb: float
+    rate: int
+    sent_per_second: float
+    milliseconds: tuple[float, ...]
+    cpu_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One copy by one replicator; ``load_average`` is the machine's, of the minute before."""
+    """What one contender did in a round: figures by their keys, without those it has not.
 
-    replicator: Replicator
+    ``load_average`` is the machine's, of the minute before.
+    """
+
+    contender: Contender
     round: int
     load_average: float
-    figures: Figures
+    figures: Mapping[str, float]
 
 
-def figures_of(samples: Sequence[Sample], records: int, value_bytes: int) -> Figures:
-    """Return what a copy of ``records`` records of ``value_bytes`` bytes took.
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The smallest, the middle and the largest of several values."""
 
-    The rate counts from the first look that saw records, without those it saw, to the first that saw all of them.
+    low: float
+    median: float
+    high: float
+
+
+def copy_figures(samples: Sequence[Sample], records: int, record_bytes: int, contender: Contender) -> dict[str, float]:
+    """Return what a copy of ``records`` records of ``record_bytes`` bytes took.
+
+    The rate counts from the first look that saw records, without those it saw, to the first that saw all of them; the
+    rate of the second half from the first look that saw half of them. CPU is that of the same time as the rate.
 
     Raises
     ------
@@ -104,55 +115,109 @@ def figures_of(samples: Sequence[Sample], records: int, value_bytes: int) -> Fig
     if begun is done:
         raise NotMeasurable(f"all {records} records arrived between two looks: measure with more --records")
     counted = done.records - begun.records
-    return Figures(
-        records_per_second=counted / (done.at_seconds - begun.at_seconds),
-        cpu_seconds_per_gb=(done.cpu_seconds - begun.cpu_seconds) / (counted * value_bytes / _GB),
-        cpu_seconds_to_first_record=begun.cpu_seconds,
-        seconds_to_first_record=begun.at_seconds,
-        peak_resident_mb=max(sample.resident_bytes for sample in samples) / 1e6,
+    figures = {
+        RATE: counted / (done.at_seconds - begun.at_seconds),
+        CPU_PER_GB: (done.cpu_seconds - begun.cpu_seconds) / (counted * record_bytes / _GB),
+        FIRST_RECORD: begun.at_seconds,
+        CPU_BEFORE: begun.cpu_seconds,
+        MEMORY: max(sample.resident_bytes for sample in samples) / 1e6,
+    }
+    half = next(sample for sample in samples if 2 * sample.records >= records)
+    if half is not done:
+        figures[SECOND_HALF_RATE] = (done.records - half.records) / (done.at_seconds - half.at_seconds)
+    return {key: value for key, value in figures.items() if contender.is_replicator or key not in OF_REPLICATORS}
+
+
+def latency_figures(latencies: Latencies) -> dict[str, float]:
+    """Return percentiles, and the rate and CPU they were measured at."""
+    ordered = sorted(latencies.milliseconds)
+    figures = {latency_key(latencies.rate, percent): percentile(ordered, percent) for percent in PERCENTS}
+    figures[f"sent_per_second_at_{latencies.rate}"] = latencies.sent_per_second
+    if latencies.cpu_percent is not None:
+        figures[cpu_key(latencies.rate)] = latencies.cpu_percent
+    return figures
+
+
+def latency_key(rate: int, percent: int) -> str:
+    """Return the key of a percentile of the latency at a rate, in milliseconds."""
+    return f"latency_ms_p{percent}_at_{rate}"
+
+
+def cpu_key(rate: int) -> str:
+    """Return the key of the CPU used at a rate, in hundredths of a core."""
+    return f"cpu_percent_at_{rate}"
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Return the smallest value that ``percent`` of a hundred are not above (nearest rank), of values in order."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def spread_of(values: Iterable[float]) -> Spread | None:
+    """Return the spread of values, None of none."""
+    ordered = sorted(values)
+    return Spread(ordered[0], median(ordered), ordered[-1]) if ordered else None
+
+
+def spread(runs: Iterable[Run], contender: Contender, key: str) -> Spread | None:
+    """Return the spread of a figure over a contender's rounds; None when it has no such figure."""
+    return spread_of(run.figures[key] for run in runs if run.contender is contender and key in run.figures)
+
+
+def ratios(runs: Iterable[Run], ours: Contender, theirs: Contender, key: str) -> tuple[float, ...]:
+    """Return a figure of ours as a multiple of theirs, for each round in which both have it.
+
+    Only values of one round are compared: the machine may have been another in the next one.
+    """
+    by_round: dict[int, dict[Contender, float]] = {}
+    for run in runs:
+        if key in run.figures:
+            by_round.setdefault(run.round, {})[run.contender] = run.figures[key]
+    return tuple(
+        values[ours] / values[theirs] for _, values in sorted(by_round.items()) if ours in values and values.get(theirs)
     )
 
 
-def medians(runs: Sequence[Run], replicator: Replicator) -> Figures:
-    """Return the median of each figure over the replicator's runs."""
-    own = [run.figures for run in runs if run.replicator is replicator]
-    return _each(lambda name: median(getattr(figures, name) for figures in own))
+def keys_of(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Return every figure that any run has, in the order of their first appearance."""
+    return tuple(dict.fromkeys(key for run in runs for key in run.figures))
 
 
-def ratios(ours: Figures, theirs: Figures) -> Figures:
-    """Return each figure of ours as a multiple of theirs."""
-
-    def ratio(name: str) -> float:
-        base = getattr(theirs, name)
-        return float(getattr(ours, name) / base) if base else math.nan
-
-    return _each(ratio)
-
-
-def _each(value_of: Callable[[str], float]) -> Figures:
-    """Return figures with the value of each by its name."""
-    return Figures(**{field.name: value_of(field.name) for field in fields(Figures)})
+def contenders_of(runs: Iterable[Run]) -> tuple[Contender, ...]:
+    """Return who ran, in the order of their first appearance in the first round."""
+    return tuple(dict.fromkeys(run.contender for run in runs))
 
 
 def as_json(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return runs, medians and ratios as ``mirror bench --json`` prints them."""
-    mm2, mirror = medians(runs, Replicator.MM2), medians(runs, Replicator.MIRROR)
+    """Return runs, spreads over the rounds, and the ratios of ``mirror`` to each other contender.
+
+    ``{"runs": [{"contender", "round", "load_average", figure: value...}], "spreads": {contender: {figure: {"low",
+    "median", "high"}}}, "ratios": {"mirror/mm2": {figure: {"rounds": [...], "low", "median", "high"}}}}``
+    """
+    who = contenders_of(runs)
+    spreads: dict[str, dict[str, Any]] = {}
+    compared: dict[str, dict[str, Any]] = {}
+    for contender in who:
+        for key in keys_of(runs):
+            found = spread(runs, contender, key)
+            if found is not None:
+                spreads.setdefault(contender.value, {})[key] = asdict(found)
+            multiples = ratios(runs, Contender.MIRROR, contender, key)
+            if multiples and contender is not Contender.MIRROR:
+                between = spread_of(multiples)
+                assert between is not None
+                name = f"{Contender.MIRROR}/{contender}"
+                compared.setdefault(name, {})[key] = {"rounds": list(multiples), **asdict(between)}
     return {
         "runs": [
             {
-                "replicator": run.replicator.value,
+                "contender": run.contender.value,
                 "round": run.round,
                 "load_average": run.load_average,
-                **asdict(run.figures),
+                **run.figures,
             }
             for run in runs
         ],
-        "medians": {Replicator.MM2.value: asdict(mm2), Replicator.MIRROR.value: asdict(mirror)},
-        "ratios": asdict(ratios(mirror, mm2)),
+        "spreads": spreads,
+        "ratios": compared,
     }
-
-
-def order(round_number: int) -> tuple[Replicator, ...]:
-    """Return who runs first in a round, counted from 1: they take turns, as brokers get faster with use."""
-    forward = (Replicator.MM2, Replicator.MIRROR)
-    return forward if round_number % 2 else forward[::-1]

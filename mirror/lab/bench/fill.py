@@ -1,43 +1,34 @@
-"""Fill a topic as fast as one client can; no ledger, no headers."""
+"""Fill a topic as an ordinary client does, in batches of just as many records as asked for; no ledger, no headers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from mirror.lab.bench.shapes import Shape
 from mirror.lab.errors import LabError
+from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.workload import Workload, planned_records
 
-_BATCH_BYTES = 60_000
-_LINGER_MS = 20
-_QUEUED_BYTES_KB = 131_072
+_LARGEST_REQUEST_BYTES = 1_048_588
+# Only what is full goes out: nothing is to be sent because it has waited.
+_LINGER_MS = 2_000
+_QUEUED_KILOBYTES = 131_072
 _QUEUED_RECORDS = 100_000
 _FLUSH_SECONDS = 60.0
 _DIFFERENT_VALUES = 1024
-_TELL_EVERY = 250_000
+_DIFFERENT_KEYS = 1000
+_TELL_EVERY = 50_000
 
 
 class FillFailed(LabError):
     """Not every record was acknowledged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """What is to be in the topic; values compress to about a half."""
-
-    topic: str
-    partitions: int
-    records: int
-    value_bytes: int
-    compression: str
-
-
-def fill(bootstrap_servers: str, filling: Filling, tell: Callable[[str], None]) -> None:
-    """Produce the records, in batches of about 59 KB before compression, to all partitions alike.
+def fill(bootstrap_servers: str, topic: str, shape: Shape, on_progress: OnProgress) -> None:
+    """Produce the records of ``shape``, a batch to each partition in turn; values compress to about a half.
 
     Raises
     ------
@@ -52,32 +43,38 @@ def fill(bootstrap_servers: str, filling: Filling, tell: Callable[[str], None]) 
 
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap_servers,
-        "compression.type": filling.compression,
-        "batch.size": _BATCH_BYTES,
+        "compression.type": shape.codec.value,
+        "batch.num.messages": shape.records_per_batch,
+        "batch.size": _LARGEST_REQUEST_BYTES,
+        "message.max.bytes": _LARGEST_REQUEST_BYTES,
         "linger.ms": _LINGER_MS,
-        "queue.buffering.max.kbytes": _QUEUED_BYTES_KB,
+        "queue.buffering.max.kbytes": _QUEUED_KILOBYTES,
         "queue.buffering.max.messages": _QUEUED_RECORDS,
         "delivery.report.only.error": True,
         "on_delivery": delivered,
+        "log_level": 2,
     }
     producer = Producer(settings)
-    load = Workload(((filling.topic, 1),), value_bytes=filling.value_bytes)
+    load = Workload(((topic, 1),), value_bytes=shape.value_bytes)
     values = [record.value for record in islice(planned_records(load, "bench"), _DIFFERENT_VALUES)]
-    in_a_batch = max(1, _BATCH_BYTES // filling.value_bytes)
-    for number in range(filling.records):
+    keys = [b"key-%04d" % number for number in range(_DIFFERENT_KEYS)]
+    what = f"filling {topic}"
+    for number in range(shape.records):
         if problems:
             break
-        partition = number // in_a_batch % filling.partitions
-        value, key = values[number * 7919 % _DIFFERENT_VALUES], b"key-%d" % (number % 1000)
+        partition = number // shape.records_per_batch % shape.partitions
+        value, key = values[number * 7919 % _DIFFERENT_VALUES], keys[number % _DIFFERENT_KEYS]
         while True:
             try:
-                producer.produce(filling.topic, value, key, partition)
+                producer.produce(topic, value, key, partition)
                 break
             except BufferError:
                 producer.poll(0.05)
-        if number % _TELL_EVERY == _TELL_EVERY - 1:
-            tell(f"filled {number + 1:,} of {filling.records:,} records")
+        if number % _TELL_EVERY == 0:
+            producer.poll(0)
+            on_progress(Progress(what, number, shape.records))
     left = producer.flush(_FLUSH_SECONDS)
     if problems or left:
         reason = problems[0] if problems else f"{left} records were not acknowledged within {_FLUSH_SECONDS:.0f} s"
-        raise FillFailed(f"filling {filling.topic} at {bootstrap_servers} failed: {reason}")
+        raise FillFailed(f"{what} at {bootstrap_servers} failed: {reason}")
+    on_progress(Progress(what, shape.records, shape.records))

@@ -1,0 +1,67 @@
+"""Who is measured, and in which order; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from mirror.lab.errors import BadRequest
+
+
+class Contender(StrEnum):
+    """Who carries records from the source to a reader."""
+
+    #: This engine, with the file that MM2 is given.
+    MIRROR = "mirror"
+    #: Java MirrorMaker 2 with its defaults.
+    MM2 = "mm2"
+    #: Java MirrorMaker 2 as somebody sets it up who wants throughput.
+    MM2_TUNED = "mm2-tuned"
+    #: A bare producer that replays the source's batches from memory; has no latency.
+    FLOOR = "floor"
+    #: Nobody: the reader reads the source; has no throughput.
+    NO_MIRROR = "no-mirror"
+
+    @property
+    def copies(self) -> bool:
+        """Whether it has a throughput."""
+        return self is not Contender.NO_MIRROR
+
+    @property
+    def is_replicator(self) -> bool:
+        """Whether it is a program that goes on copying: it has a start, a latency, and memory worth counting."""
+        return self in {Contender.MIRROR, Contender.MM2, Contender.MM2_TUNED}
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether records that are written now come out at its other end."""
+        return self is not Contender.FLOOR
+
+
+def parse_contenders(text: str) -> tuple[Contender, ...]:
+    """Read names separated by commas.
+
+    Raises
+    ------
+    BadRequest
+        naming what is not a contender, or is there twice.
+    """
+    chosen: list[Contender] = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            contender = Contender(name)
+        except ValueError:
+            known = ", ".join(Contender)
+            raise BadRequest(f"--contenders: {name!r} is none; there are {known}") from None
+        if contender in chosen:
+            raise BadRequest(f"--contenders: {name} is there twice")
+        chosen.append(contender)
+    if not chosen:
+        raise BadRequest("--contenders: name at least one")
+    return tuple(chosen)
+
+
+def order(round_number: int, contenders: Sequence[Contender]) -> tuple[Contender, ...]:
+    """Return who runs in which order in a round, counted from 1: another begins each time, as brokers warm up."""
+    first = (round_number - 1) % len(contenders)
+    return (*contenders[first:], *contenders[:first])

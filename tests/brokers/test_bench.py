@@ -1,0 +1,51 @@
+"""The bench as a whole, with few records: every contender has its turn and comes back with all its figures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from mirror.lab.bench import figures
+from mirror.lab.bench.contenders import Contender
+
+SECONDS = 400.0
+COPIED = {figures.RATE, figures.CPU_PER_GB}
+STARTED = {figures.FIRST_RECORD, figures.CPU_BEFORE, figures.MEMORY}
+LATENCY = {"latency_ms_p50_at_100", "latency_ms_p90_at_100", "latency_ms_p99_at_100"}
+
+
+def test_each_contender_has_its_figures_and_nothing_is_left(tmp_path: Path) -> None:
+    """The tuned file is one that Java MirrorMaker takes; the ratios are those of one round; processes are ended."""
+    file = tmp_path / "figures.json"
+    options = ["--records", "200000", "--record-bytes", "100", "--records-per-batch", "50", "--partitions", "2"]
+    options += ["--contenders", "floor,mm2-tuned,mirror,no-mirror", "--rates", "100", "--latency-seconds", "2"]
+    options += ["--directory", str(tmp_path), "--json", str(file)]
+    done = subprocess.run(
+        [sys.executable, "-m", "mirror", "bench", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+
+    (measured,) = json.loads(file.read_text())["shapes"]
+    by_name = {run["contender"]: set(run) for run in measured["runs"]}
+    assert set(by_name) == set(Contender) - {Contender.MM2}
+    assert by_name["mirror"] >= COPIED | STARTED | LATENCY
+    assert by_name["mm2-tuned"] >= COPIED | STARTED | LATENCY
+    assert by_name["floor"] >= COPIED
+    assert not by_name["floor"] & (STARTED | LATENCY)
+    assert by_name["no-mirror"] >= LATENCY
+    assert not by_name["no-mirror"] & (COPIED | STARTED)
+    assert set(measured["ratios"]) == {"mirror/mm2-tuned", "mirror/floor", "mirror/no-mirror"}
+    assert "mirror / Java MM2 tuned" in done.stdout
+
+    (home,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    assert (home / "bench.svg").read_text().startswith("<?xml")
+    assert not [each for each in psutil.process_iter(["cmdline"]) if str(home) in " ".join(each.info["cmdline"] or ())]
+    assert not list(home.glob("*/broker-*/data"))
