@@ -472,6 +472,7 @@ WORKER: Final = _by_name(
     (
         Definition("group.id", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("offset.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
+        Definition("config.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("offset.storage.partitions", Type.INT, 25, Importance.LOW),
         Definition("offset.storage.replication.factor", Type.SHORT, 3, Importance.LOW),
         Definition("offset.flush.interval.ms", Type.LONG, 60000, Importance.LOW),
@@ -492,6 +493,7 @@ ENGINE: Final = _by_name(
         Definition("mirror.commit.interval.ms", Type.LONG, 1000, Importance.LOW, _at_least(1)),
         Definition("mirror.discovery.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 86400.0)),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
+        Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(
             "mirror.compatibility",
             Type.STRING,

@@ -108,6 +108,7 @@ class FlowSettings:
     offset_storage_replication_factor: int
     offset_storage_partitions: int
     offset_storage_topic: str
+    config_storage_topic: str
 
     offset_syncs_location: End
     offset_lag_max: int
@@ -190,6 +191,9 @@ class EngineSettings:
         Spark tasks per epoch; 0 = as many as cores
     generation
         whose topic selection to follow (VER-17, VER-21)
+    matches_mm2
+        whether what a Java MirrorMaker wrote behind its recorded position is looked up on the target
+        (``mirror.takeover=match``), or copied again (``position``)
     """
 
     epoch_seconds: float = 30.0
@@ -197,6 +201,7 @@ class EngineSettings:
     discovery_seconds: float = 5.0
     tasks: int = 0
     generation: Generation = Generation.NEWEST
+    matches_mm2: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +268,7 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         discovery_seconds=keys.get("mirror.discovery.seconds"),
         tasks=keys.get("mirror.tasks"),
         generation=Generation(keys.get("mirror.compatibility")),
+        matches_mm2=keys.get("mirror.takeover") == "match",
     )
 
 
@@ -309,6 +315,7 @@ def flow_settings(
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
+        config_storage_topic=worker.get("config.storage.topic"),
         offset_syncs_location=location,
         offset_lag_max=source.get("offset.lag.max"),
         tasks_max=source.get("tasks.max"),

@@ -192,10 +192,24 @@ def records(batch: memoryview) -> list[Record]:
         if the compressed data or the records in it do not hold together.
     """
     header = Header._make(HEADER.unpack_from(batch))
+    data = uncompressed(batch, header)
     try:
-        data = _decompress(header.codec, batch[HEADER_BYTES:])
         return list(_parse(header, data))
-    except (cramjam.DecompressionError, IndexError, struct.error, UnicodeDecodeError) as error:
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decoded: {error}") from error
+
+
+def uncompressed(batch: memoryview, header: Header) -> bytes:
+    """Return the bytes of a batch's records, which follow one another as the format says.
+
+    Raises
+    ------
+    CorruptBatch
+        if the compressed data do not hold together.
+    """
+    try:
+        return _decompress(header.codec, batch[HEADER_BYTES:])
+    except (cramjam.DecompressionError, IndexError, struct.error) as error:
         raise CorruptBatch(f"the batch at offset {header.base_offset} cannot be decoded: {error}") from error
 
 
