@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from mirror.copier import links, resume, takeover
 from mirror.copier.links import Cluster
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
+from mirror.copier.taken import taken
 from mirror.copier.takeover import Found, SourceLog, Unclear
 from mirror.copier.task import look_up
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogWriter, read_batches
 from mirror.kafka.prints import Prints, all_prints
-from mirror.model.flow_state import Position, StateRecord, Takeover, sketch_record
-from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor, safe_pairs
-from mirror.model.offset_map import Run, Sketch, runs_before, runs_from
+from mirror.model.flow_state import Takeover
+from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
 from mirror.model.partition import TopicPartition
 
 _TELL_SECONDS = 2.0
@@ -111,7 +111,7 @@ def _place(
 def _at_position(work: PartitionWork, trace: Mm2Trace, ends: Ends) -> Ready:
     """Go on where MirrorMaker recorded that it stood; what it wrote behind that is copied again."""
     upstream = ends.source_start if trace.position is None else trace.position
-    return _ready(work, trace, Pair(upstream, ends.target_end), Found(upstream, ()), ends, "by its position alone")
+    return taken(work, trace, Pair(upstream, ends.target_end), Found(upstream, ()), ends, "by its position alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Taking:
             anchor, outcome = last, self._match(last)
             if isinstance(outcome, Unclear):
                 return self._refused(outcome.reason)
-        return _ready(self.work, self.trace, anchor.at, outcome, self.ends, note)
+        return taken(self.work, self.trace, anchor.at, outcome, self.ends, note)
 
     @property
     def _own(self) -> Pair | None:
@@ -175,7 +175,7 @@ class _Taking:
         if ends.target_end == ends.target_start:
             if position is None:
                 return resume.begin(work, self.flow, ends)
-            return _ready(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
+            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
         first = ends.source_start if position is None else max(ends.source_start, position - 1)
         source = self._source_from(first)
         lowest = self._earliest_copy(source)
@@ -192,9 +192,9 @@ class _Taking:
         if outcome is None:
             if position is None:
                 return resume.begin(work, self.flow, ends)
-            return _ready(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
+            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
         at = Pair(outcome.runs[0].upstream, outcome.runs[0].downstream)
-        return _ready(work, self.trace, at, outcome, ends, "found by contents alone")
+        return taken(work, self.trace, at, outcome, ends, "found by contents alone")
 
     def _earliest_copy(self, source: SourceLog) -> int:
         """Return an offset of the target before which no copy of the source's first record can stand."""
@@ -262,68 +262,3 @@ class _Progress:
         """Close the connection."""
         if self._writer is not None:
             self._writer.close()
-
-
-def _ready(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: Ends, note: str) -> Ready:
-    """Return where the copy goes on, and all that is to be recorded of it."""
-    old = work.handover
-    downstream = ends.target_end
-    first = min(at, *(Pair(run.upstream, run.downstream) for run in found.runs[:1]))
-    records: list[StateRecord] = []
-    if old is None:
-        runs, chunk, origin = found.runs, 0, first.upstream
-        # Nothing that it could have copied before lies on the target.
-        complete = first.downstream <= ends.target_start
-        start, downstream_start = 0, ends.target_start
-    else:
-        runs, origin, complete = _continued(old, found.runs), old.position.origin, old.position.complete
-        chunk = old.position.chunk
-        start, downstream_start = old.position.upstream, old.position.downstream
-        records += old.unwritten
-    if (old is not None or not complete) and start < first.upstream:
-        stretches = [tuple(pair for pair in each if pair.downstream >= downstream_start) for each in trace.stretches]
-        pairs = safe_pairs([each for each in stretches if each], first)
-        if old is not None:
-            # A reader who has read all that we copied goes on behind it.
-            pairs = (Pair(start - 1, downstream_start - 1), *(pair for pair in pairs if pair.upstream >= start))
-        records.append(
-            sketch_record(work.source, Sketch(start, first.upstream, downstream_start, first.downstream, pairs))
-        )
-    full, runs, chunk = resume.in_chunks(work.source, runs, chunk)
-    position = Position(found.upstream, downstream, origin, complete, chunk, work.topic_id)
-    report = Takeover(
-        work.source,
-        trace.position,
-        found.upstream,
-        downstream,
-        downstream - at.downstream,
-        downstream - at.downstream,
-        found.records,
-        found.doubled,
-        found.others,
-        found.gone,
-        note,
-    )
-    records += (*full, position.record(work.source), report.record())
-    beyond = sum(run.length for run in found.runs) if trace.position is None else _beyond(found.runs, trace.position)
-    return Ready(Handover(position, runs, clean=True), tuple(records), beyond)
-
-
-def _beyond(runs: Sequence[Run], position: int) -> int:
-    """Return how many records the runs hold from an upstream offset on."""
-    return sum(run.length for run in runs_from(runs, position))
-
-
-def _continued(old: Handover, found: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the open chunk of our own map, continued with what was found behind it.
-
-    Where MirrorMaker went back before our position, its later copies count, unless the map of the former ones is in
-    chunks that are full already; those stay.
-    """
-    kept = old.runs
-    if found and found[0].upstream < old.position.upstream:
-        if kept and kept[0].upstream <= found[0].upstream:
-            kept = runs_before(kept, found[0].upstream)
-        else:
-            found = runs_from(found, old.position.upstream)
-    return (*kept, *found)

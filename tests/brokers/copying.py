@@ -10,11 +10,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
+from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
@@ -27,14 +29,27 @@ class Copying:
     flow: FlowWork
     pairs: dict[TopicPartition, TopicPartition]
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+    mm2: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source), self.mm2.get(source))
             for source, target in self.pairs.items()
         )
-        result = copy(TaskWork((self.flow,), partitions, seconds, 0.1))
+        return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1)))
+
+    def take_over(self) -> dict[TopicPartition, PartitionResult]:
+        """Find out where to go on with what Java MirrorMaker has copied."""
+        partitions = tuple(
+            PartitionWork(self.flow.flow, source, self.pairs[source], "", self.handovers.get(source), trace)
+            for source, trace in self.mm2.items()
+        )
+        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)))
+        self.mm2 = {}
+        return results
+
+    def _taken(self, result: TaskResult) -> dict[TopicPartition, PartitionResult]:
         writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
         self.flow = replace(self.flow, writers=writers)
         for each in result.partitions:
