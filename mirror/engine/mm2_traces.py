@@ -62,32 +62,38 @@ def read_traces(settings: FlowSettings, state: FlowState, target: Cluster, *, ma
         if its topics cannot be read.
     """
     positions = _positions(settings)
-    if not matches:
-        ahead = {source: position for source, position in positions.items() if _is_ahead(source, position, state)}
-        trails = _trails(settings) if ahead and settings.emit_offset_syncs else {}
-        return Mm2Traces({each: _trace(ahead[each], trails.get(each), 0, matches=False) for each in ahead})
-    trails = _trails(settings) if settings.emit_offset_syncs else {}
+    is_of_use = matches or any(_is_ahead(each, position, state) for each, position in positions.items())
+    trails = _trails(settings) if is_of_use and settings.emit_offset_syncs else {}
+    # Nobody else makes this topic.
+    has_run = matches and bool(target.topics([settings.config_storage_topic]))
+    return traces_of(positions, trails, state, matches=matches, has_run=has_run)
+
+
+def traces_of(
+    positions: Mapping[TopicPartition, int],
+    trails: Mapping[TopicPartition, SyncTrail],
+    state: FlowState,
+    *,
+    matches: bool,
+    has_run: bool,
+) -> Mm2Traces:
+    """Return what Java MirrorMaker's positions and syncs say beside what this engine has on record itself."""
     certain: dict[TopicPartition, Mm2Trace] = {}
     beyond: dict[TopicPartition, Mm2Trace] = {}
     for source in sorted({*positions, *trails}):
-        own, position = state.positions.get(source), positions.get(source)
-        trace = _trace(position, trails.get(source), own.downstream if own else 0, matches=True)
-        if own is None or _is_ahead(source, position, state):
-            certain[source] = trace
-        elif trace.stretches:
+        own, position, trail = state.positions.get(source), positions.get(source), trails.get(source)
+        stretches = trail.stretches(own.downstream if own else 0) if trail else ()
+        if _is_ahead(source, position, state) or (own is None and matches):
+            certain[source] = Mm2Trace(position, stretches, matches)
+        elif stretches and matches:
             # What this engine has on record is newer than any position of MirrorMaker's.
-            beyond[source] = replace(trace, position=None)
-    # Nobody else makes this topic.
-    return Mm2Traces(certain, beyond, has_run=bool(target.topics([settings.config_storage_topic])))
+            beyond[source] = Mm2Trace(None, stretches)
+    return Mm2Traces(certain, beyond, has_run)
 
 
 def _is_ahead(source: TopicPartition, position: int | None, state: FlowState) -> bool:
     own = state.positions.get(source)
     return position is not None and (own is None or position > own.upstream)
-
-
-def _trace(position: int | None, trail: SyncTrail | None, from_downstream: int, *, matches: bool) -> Mm2Trace:
-    return Mm2Trace(position, trail.stretches(from_downstream) if trail else (), matches)
 
 
 def _positions(settings: FlowSettings) -> dict[TopicPartition, int]:

@@ -92,9 +92,12 @@ class FlowStanding:
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
+        trace = self.takeovers.pop(result.source)
         if result.trouble is None:
-            self.takeovers.pop(result.source, None)
             self.mm2 = self.mm2.without(result.source)
+        else:
+            # Behind all others: what cannot be decided now does not keep them from it.
+            self.takeovers[result.source] = trace
         self.take_result(result)
         self.changed()
 

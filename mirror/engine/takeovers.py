@@ -58,17 +58,19 @@ class Takeovers:
                 stop.wait(_REST_SECONDS)
 
     def _plan(self) -> TaskWork | None:
-        partitions = [
-            PartitionWork(flow, source, target, topic_id, standing.handovers.get(source), standing.takeovers[source])
+        waiting = [
+            PartitionWork(flow, source, *there[source], standing.handovers.get(source), trace)
             for flow, standing in self._standings.items()
             if standing.is_known
-            for source, target, topic_id in standing.partitions
-            if source in standing.takeovers and source not in standing.stopped
-        ][:_MOST_PARTITIONS]
-        if not partitions:
+            for there in [{source: (target, topic_id) for source, target, topic_id in standing.partitions}]
+            for source, trace in list(standing.takeovers.items())
+            if source in there and source not in standing.stopped
+        ]
+        if not waiting:
             return None
+        partitions = tuple(waiting[:_MOST_PARTITIONS])
         flows = tuple(self._flow_work(flow) for flow in sorted({one.flow for one in partitions}))
-        return TaskWork(flows, tuple(partitions), _SECONDS, 0.0)
+        return TaskWork(flows, partitions, _SECONDS, 0.0)
 
     def _take(self, work: PartitionWork, result: PartitionResult) -> None:
         standing = self._standings[result.flow]
