@@ -92,10 +92,10 @@ class FlowStanding:
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
-        trace = self.takeovers.pop(result.source)
+        trace = self.takeovers.pop(result.source, None)
         if result.trouble is None:
             self.mm2 = self.mm2.without(result.source)
-        else:
+        elif trace is not None:
             # Behind all others: what cannot be decided now does not keep them from it.
             self.takeovers[result.source] = trace
         self.take_result(result)
@@ -103,7 +103,10 @@ class FlowStanding:
 
     def _taking_over(self) -> list[str]:
         """Say how far the takeovers are: of each what is known, and the number of the others."""
-        waiting = sorted(source for source in list(self.takeovers) if source not in self.stopped)
+        # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
+        waiting = [
+            source for source, _, _ in self.partitions if source in self.takeovers and source not in self.stopped
+        ]
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = [
             f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"

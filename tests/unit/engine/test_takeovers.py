@@ -201,6 +201,12 @@ def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
     assert run.standing.trace(ORDERS) is None
 
 
+def test_a_position_of_a_topic_that_is_not_copied_any_more_is_no_trouble() -> None:
+    run = Run(ready)
+    run.standing.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}))
+    assert run.standing.reasons() == ()
+
+
 def test_the_status_says_how_far_a_long_match_is() -> None:
     run = Run(ready)
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
