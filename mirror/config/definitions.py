@@ -489,6 +489,7 @@ WORKER: Final = _by_name(
     (
         Definition("group.id", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("offset.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
+        Definition("config.storage.topic", Type.STRING, REQUIRED, Importance.HIGH),
         Definition("offset.storage.partitions", Type.INT, 25, Importance.LOW),
         Definition("offset.storage.replication.factor", Type.SHORT, 3, Importance.LOW),
         Definition("offset.flush.interval.ms", Type.LONG, 60000, Importance.LOW),
@@ -526,6 +527,7 @@ ENGINE: Final = _by_name(
             _one_of(*(choice.value for choice in Oversized)),
         ),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
+        Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(
             "mirror.compatibility",
             Type.STRING,

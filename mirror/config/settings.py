@@ -113,6 +113,7 @@ class FlowSettings:
     offset_storage_replication_factor: int
     offset_storage_partitions: int
     offset_storage_topic: str
+    config_storage_topic: str
 
     offset_syncs_location: End
     offset_lag_max: int
@@ -215,6 +216,9 @@ class EngineSettings:
         Spark tasks per epoch; 0 = as many as cores
     generation
         whose topic selection to follow (VER-17, VER-21)
+    matches_mm2
+        whether what a Java MirrorMaker wrote behind its recorded position is looked up on the target
+        (``mirror.takeover=match``), or copied again (``position``)
     """
 
     epoch_seconds: float = 30.0
@@ -222,6 +226,7 @@ class EngineSettings:
     discovery_seconds: float = 5.0
     tasks: int = 0
     generation: Generation = Generation.NEWEST
+    matches_mm2: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +293,7 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         discovery_seconds=keys.get("mirror.discovery.seconds"),
         tasks=keys.get("mirror.tasks"),
         generation=Generation(keys.get("mirror.compatibility")),
+        matches_mm2=keys.get("mirror.takeover") == "match",
     )
 
 
@@ -334,6 +340,7 @@ def flow_settings(
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
+        config_storage_topic=worker.get("config.storage.topic"),
         offset_syncs_location=location,
         offset_lag_max=source.get("offset.lag.max"),
         tasks_max=source.get("tasks.max"),

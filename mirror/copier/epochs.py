@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from mirror.copier.bell import Bell
 from mirror.copier.loop import GRACE_SECONDS
+from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.spark import discard_session, jvm_has_ended, spark_session
@@ -38,7 +39,8 @@ class Epochs:
     def __init__(self, master: str | None, tasks: int) -> None:
         """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores)."""
         self.tasks = tasks or os.cpu_count() or 1
-        self._master = master or f"local[{self.tasks}]"
+        # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
+        self._master = master or f"local[{self.tasks + 1}]"
         self._spark: SparkSession | None = None
         self._bell: Bell | None = None
         self._is_rung = False
@@ -95,6 +97,24 @@ class Epochs:
             finally:
                 over.set()
                 self._hang(None)
+
+    def take_over(self, work: TaskWork) -> TaskResult:
+        """Decide in a job of its own, beside the epochs, where to go on with partitions that Java MirrorMaker copied.
+
+        Raises
+        ------
+        EpochFailed
+            if Spark could not finish the job, or does not run now; nothing was written.
+        """
+        if self._spark is None:
+            raise EpochFailed("Spark does not run yet")
+        try:
+            (result,) = self._spark.sparkContext.parallelize([work], 1).map(take_over).collect()
+        except (PySparkException, Py4JError, OSError) as error:
+            said = str(error).strip().splitlines()
+            raise EpochFailed(said[-1] if said else type(error).__name__) from error
+        assert isinstance(result, TaskResult)
+        return result
 
     def _hang(self, bell: Bell | None) -> None:
         with self._ringing:

@@ -1,8 +1,8 @@
-"""Where a partition's copy begins: a new one at its start, a taken-over one behind what already lies on the target."""
+"""Where a partition's copy begins: a new one at its start, a known one behind what already lies on the target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
@@ -10,6 +10,7 @@ from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend
+from mirror.model.partition import TopicPartition
 
 _IF_CHANGED = (
     "; what its transforms make of a record must depend on the record alone, and not be set differently while there is "
@@ -61,6 +62,11 @@ class Refused:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Javas:
+    """Java MirrorMaker has copied it since; it is taken over from that first, beside the epochs."""
+
+
 def changed_topic(work: PartitionWork) -> Refused | None:
     """Refuse a source topic that is not the one copied so far, although its name is the same, and another target."""
     target = work.handover.position.target if work.handover else ""
@@ -81,9 +87,7 @@ def changed_topic(work: PartitionWork) -> Refused | None:
 
 def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     """Begin with a partition of which this engine has no position; the first one is recorded before the first batch."""
-    if work.mm2_position is not None:
-        origin, complete = work.mm2_position, False
-    elif flow.from_latest:
+    if flow.from_latest:
         origin, complete = ends.source_end, False
     else:
         origin, complete = ends.source_start, True
@@ -133,16 +137,23 @@ def resume(
     runs: list[Run] = list(handover.runs)
     for run in outcome.runs:
         extend(runs, run)
-    records: list[StateRecord] = list(handover.unwritten)
-    if changed:
-        records += [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream]
-    chunk = old.chunk
-    while len(runs) > RUNS_PER_CHUNK:
-        records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))
-        runs, chunk = runs[RUNS_PER_CHUNK:], chunk + 1
+    chunks, open_runs, chunk = in_chunks(work.source, runs, old.chunk)
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
     position = Position(
         outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id, work.target.topic
     )
-    records += (chunk_record(work.source, chunk, runs), position.record(work.source))
-    return Ready(Handover(position, tuple(runs), clean=True), tuple(records), outcome.records)
+    gaps = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
+    records = (*handover.unwritten, *gaps, *chunks, position.record(work.source))
+    return Ready(Handover(position, open_runs, clean=True), records, outcome.records)
+
+
+def in_chunks(
+    source: TopicPartition, runs: Sequence[Run], chunk: int
+) -> tuple[tuple[StateRecord, ...], tuple[Run, ...], int]:
+    """Return the records that keep ``runs`` from chunk ``chunk`` on, the runs of the last one, and its number."""
+    records: list[StateRecord] = []
+    left = tuple(runs)
+    while len(left) > RUNS_PER_CHUNK:
+        records.append(chunk_record(source, chunk, left[:RUNS_PER_CHUNK]))
+        left, chunk = left[RUNS_PER_CHUNK:], chunk + 1
+    return (*records, chunk_record(source, chunk, left)), left, chunk

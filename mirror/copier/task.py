@@ -11,8 +11,9 @@ from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
-from mirror.copier.resume import Ends, NotYet, Ready, Refused
+from mirror.copier.resume import Ends, Javas, NotYet, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
+from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork, Throttled
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
@@ -128,6 +129,8 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
                 share.skipped_by_match[work.source] = skipped
             case NotYet(reason):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))
+            case Javas():
+                share.idle.append(PartitionResult(flow.flow, work.source, work.handover, was_javas=True))
             case Refused(reason):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, stopped=reason))
     return share
@@ -148,23 +151,27 @@ def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
 
 def _find_places(
     flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
-) -> dict[TopicPartition, Ready | NotYet | Refused]:
+) -> dict[TopicPartition, Ready | NotYet | Refused | Javas]:
     """Find out where to begin with each partition, by source partition."""
-    places: dict[TopicPartition, Ready | NotYet | Refused] = {}
+    places: dict[TopicPartition, Ready | NotYet | Refused | Javas] = {}
     unknown: list[PartitionWork] = []
     for work in partitions:
         refused = resume.changed_topic(work)
         if refused:
             places[work.source] = refused
         elif work.handover is not None and work.handover.clean:
-            places[work.source] = Ready(work.handover)
+            # What was found when it was taken over stands on the target before the first batch does.
+            lacking = () if work.handover.is_recorded else work.handover.unwritten
+            places[work.source] = Ready(work.handover, lacking)
         else:
             unknown.append(work)
-    ends = _look_up(flow, unknown, source, target)
+    ends = look_up(flow, unknown, source, target)
     for work in unknown:
         found = ends[work.source]
         if isinstance(found, NotYet):
             places[work.source] = found
+        elif work.handover is None and work.mm2 is not None and found.target_end > found.target_start:
+            places[work.source] = Javas()
         elif work.handover is None:
             places[work.source] = resume.begin(work, flow, found)
         else:
@@ -174,7 +181,7 @@ def _find_places(
 
 def _resume(
     flow: FlowWork, work: PartitionWork, ends: Ends, source: Channel, target: Channel
-) -> Ready | NotYet | Refused:
+) -> Ready | NotYet | Refused | Javas:
     assert work.handover is not None
     old = work.handover.position
     try:
@@ -190,15 +197,21 @@ def _resume(
                 ends.source_end,
                 read_committed=flow.read_committed,
             ),
-            read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
+            watched(
+                read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
+                work.mm2.stretches if work.mm2 else (),
+                flow.writers.__contains__,
+            ),
         )
+    except JavaWrote:
+        return Javas()
     except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
         return NotYet(str(problem))
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
 
 
-def _look_up(
+def look_up(
     flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
 ) -> dict[TopicPartition, Ends | NotYet]:
     """Return where the logs begin and end, with a few requests for all partitions, by source partition."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, StateRecord
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import TopicTransform
@@ -84,8 +85,8 @@ class PartitionWork:
 
     Attributes
     ----------
-    mm2_position
-        where Java MM2 stood, when it copied this partition before and this engine did not.
+    mm2
+        what Java MirrorMaker has left of this partition, if it may have copied it since this engine did.
     transform
         what is done to each record, None if nothing is.
     """
@@ -95,7 +96,7 @@ class PartitionWork:
     target: TopicPartition
     topic_id: str
     handover: Handover | None
-    mm2_position: int | None = None
+    mm2: Mm2Trace | None = None
     transform: TopicTransform | None = None
 
 
@@ -122,6 +123,8 @@ class PartitionResult:
         what kept it from going on for now; it is tried again.
     skipped_by_match
         records found on the target already, when the tail was matched.
+    was_javas
+        whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
     """
 
     flow: Flow
@@ -134,6 +137,7 @@ class PartitionResult:
     skipped_by_match: int = 0
     stopped: str | None = None
     trouble: str | None = None
+    was_javas: bool = False
 
 
 @dataclass(frozen=True, slots=True)

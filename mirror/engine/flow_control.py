@@ -11,14 +11,13 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
+from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model import connect_offsets
-from mirror.model.flow_state import FlowState, RunReport, state_topic
-from mirror.model.partition import TopicPartition
+from mirror.model.flow_state import RunReport, state_topic
 
 REPORT_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
@@ -28,10 +27,18 @@ class FlowControl:
     """Keeps one flow's control plane going."""
 
     def __init__(
-        self, settings: FlowSettings, standing: FlowStanding, source: Cluster, target: Cluster, ticking: Ticking
+        self,
+        settings: FlowSettings,
+        standing: FlowStanding,
+        source: Cluster,
+        target: Cluster,
+        ticking: Ticking,
+        *,
+        matches_mm2: bool,
     ) -> None:
         """Work between ``source`` and ``target``; what the copy loop needs goes into ``standing``."""
         self._settings = settings
+        self._matches_mm2 = matches_mm2
         self._standing = standing
         self._source = source
         self._target = target
@@ -87,31 +94,11 @@ class FlowControl:
             if self._standing.is_known:
                 return 0, ()
             state = log.poll()
-            mm2 = self._mm2_positions(state)
+            mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
             self._standing.take_state(state, mm2)
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
-
-    def _mm2_positions(self, state: FlowState) -> dict[TopicPartition, int]:
-        """Return the positions Java MM2 left for partitions that it copied further than this engine has on record."""
-        settings = self._settings
-        tail = LogTail(
-            settings.clients.checkpoints_consumer,
-            settings.offset_storage_topic,
-            range(settings.offset_storage_partitions),
-            alias=settings.flow.target,
-        )
-        try:
-            records = [(record.key, record.value) for record in tail.poll()]
-        finally:
-            tail.close()
-        left = connect_offsets.read_source_positions(records, settings.flow.source)
-        return {
-            source: position
-            for source, position in left.items()
-            if source not in state.positions or position > state.positions[source].upstream
-        }
 
     def _find_partitions(self) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)
@@ -127,7 +114,9 @@ class FlowControl:
 
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:
-            self._standing.gaps = len(log.poll().gaps)
+            state = log.poll()
+            self._standing.gaps = len(state.gaps)
+            self._standing.taking = state.takeovers
             reasons = self._standing.reasons()
             return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
 

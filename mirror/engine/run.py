@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
@@ -22,6 +23,7 @@ from mirror.copier.work import FlowWork, PartitionWork, TaskWork
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
+from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter
@@ -134,12 +136,16 @@ class Engine:
         """
         self.check()
         threads = [
-            threading.Thread(target=self._guarded, args=(target, flow, stop), name=f"{name} {flow.flow}", daemon=True)
+            threading.Thread(
+                target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
+            )
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
         ]
         threads.append(threading.Thread(target=self._end_epoch, args=(stop,), name="stop", daemon=True))
-        for thread in threads:
+        takeovers = Takeovers(self._epochs, self._standings, self._flow_work, self._tell)
+        taking_over = threading.Thread(target=self._guarded, args=(takeovers.run, stop), name="takeovers", daemon=True)
+        for thread in (*threads, taking_over):
             thread.start()
         try:
             # Topics are created and positions read while Spark starts.
@@ -149,7 +155,9 @@ class Engine:
             stop.set()
             for thread in threads:
                 thread.join(timeout=_JOIN_SECONDS)
+            # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
+            taking_over.join(timeout=_JOIN_SECONDS)
         if self._defects:
             raise self._defects[0]
 
@@ -157,12 +165,10 @@ class Engine:
         stop.wait()
         self._epochs.ring()
 
-    def _guarded(
-        self, target: Callable[[FlowSettings, threading.Event], None], flow: FlowSettings, stop: threading.Event
-    ) -> None:
+    def _guarded(self, target: Callable[[threading.Event], None], stop: threading.Event) -> None:
         """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine."""
         try:
-            target(flow, stop)
+            target(stop)
         except Exception as defect:  # noqa: BLE001  # raised again by run()
             self._defects.append(defect)
             self._tell(f"{threading.current_thread().name} ended the engine: {type(defect).__name__}: {defect}")
@@ -210,13 +216,13 @@ class Engine:
                 target,
                 topic_id,
                 standing.handovers.get(source),
-                standing.mm2_positions.get(source),
+                standing.trace(source),
                 transform=standing.settings.transform_of(source.topic),
             )
             for flow, standing in self._standings.items()
             if standing.is_known
             for source, target, topic_id in standing.partitions
-            if source not in standing.stopped
+            if source not in standing.stopped and source not in standing.takeovers
         ]
         engine = self._settings.engine
         return [
@@ -273,7 +279,15 @@ class Engine:
         with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
             if settings.enabled:
                 seconds = self._discovery_seconds(settings)
-                FlowControl(settings, self._standings[flow], source, target, ticking).run(stop, seconds)
+                control = FlowControl(
+                    settings,
+                    self._standings[flow],
+                    source,
+                    target,
+                    ticking,
+                    matches_mm2=self._settings.engine.matches_mm2,
+                )
+                control.run(stop, seconds)
             else:
                 topics = TopicsTick(source, target, settings).tick
                 ticking.until(stop, [(self._discovery_seconds(settings), topics)])

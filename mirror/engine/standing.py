@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, Throttled
-from mirror.model.flow_state import FlowState
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.model.flow_state import FlowState, Takeover
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 
 
@@ -23,30 +25,37 @@ class FlowStanding:
     changed: Callable[[], None] = lambda: None
     partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
-    mm2_positions: dict[TopicPartition, int] = field(default_factory=dict)
+    mm2: Mm2Traces = field(default_factory=Mm2Traces)
+    takeovers: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
+    taking: dict[TopicPartition, Takeover] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
+    takeover_trouble: str | None = None
     reports: dict[str, TickReport] = field(default_factory=dict)
     gaps: int = 0
     is_known: bool = False
 
-    def take_state(self, state: FlowState, mm2_positions: dict[TopicPartition, int]) -> None:
+    def take_state(self, state: FlowState, mm2: Mm2Traces) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
 
-        ``mm2_positions`` are those of partitions that Java MM2 copied further; there its position counts.
+        ``mm2`` is what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
         """
         self.writers |= state.writers
-        self.mm2_positions = mm2_positions
+        self.mm2 = mm2
+        self.takeovers = dict(mm2.certain)
         self.handovers = {
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()
-            if source not in mm2_positions
         }
         self.is_known = True
         self.changed()
+
+    def trace(self, source: TopicPartition) -> Mm2Trace | None:
+        """Return what Java MirrorMaker may have left of a partition."""
+        return self.takeovers.get(source) or self.mm2.possible(source, is_known=source in self.handovers)
 
     def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...]) -> None:
         """Copy these from now on: of each the source, the target and the id of the source topic."""
@@ -62,6 +71,9 @@ class FlowStanding:
         """Take in what became of one partition in an epoch."""
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+        trace = self.trace(result.source)
+        if result.was_javas and trace is not None:
+            self.takeovers[result.source] = trace
         for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
             if reason:
                 reasons[result.source] = reason
@@ -83,11 +95,38 @@ class FlowStanding:
 
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""
-        said: list[str] = [self.copy_trouble] if self.copy_trouble else []
+        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble) if trouble]
         said += self.throttles
+        said += self._taking_over()
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
         said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
         if self.gaps:
             said.append(f"{self.gaps} gap(s) in the copy")
         return tuple(dict.fromkeys(said))
+
+    def take_over(self, result: PartitionResult) -> None:
+        """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
+        trace = self.takeovers.pop(result.source, None)
+        if result.trouble is None:
+            self.mm2 = self.mm2.without(result.source)
+        elif trace is not None:
+            # Behind all others: what cannot be decided now does not keep them from it.
+            self.takeovers[result.source] = trace
+        self.take_result(result)
+        self.changed()
+
+    def _taking_over(self) -> list[str]:
+        """Say how far the takeovers are: of each what is known, and the number of the others."""
+        # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
+        waiting = [
+            source for source, _, _ in self.partitions if source in self.takeovers and source not in self.stopped
+        ]
+        begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
+        said = [
+            f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
+            for source, taken in begun
+        ]
+        if len(waiting) > len(begun):
+            said.append(f"{len(waiting) - len(begun)} partition(s) are to be taken over from Java MirrorMaker")
+        return said

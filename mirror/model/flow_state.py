@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
-from mirror.model.offset_map import OffsetMap, Run, runs_before
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import OffsetMap, Run, Sketch, runs_before
 from mirror.model.partition import TopicPartition
 
 RUNS_PER_CHUNK = 256
@@ -96,6 +97,53 @@ class RunReport:
         return _record(["run"], {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms})
 
 
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What became of a partition that Java MirrorMaker had copied: how its tail on the target was understood.
+
+    Attributes
+    ----------
+    position
+        MirrorMaker's recorded position, None when it had none.
+    upstream, downstream
+        where the copy went on; None while the tail is still being matched.
+    seen
+        records of the target looked at so far, of ``span`` in all.
+    records, doubled, others, gone
+        of those: copies; copies that are there for a second time; of other writers; no longer on the source.
+    note
+        what else there is to know.
+    """
+
+    source: TopicPartition
+    position: int | None
+    upstream: int | None
+    downstream: int | None
+    seen: int
+    span: int
+    records: int = 0
+    doubled: int = 0
+    others: int = 0
+    gone: int = 0
+    note: str = ""
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        value = {name: value for name, value in asdict(self).items() if name != "source"}
+        return _record(["takeover", self.source.topic, self.source.partition], value)
+
+
+def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
+    """Return the record that keeps a stretch of the offset map that is known by offset syncs only."""
+    value = {
+        "end": sketch.end,
+        "downstream_start": sketch.downstream_start,
+        "downstream_end": sketch.downstream_end,
+        "pairs": [list(pair) for pair in sketch.pairs],
+    }
+    return _record(["sketch", source.topic, source.partition, sketch.start], value)
+
+
 def chunk_record(source: TopicPartition, chunk: int, runs: Iterable[Run]) -> StateRecord:
     """Return the record that keeps one chunk of the offset map of ``source``."""
     return _record(["runs", source.topic, source.partition, chunk], {"runs": [list(run) for run in runs]})
@@ -114,6 +162,8 @@ class FlowState:
     chunks: dict[TopicPartition, dict[int, tuple[Run, ...]]] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
+    sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
+    takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -143,6 +193,13 @@ class FlowState:
             case ["gap", topic, partition, start]:
                 source = TopicPartition(topic, partition)
                 self.gaps[source, start] = Gap(source, start, **content)
+            case ["sketch", topic, partition, start]:
+                pairs = tuple(Pair(*numbers) for numbers in content["pairs"])
+                sketch = Sketch(start, **(content | {"pairs": pairs}))
+                self.sketches.setdefault(TopicPartition(topic, partition), {})[start] = sketch
+            case ["takeover", topic, partition]:
+                source = TopicPartition(topic, partition)
+                self.takeovers[source] = Takeover(source, **content)
             case ["run"]:
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
             case _:
@@ -171,6 +228,7 @@ class FlowState:
             runs_before(runs, position.upstream),
             position.upstream,
             position.downstream,
+            tuple(sketch for _, sketch in sorted(self.sketches.get(source, {}).items())),
         )
 
 

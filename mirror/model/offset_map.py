@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mirror.model.mm2_trace import Pair
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
 
 
@@ -73,6 +74,64 @@ def runs_before(runs: Iterable[Run], upstream: int) -> tuple[Run, ...]:
     )
 
 
+def runs_from(runs: Iterable[Run], upstream: int) -> tuple[Run, ...]:
+    """Return what the runs say of the offsets from the position ``upstream`` on."""
+    return tuple(
+        Run(run.upstream + past, run.downstream + past, run.length - past)
+        for run in runs
+        if (past := max(0, upstream - run.upstream)) < run.length
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A stretch that Java MirrorMaker copied and of which only its offset syncs are known.
+
+    Attributes
+    ----------
+    start, end
+        the upstream offsets it spans, ``end`` not included.
+    downstream_start, downstream_end
+        where what was copied of them stands.
+    pairs
+        what its syncs say, ascending in both offsets; behind each a reader misses nothing.
+    """
+
+    start: int
+    end: int
+    downstream_start: int
+    downstream_end: int
+    pairs: tuple[Pair, ...]
+
+    def translate(self, position: int) -> Translation:
+        """Return where a reader at an upstream position inside goes on downstream, at least."""
+        index = bisect_right(self.pairs, position, key=lambda pair: pair.upstream) - 1
+        if index < 0:
+            return TooOld(self.pairs[0].upstream if self.pairs else self.end)
+        upstream, downstream = self.pairs[index]
+        if upstream == position:
+            return Exact(downstream)
+        following = self.pairs[index + 1].downstream if index + 1 < len(self.pairs) else self.downstream_end
+        return _between(downstream + 1, position - upstream - 1, following)
+
+    def translate_back(self, position: int) -> Translation:
+        """Return where a reader at a downstream position inside goes on upstream, at least."""
+        index = bisect_right(self.pairs, position, key=lambda pair: pair.downstream) - 1
+        if index < 0:
+            return TooOld(self.pairs[0].downstream if self.pairs else self.downstream_end)
+        upstream, downstream = self.pairs[index]
+        if downstream == position:
+            return Exact(upstream)
+        following = self.pairs[index + 1].upstream if index + 1 < len(self.pairs) else self.end
+        return _between(upstream + 1, position - downstream - 1, following)
+
+
+def _between(position: int, behind: int, following: int) -> Translation:
+    """Return a position that is at most ``behind`` records, and not further than ``following``, from the exact one."""
+    behind = min(behind, following - position)
+    return Bounded(position, behind) if behind > 0 else Exact(position)
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
     """The runs of one partition, in order, and the ends of what they speak of.
@@ -87,6 +146,8 @@ class OffsetMap:
         in ascending order of both offsets.
     upstream_next, downstream_next
         the positions up to which the map speaks.
+    sketches
+        what Java MirrorMaker copied, known only by its syncs; in ascending order.
     """
 
     origin: int
@@ -94,6 +155,7 @@ class OffsetMap:
     runs: tuple[Run, ...]
     upstream_next: int
     downstream_next: int
+    sketches: tuple[Sketch, ...] = ()
 
     def translate(self, position: int) -> Translation:
         """Return where a reader at upstream ``position`` goes on downstream: at the first copied record not before it.
@@ -103,6 +165,9 @@ class OffsetMap:
         """
         if position > self.upstream_next:
             return Bounded(self.downstream_next, position - self.upstream_next)
+        for sketch in self.sketches:
+            if sketch.start <= position < sketch.end:
+                return sketch.translate(position)
         if position < self.origin and not self.complete_from_origin:
             return TooOld(self.origin)
         run = _first(self.runs, bisect_right(self.runs, position, key=lambda run: run.upstream_end))
@@ -114,6 +179,9 @@ class OffsetMap:
         """Return where a reader at downstream ``position`` goes on upstream: at the source of the first copy there."""
         if position > self.downstream_next:
             return Bounded(self.upstream_next, position - self.downstream_next)
+        for sketch in self.sketches:
+            if sketch.downstream_start <= position < sketch.downstream_end:
+                return sketch.translate_back(position)
         if self.runs and position < self.runs[0].downstream and not self.complete_from_origin:
             return TooOld(self.runs[0].downstream)
         if not self.runs:

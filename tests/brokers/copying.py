@@ -5,17 +5,20 @@ Run as a program, it copies until it is killed, beginning from the state topic, 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.config.fetching import FetchLimits
+from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
+from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain
 from mirror.waiting import wait_until
@@ -30,6 +33,7 @@ class Copying:
     pairs: dict[TopicPartition, TopicPartition]
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     transforms: Chain = field(default_factory=Chain)
+    mm2: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -40,11 +44,24 @@ class Copying:
                 target,
                 "",
                 self.handovers.get(source),
-                transform=self.transforms.of_topic(target.topic),
+                self.mm2.get(source),
+                self.transforms.of_topic(target.topic),
             )
             for source, target in self.pairs.items()
         )
-        result = copy(TaskWork((self.flow,), partitions, seconds, 0.1))
+        return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1)))
+
+    def take_over(self) -> dict[TopicPartition, PartitionResult]:
+        """Find out where to go on with what Java MirrorMaker has copied."""
+        partitions = tuple(
+            PartitionWork(self.flow.flow, source, self.pairs[source], "", self.handovers.get(source), trace)
+            for source, trace in self.mm2.items()
+        )
+        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)))
+        self.mm2 = {}
+        return results
+
+    def _taken(self, result: TaskResult) -> dict[TopicPartition, PartitionResult]:
         writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
         self.flow = replace(self.flow, writers=writers)
         for each in result.partitions:
@@ -114,6 +131,13 @@ def ends_of(
         return channel.offsets(partitions, at)
     finally:
         channel.close()
+
+
+def as_program(copying: Copying) -> list[str]:
+    """Return the command that copies the same until it is killed, beginning from the state topic."""
+    flow = {name: value for name, value in dataclasses.asdict(copying.flow).items() if name not in ("flow", "writers")}
+    told = json.dumps({"flow": flow, "pairs": list(copying.pairs.items())})
+    return [sys.executable, "-m", "tests.brokers.copying", told]
 
 
 def main() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +29,7 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, ends_of
+from tests.brokers.copying import Copying, as_program, ends_of
 from tests.flows import flow_work
 
 TIME = 1_700_000_000_000
@@ -450,9 +447,7 @@ def test_killed_three_times_under_load_nothing_is_lost_and_nothing_is_there_twic
             producer.poll(0.002)
         producer.flush()
 
-    told = {name: value for name, value in dataclasses.asdict(flow).items() if name not in ("flow", "writers")}
-    told_all = json.dumps({"flow": told, "pairs": list(copying.pairs.items())})
-    argv = [sys.executable, "-m", "tests.brokers.copying", told_all]
+    argv = as_program(copying)
     thread = threading.Thread(target=load)
     thread.start()
 

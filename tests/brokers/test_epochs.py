@@ -143,7 +143,8 @@ def a_worker() -> Iterator[Callable[[], psutil.Process]]:
 
     def find() -> psutil.Process:
         children = psutil.Process(os.getpid()).children(recursive=True)
-        daemons = [each for each in children if "pyspark.daemon" in " ".join(each.cmdline())]
+        living = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
+        daemons = [each for each in living if "pyspark.daemon" in " ".join(each.cmdline())]
         parents = {each.pid for each in daemons}
         worker = next(each for each in daemons if each.ppid() in parents)
         found.append(worker)

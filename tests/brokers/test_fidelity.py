@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import EAST_WEST, Copying, ends_of, log_of
+from tests.brokers.copying import EAST_WEST, Copying, as_program, ends_of, log_of
 
 # Written by Java's classes; the same bytes as the unit tests read.
 OLD_BATCHES: dict[str, Any] = json.loads(
@@ -284,9 +283,7 @@ def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
             value = b"%d " % number + seed.randbytes(22_000 if number in large[source] else 200)
             producer.produce(source.topic, value, b"%d" % number, source.partition)
         assert producer.flush(20) == 0
-    told = {name: getattr(copying.flow, name) for name in FlowWork.__dataclass_fields__ if name not in _NOT_TOLD}
-    argv = [sys.executable, "-m", "tests.brokers.copying"]
-    argv.append(json.dumps({"flow": told, "pairs": list(copying.pairs.items())}))
+    argv = as_program(copying)
     assert copying.flow.parked_topic is not None
     parked = TopicPartition(copying.flow.parked_topic, 0)
 
@@ -318,9 +315,6 @@ def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
     assert {(gap.source, gap.start) for gap in copying.state().gaps.values()} == {
         (source, offset) for source, offsets in large.items() for offset in offsets
     }
-
-
-_NOT_TOLD = ("flow", "writers")
 
 
 def test_a_broker_tells_how_large_a_request_it_takes(settings_of: Callable[[str], ClusterSettings]) -> None:

@@ -102,7 +102,7 @@ def replay(servers: str, topic: str, raw: RawBatches) -> int:
         for number, batches in enumerate(raw.of_partition):
             sequence, queue = 0, []
             for content, header in batches:
-                passed_on = batch.pass_on(content, 0, len(content), header, producer, sequence)
+                passed_on = batch.pass_on(content, header, producer, sequence)
                 queue.append((TopicPartition(topic, number), passed_on))
                 sequence = batch.next_sequence(sequence, header.record_count)
             queues.append(queue)

@@ -49,11 +49,6 @@ def test_a_flow_that_begins_at_the_end_knows_nothing_older() -> None:
     )
 
 
-def test_a_partition_that_java_mm2_copied_goes_on_where_it_stood() -> None:
-    work = replace(NEW, mm2_position=33)
-    assert begin(work, FLOW, ENDS).handover.position == Position(33, 10, 33, False, 0, "id", "east.orders")
-
-
 def test_a_topic_created_anew_is_not_taken_for_the_old_one() -> None:
     work, _ = known()
     refused = changed_topic(replace(work, topic_id="other"))

@@ -15,6 +15,7 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/flow_control.py": "before the next try it waits a while or for the word to stop",
     "mirror/engine/run.py": "with nothing to copy, or after a failure, it waits a while or for the word to stop",
+    "mirror/engine/takeovers.py": "with nothing to take over, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/ticking.py": "a tick waits for the time it is due or for the word to stop",
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",

@@ -12,11 +12,14 @@ from mirror.model.flow_state import (
     Position,
     RunReport,
     StateRecord,
+    Takeover,
     chunk_record,
+    sketch_record,
     state_topic,
     writer_record,
 )
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import OffsetMap, Run, Sketch
 from mirror.model.partition import TopicPartition
 
 some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -79,6 +82,19 @@ def test_chunks_make_one_map() -> None:
     )
     assert state.offset_map(ORDERS) == OffsetMap(0, True, (Run(0, 0, 5), Run(6, 5, 4), Run(20, 9, 2)), 23, 11)
     assert state.open_runs(ORDERS) == (Run(20, 9, 2),)
+
+
+def test_what_java_mirrormaker_copied_is_part_of_the_map() -> None:
+    sketch = Sketch(0, 50, 0, 51, (Pair(0, 0), Pair(40, 41)))
+    taken = Takeover(ORDERS, 45, 60, 61, 10, 10, 10, 1, 2, 3, "a note")
+    state = folded(
+        taken.record(),
+        sketch_record(ORDERS, sketch),
+        chunk_record(ORDERS, 0, [Run(50, 51, 10)]),
+        Position(60, 61, 50, False).record(ORDERS),
+    )
+    assert state.offset_map(ORDERS) == OffsetMap(50, False, (Run(50, 51, 10),), 60, 61, (sketch,))
+    assert state.takeovers == {ORDERS: taken}
 
 
 def test_a_partition_never_copied_has_no_map() -> None:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mirror.model.offset_map import OffsetMap, Run, extend, runs_before, runs_of
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import OffsetMap, Run, Sketch, extend, runs_before, runs_from, runs_of
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
 
 some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -135,3 +136,44 @@ def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history
         for number in range(run.length)
     }
     assert said == {upstream: downstream for upstream, downstream in history.copied.items() if upstream < cut}
+
+
+# MirrorMaker copied 0 to 99 from 1000 on, densely; three syncs of it are known. Then the map is exact.
+SKETCHED = OffsetMap(
+    100, False, (Run(100, 1100, 50),), 150, 1150, (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),)
+)
+
+
+def test_a_stretch_known_by_syncs_only_is_exact_at_them_and_bounded_between() -> None:
+    assert SKETCHED.translate(20) == Exact(1020)
+    assert SKETCHED.translate(21) == Exact(1021)
+    assert SKETCHED.translate(45) == Bounded(1021, 24)
+    assert SKETCHED.translate(60) == Exact(1060)
+    assert SKETCHED.translate(99) == Bounded(1061, 38)
+    assert SKETCHED.translate(100) == Exact(1100)
+    assert SKETCHED.translate(19) == TooOld(20)
+    assert SKETCHED.translate_back(1020) == Exact(20)
+    assert SKETCHED.translate_back(1045) == Bounded(21, 24)
+    assert SKETCHED.translate_back(1100) == Exact(100)
+    assert SKETCHED.translate_back(1015) == TooOld(1020)
+
+
+@some
+@given(st.integers(20, 99))
+def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_than_said(position: int) -> None:
+    found = SKETCHED.translate(position)
+    assert isinstance(found, Exact | Bounded)
+    behind = found.behind_records if isinstance(found, Bounded) else 0
+    assert found.downstream <= 1000 + position <= found.downstream + behind
+
+
+@some
+@given(histories(), st.integers(0, 60))
+def test_runs_are_cut_at_a_position_without_loss(history: History, position: int) -> None:
+    before, behind = runs_before(history.map.runs, position), runs_from(history.map.runs, position)
+    copied = {
+        run.upstream + number: run.downstream + number for run in (*before, *behind) for number in range(run.length)
+    }
+    assert copied == history.copied
+    assert all(run.upstream_end <= position for run in before)
+    assert all(run.upstream >= position for run in behind)

@@ -1,0 +1,264 @@
+"""The Spark side of taking over: reads both logs, decides where the copy goes on, and writes nothing but its progress.
+
+What was decided is handed back as a handover, and recorded by the first task that copies on from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mirror.copier import links, resume, takeover
+from mirror.copier.links import Cluster
+from mirror.copier.resume import Ends, NotYet, Ready, Refused
+from mirror.copier.taken import taken
+from mirror.copier.takeover import Found, SourceLog, Unclear
+from mirror.copier.task import look_up
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.kafka.batch import CorruptBatch
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.log import LogWriter, read_batches
+from mirror.kafka.prints import Prints, all_prints
+from mirror.model.flow_state import Takeover
+from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
+from mirror.model.partition import TopicPartition
+
+_TELL_SECONDS = 2.0
+_PROBLEMS = (ConnectionFailed, LeaderUnknown, BrokerRefused)
+
+
+def take_over(work: TaskWork) -> TaskResult:
+    """Decide where to go on with each partition, as many as can be begun in ``work.seconds``; the others are left out.
+
+    Whatever goes wrong with a partition or a cluster comes back as a value.
+    """
+    cpu, began = time.process_time(), time.monotonic()
+    results: list[PartitionResult] = []
+    for flow in work.flows:
+        source = links.cluster(flow.flow.source, flow.source_client)
+        target = links.cluster(flow.flow.target, flow.target_client)
+        partitions = [one for one in work.partitions if one.flow == flow.flow]
+        try:
+            ends = look_up(flow, partitions, source, target)
+            open_ends = _open_ends(target, partitions)
+        except _PROBLEMS as problem:
+            results += [
+                PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions
+            ]
+            continue
+        for one in partitions:
+            if results and time.monotonic() - began > work.seconds:
+                break
+            results.append(_result(one, _place(flow, one, ends[one.source], open_ends, source, target)))
+    return TaskResult(tuple(results), {}, time.process_time() - cpu, time.monotonic() - began)
+
+
+def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionResult:
+    match place:
+        case Ready(handover, records, skipped):
+            ready = replace(handover, is_recorded=False, unwritten=records)
+            return PartitionResult(work.flow, work.source, ready, skipped_by_match=skipped)
+        case NotYet(reason):
+            return PartitionResult(work.flow, work.source, work.handover, trouble=reason)
+        case Refused(reason):
+            return PartitionResult(work.flow, work.source, work.handover, stopped=reason)
+
+
+def _open_ends(target: Cluster, partitions: Sequence[PartitionWork]) -> dict[TopicPartition, int]:
+    """Return where the first open transaction of each target partition begins, or the partition ends."""
+    found, _ = target.ask(lambda channel: channel.find_offsets([one.target for one in partitions], LATEST, View.STABLE))
+    return found
+
+
+def _place(
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends | NotYet,
+    open_ends: dict[TopicPartition, int],
+    source: Cluster,
+    target: Cluster,
+) -> Ready | NotYet | Refused:
+    if isinstance(ends, NotYet):
+        return ends
+    refused = resume.changed_topic(work)
+    if refused is not None:
+        return refused
+    assert work.mm2 is not None
+    if not work.mm2.matches:
+        return _at_position(work, work.mm2, ends)
+    if ends.target_end < ends.target_written:
+        return NotYet(
+            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
+            "yet; what Java MirrorMaker wrote last cannot be read before they are"
+        )
+    stable = open_ends.get(work.target, ends.target_end)
+    if stable < ends.target_end:
+        return NotYet(
+            f"{work.target} on the target has an open transaction from offset {stable} on; what Java MirrorMaker wrote "
+            "cannot be told before it ends"
+        )
+    with contextlib.closing(_Progress(flow, work)) as progress:
+        try:
+            return _Taking(flow, work, ends, work.mm2, source.channel(), target.channel(), progress.seen).place()
+        except _PROBLEMS as problem:
+            return NotYet(f"what Java MirrorMaker left cannot be read: {problem}")
+        except CorruptBatch as problem:
+            return Refused(f"what Java MirrorMaker left on the target cannot be compared with the source: {problem}")
+
+
+def _at_position(work: PartitionWork, trace: Mm2Trace, ends: Ends) -> Ready:
+    """Go on where MirrorMaker recorded that it stood; what it wrote behind that is copied again."""
+    upstream = ends.source_start if trace.position is None else trace.position
+    return taken(work, trace, Pair(upstream, ends.target_end), Found(upstream, ()), ends, "by its position alone")
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """One partition on its way from Java MirrorMaker to this engine."""
+
+    flow: FlowWork
+    work: PartitionWork
+    ends: Ends
+    trace: Mm2Trace
+    source: Channel
+    target: Channel
+    tell: Callable[[int, int], None]
+
+    def place(self) -> Ready | NotYet | Refused:
+        """Decide where to go on."""
+        anchor = self._anchor(newest=False)
+        if isinstance(anchor, NoAnchor):
+            return self._refused(anchor.reason)
+        if anchor is None:
+            return self._without_syncs()
+        outcome = self._match(anchor)
+        note = ""
+        if isinstance(outcome, Unclear):
+            last = self._anchor(newest=True)
+            if not isinstance(last, Anchor) or last.at == anchor.at:
+                return self._refused(outcome.reason)
+            # The newest sync alone says how far the copy got, whatever lies before it.
+            note = f"before downstream offset {last.at.downstream} the logs do not agree: {outcome.reason}"
+            anchor, outcome = last, self._match(last)
+            if isinstance(outcome, Unclear):
+                return self._refused(outcome.reason)
+        return taken(self.work, self.trace, anchor.at, outcome, self.ends, note)
+
+    @property
+    def _own(self) -> Pair | None:
+        handover = self.work.handover
+        return Pair(handover.position.upstream, handover.position.downstream) if handover else None
+
+    def _anchor(self, *, newest: bool) -> Anchor | NoAnchor | None:
+        ends = self.ends
+        return find_anchor(self.trace, self._own, ends.source_start, ends.target_start, ends.target_end, newest=newest)
+
+    def _match(self, anchor: Anchor) -> Found | Unclear:
+        downstream = max(anchor.at.downstream, self.ends.target_start)
+        span = self.ends.target_end - downstream
+        return takeover.match(
+            self._source_from(anchor.source_from),
+            self._target_from(downstream),
+            anchor,
+            self.trace.position,
+            is_ours=self.flow.writers.__contains__,
+            is_shared=self._is_shared,
+            tell=lambda seen: self.tell(seen, span),
+        )
+
+    def _without_syncs(self) -> Ready | Refused:
+        """Look for what MirrorMaker recorded last, or else for the source's first record, by contents."""
+        work, ends, position = self.work, self.ends, self.trace.position
+        nowhere = Found(ends.source_start if position is None else position, ())
+        if ends.target_end == ends.target_start:
+            if position is None:
+                return resume.begin(work, self.flow, ends)
+            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
+        first = ends.source_start if position is None else max(ends.source_start, position - 1)
+        source = self._source_from(first)
+        lowest = self._earliest_copy(source)
+        target = list(self._told(self._target_from(lowest), ends.target_end - lowest))
+        outcome = takeover.search(
+            source,
+            target,
+            position,
+            is_ours=self.flow.writers.__contains__,
+            is_shared=self._is_shared,
+        )
+        if isinstance(outcome, Unclear):
+            return self._refused(f"it left no offset sync, and {outcome.reason}")
+        if outcome is None:
+            if position is None:
+                return resume.begin(work, self.flow, ends)
+            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
+        at = Pair(outcome.runs[0].upstream, outcome.runs[0].downstream)
+        return taken(work, self.trace, at, outcome, ends, "found by contents alone")
+
+    def _earliest_copy(self, source: SourceLog) -> int:
+        """Return an offset of the target before which no copy of the source's first record can stand."""
+        timestamp = source.first_timestamp()
+        if timestamp is None or timestamp < 0:
+            return self.ends.target_start
+        found = self.target.offsets([self.work.target], timestamp)[self.work.target]
+        if found < 0:
+            return self.ends.target_end
+        stamped = next(iter(self._target_from(found)), None)
+        return self.ends.target_start if stamped is not None and stamped.has_append_time else found
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether others may write to the target topic: nobody but the mirror does where it is renamed."""
+        return self.work.source.topic == self.work.target.topic
+
+    def _source_from(self, start: int) -> SourceLog:
+        begin = max(start, self.ends.source_start)
+        batches = read_batches(
+            self.source, self.work.source, begin, self.ends.source_end, read_committed=self.flow.read_committed
+        )
+        return SourceLog(all_prints(batches), start)
+
+    def _target_from(self, start: int) -> Iterator[Prints]:
+        return all_prints(read_batches(self.target, self.work.target, start, self.ends.target_end, read_committed=True))
+
+    def _told(self, target: Iterator[Prints], span: int) -> Iterator[Prints]:
+        seen = 0
+        for each in target:
+            seen += len(each.offsets)
+            self.tell(seen, span)
+            yield each
+
+    def _refused(self, reason: str) -> Refused:
+        position = "no position" if self.trace.position is None else f"position {self.trace.position}"
+        return Refused(
+            f"Java MirrorMaker copied this partition and recorded {position}, but how far it got cannot be told: "
+            f"{reason}. To go on at its position all the same, and copy again what lies behind it, set "
+            "mirror.takeover = position and start again"
+        )
+
+
+class _Progress:
+    """Writes down now and then how far the match is, where the status finds it."""
+
+    def __init__(self, flow: FlowWork, work: PartitionWork) -> None:
+        self._flow = flow
+        self._work = work
+        self._tell_at = time.monotonic() + _TELL_SECONDS
+        self._writer: LogWriter | None = None
+
+    def seen(self, seen: int, span: int) -> None:
+        """Tell it, if it is time."""
+        if time.monotonic() < self._tell_at:
+            return
+        self._tell_at = time.monotonic() + _TELL_SECONDS
+        assert self._work.mm2 is not None
+        key, value = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
+        if self._writer is None:
+            self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target)
+        self._writer.append(self._flow.state_topic, 0, [(key, value, (), int(time.time() * 1000))])
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,86 @@
+"""Takes partitions over from Java MirrorMaker, beside the epochs: a long tail holds up no partition but its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from mirror.copier.epochs import EpochFailed, Epochs
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
+from mirror.engine.standing import FlowStanding
+from mirror.model.flow import Flow
+
+# So many partitions at most are decided on at a time, and no further one is begun after so many seconds: the others
+# need not wait to be copied until all are through.
+_MOST_PARTITIONS = 200
+_SECONDS = 3.0
+_TICK_SECONDS = 0.1
+_REST_SECONDS = 0.5
+
+
+class Takeovers:
+    """Decides, for the partitions that wait for it, where to go on."""
+
+    def __init__(
+        self,
+        epochs: Epochs,
+        standings: Mapping[Flow, FlowStanding],
+        flow_work: Callable[[Flow], FlowWork],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Take what waits in ``standings``; ``tell`` is given a line for people for each partition taken over."""
+        self._epochs = epochs
+        self._standings = standings
+        self._flow_work = flow_work
+        self._tell = tell
+
+    def run(self, stop: threading.Event) -> None:
+        """Go on until told to stop."""
+        while not stop.is_set():
+            work = self._plan()
+            if work is None:
+                stop.wait(_TICK_SECONDS)
+                continue
+            try:
+                results = self._epochs.take_over(work).partitions
+            except EpochFailed as failure:
+                # Nothing was written, so nothing is lost.
+                for flow in work.flows:
+                    self._standings[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
+                stop.wait(_REST_SECONDS)
+                continue
+            for flow in work.flows:
+                self._standings[flow.flow].takeover_trouble = None
+            sent = {(one.flow, one.source): one for one in work.partitions}
+            for result in results:
+                self._take(sent[result.flow, result.source], result)
+            if all(result.trouble for result in results):
+                stop.wait(_REST_SECONDS)
+
+    def _plan(self) -> TaskWork | None:
+        waiting = [
+            PartitionWork(flow, source, *there[source], standing.handovers.get(source), trace)
+            for flow, standing in self._standings.items()
+            if standing.is_known
+            for there in [{source: (target, topic_id) for source, target, topic_id in standing.partitions}]
+            for source, trace in list(standing.takeovers.items())
+            if source in there and source not in standing.stopped
+        ]
+        if not waiting:
+            return None
+        partitions = tuple(waiting[:_MOST_PARTITIONS])
+        flows = tuple(self._flow_work(flow) for flow in sorted({one.flow for one in partitions}))
+        return TaskWork(flows, partitions, _SECONDS, 0.0)
+
+    def _take(self, work: PartitionWork, result: PartitionResult) -> None:
+        standing = self._standings[result.flow]
+        if not standing.is_known or standing.takeovers.get(result.source) is not work.mm2:
+            # The engine has lost its place meanwhile, and reads it back; this is decided again.
+            return
+        standing.take_over(result)
+        if result.handover is not None and result.trouble is None and result.stopped is None:
+            position = result.handover.position
+            self._tell(
+                f"{result.flow}: {result.source} is taken over from Java MirrorMaker at upstream offset "
+                f"{position.upstream}; {result.skipped_by_match} records behind its position were there already"
+            )

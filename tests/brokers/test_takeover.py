@@ -1,0 +1,265 @@
+"""Java MirrorMaker 2 and this engine take turns on one properties file: nothing is lost, and nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from mirror.kafka.batch import Record
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail
+from mirror.lab import mm2, processes
+from mirror.lab.clusters import Lab
+from mirror.lab.processes import ManagedProcess
+from mirror.model import connect_offsets
+from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact
+from mirror.waiting import wait_until
+from tests.brokers.command import mirror
+from tests.brokers.copying import log_of
+
+PARTITIONS = 4
+BACKLOG = 200_000
+START_SECONDS = 240.0
+
+
+@dataclass
+class Turns:
+    """One topic, one properties file, and whoever replicates just now."""
+
+    directory: Path
+    east: Cluster
+    west: Cluster
+    clients: dict[str, dict[str, str]]
+    alias: str = field(default_factory=lambda: f"e{uuid.uuid4().hex[:6]}")
+    more: str = ""
+    sent: int = 0
+    lives: int = 0
+
+    def __post_init__(self) -> None:
+        (made,) = self.east.create_topics([NewTopic(self.topic, PARTITIONS, 1, {})])
+        assert made.problem is None
+
+    @property
+    def topic(self) -> str:
+        return f"turns-{self.alias}"
+
+    @property
+    def copies(self) -> list[TopicPartition]:
+        return [TopicPartition(f"{self.alias}.{self.topic}", number) for number in range(PARTITIONS)]
+
+    @property
+    def file(self) -> Path:
+        path = self.directory / "mirror.properties"
+        factors = "".join(
+            f"{name}replication.factor = 1\n"
+            for name in (
+                *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
+                *("offset.storage.", "config.storage.", "status.storage."),
+            )
+        )
+        path.write_text(
+            f"clusters = {self.alias}, west\n"
+            f"{self.alias}.bootstrap.servers = {self.clients['east']['bootstrap.servers']}\n"
+            f"west.bootstrap.servers = {self.clients['west']['bootstrap.servers']}\n"
+            f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
+            f"{self.alias}->west.groups = {self.alias}.*\ntasks.max = 2\n"
+            f"emit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = false\n{factors}{self.more}"
+        )
+        return path
+
+    def send(self, count: int) -> None:
+        """Append records that no other has the like of, to all partitions in turn."""
+        producer = confluent_kafka.Producer({**self.clients["east"], "linger.ms": 5, "compression.type": "lz4"})
+        for number in range(self.sent, self.sent + count):
+            producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
+            if number % 10_000 == 0:
+                producer.flush()
+        assert producer.flush(30) == 0
+        self.sent += count
+
+    def copied(self) -> int:
+        if self.copies[0].topic not in self.west.topics():
+            return 0
+        return sum(self.west.offsets(self.copies, "latest").values())
+
+    def java(self) -> ManagedProcess:
+        self.lives += 1
+        return mm2.start(self.directory, self.file, name=f"mm2-{self.lives}", owner_pid=os.getpid())
+
+    def ours(self) -> ManagedProcess:
+        self.lives += 1
+        command = [sys.executable, "-m", "mirror", "run", str(self.file)]
+        return processes.start(self.directory, f"mirror-{self.lives}", command, owner_pid=os.getpid())
+
+    def await_copied(self, process: ManagedProcess, count: int) -> None:
+        """Wait until so much is on the target."""
+        wait_until(
+            lambda: self.copied() >= count or not process.is_alive(),
+            f"{count} records on the target",
+            timeout_seconds=START_SECONDS,
+            longest_pause_seconds=0.05,
+        )
+        assert process.is_alive(), process.log_tail()
+
+    def await_position(self, process: ManagedProcess) -> None:
+        """Wait until the engine says that it has copied everything, and nothing is wrong."""
+
+        def behind() -> object:
+            assert process.is_alive(), process.log_tail()
+            done = mirror("status", str(self.file), "--json")
+            (flow,) = json.loads(done.stdout)["flows"]
+            reached = sum(one["upstream_next"] for one in flow["partitions"] if one["topic"] == self.topic)
+            return (reached, flow["reasons"]) if reached < self.sent or flow["state"] != "RUNNING" else None
+
+        wait_until(behind, "everything to be copied", timeout_seconds=START_SECONDS, until=lambda left: left is None)
+
+    def assert_same(self) -> None:
+        """The copy of each partition is, record for record, the source."""
+        for copy in self.copies:
+            values = [int(record.value or b"-1") for record in log_of(self.clients["west"], copy)]
+            assert values == list(range(copy.partition, self.sent, PARTITIONS)), copy
+
+    def state(self) -> FlowState:
+        tail = LogTail(self.clients["west"], f"mm2-state.{self.alias}.internal")
+        state = FlowState()
+        for each in tail.poll():
+            state.apply(each.key, each.value)
+        tail.close()
+        return state
+
+    def recorded(self) -> dict[TopicPartition, int]:
+        """Return MirrorMaker's recorded positions."""
+        if f"mm2-offsets.{self.alias}.internal" not in self.west.topics():
+            return {}
+        tail = LogTail(self.clients["west"], f"mm2-offsets.{self.alias}.internal", range(25))
+        records = [(each.key, each.value) for each in tail.poll()]
+        tail.close()
+        found = connect_offsets.read_source_positions(records, self.alias)
+        return {source: position for source, position in found.items() if source.topic == self.topic}
+
+    def commit(self, group: str, position: int) -> None:
+        """Make a group stand at a position of partition 0."""
+        consumer = confluent_kafka.Consumer({**self.clients["east"], "group.id": f"{self.alias}-{group}"})
+        place = confluent_kafka.TopicPartition(self.topic, 0, position)
+        consumer.commit(offsets=[place], asynchronous=False)
+        consumer.close()
+
+    def translated(self) -> dict[str, dict[str, Any]]:
+        """Return what ``mirror offsets`` says, by group."""
+        done = mirror("offsets", str(self.file), "--flow", f"{self.alias}->west", "--json")
+        assert done.returncode == 0, done.stderr
+        return {one["group"].removeprefix(f"{self.alias}-"): one for one in json.loads(done.stdout)}
+
+
+@pytest.fixture
+def turns(east_west: Lab, east: Cluster, west: Cluster, tmp_path: Path) -> Callable[..., Turns]:
+    clients = {alias: {"bootstrap.servers": east_west.clusters[alias].bootstrap_servers} for alias in ("east", "west")}
+    return lambda **more: Turns(tmp_path, east, west, clients, **more)
+
+
+def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[..., Turns]) -> None:
+    """MirrorMaker is killed at full speed before it recorded anything; then each goes on where the other stopped."""
+    here = turns()
+    here.send(BACKLOG)
+    here.commit("early", 1000)
+    java = here.java()
+    here.await_copied(java, 20_000)
+    java.kill()
+    left = here.copied()
+    assert left < BACKLOG
+    assert here.recorded() == {}
+
+    ours = here.ours()
+    here.await_copied(ours, BACKLOG)
+    here.await_position(ours)
+    here.send(1000)
+    here.await_position(ours)
+    here.assert_same()
+    taken = here.state().takeovers
+    assert sum(each.records for each in taken.values()) == left
+    assert {each.doubled + each.others + each.gone for each in taken.values()} == {0}
+    early = here.translated()["early"]
+    assert (early["downstream"], early["exact"]) == (1000, True)
+    assert ours.terminate(20), ours.log_tail()
+    assert sum(here.recorded().values()) == here.sent
+
+    here.send(BACKLOG // 10)
+    here.commit("middle", 55_000)
+    java = here.java()
+    here.await_copied(java, here.sent)
+    checkpoints = LogTail(here.clients["west"], f"{here.alias}.checkpoints.internal")
+    seen: list[Record] = []
+
+    def checkpoint() -> Checkpoint | None:
+        seen.extend(checkpoints.poll())
+        found = [one for each in seen if (one := Checkpoint.parse(each.key, each.value))]
+        return next((one for one in found if one.upstream == 55_000), None)
+
+    # Java translates through our syncs and its own.
+    translated = wait_until(checkpoint, "Java's checkpoint", timeout_seconds=START_SECONDS, until=lambda one: one)
+    checkpoints.close()
+    assert translated is not None
+    assert 50_000 < translated.downstream <= 55_000
+    java.kill()
+    here.assert_same()
+
+    here.send(1000)
+    ours = here.ours()
+    here.await_position(ours)
+    here.assert_same()
+    groups = here.translated()
+    assert (groups["early"]["downstream"], groups["early"]["exact"]) == (1000, True)
+    assert groups["middle"]["downstream"] <= 55_000
+    assert groups["middle"]["downstream"] + groups["middle"]["behind_records"] >= 55_000
+    assert ours.terminate(20), ours.log_tail()
+
+
+def test_nothing_is_copied_again_after_a_mm2_that_was_killed_twice_with_old_positions(
+    turns: Callable[..., Turns],
+) -> None:
+    """What it has copied twice itself stays; the engine adds what is missing, and says how much it found."""
+    here = turns(more="offset.flush.interval.ms = 2000\n")
+    here.send(BACKLOG)
+    java = here.java()
+    here.await_copied(java, 20_000)
+    java.kill()
+    first = here.copied()
+    here.send(BACKLOG)
+    java = here.java()
+    here.await_copied(java, first + 20_000)
+    java.kill()
+    left = {copy: log_of(here.clients["west"], copy) for copy in here.copies}
+
+    ours = here.ours()
+    here.await_position(ours)
+    assert ours.terminate(20), ours.log_tail()
+    state = here.state()
+    for copy, before in left.items():
+        source = TopicPartition(here.topic, copy.partition)
+        after = log_of(here.clients["west"], copy)
+        assert after[: len(before)] == before
+        values = [int(record.value or b"-1") for record in after]
+        furthest = max(values[: len(before)], default=copy.partition - PARTITIONS)
+        assert set(values[: len(before)]) == set(range(copy.partition, furthest + 1, PARTITIONS))
+        assert values[len(before) :] == list(range(furthest + PARTITIONS, here.sent, PARTITIONS))
+        known = state.offset_map(source)
+        assert known is not None
+        last = {int(record.value or b"-1"): record.offset for record in after}
+        for upstream in range(known.origin, here.sent // PARTITIONS, 1000):
+            assert known.translate(upstream) == Exact(last[upstream * PARTITIONS + copy.partition])
+    doubled = sum(len(before) for before in left.values()) - sum(
+        len({record.value for record in before}) for before in left.values()
+    )
+    assert sum(each.doubled for each in state.takeovers.values()) <= doubled

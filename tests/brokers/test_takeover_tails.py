@@ -1,0 +1,246 @@
+"""What tails a MirrorMaker can leave, and what becomes of them; written here by a plain producer in its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import confluent_kafka
+import pytest
+
+from mirror.copier.work import PartitionResult
+from mirror.kafka.batch import Record
+from mirror.model.mm2_trace import Mm2Trace, Pair
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact
+from mirror.waiting import wait_until
+from tests.brokers.copying import Copying, ends_of
+from tests.brokers.test_copy import NewCopying, contents, new_copying, write
+
+__all__ = ["new_copying"]
+
+
+@dataclass
+class Java:
+    """Copies one partition as Java MirrorMaker does: without a producer id, batches cut anew, a sync now and then."""
+
+    copying: Copying
+    source: TopicPartition
+    syncs: tuple[Pair, ...] = ()
+
+    def life(self, first: int, last: int, *, batch: int = 7, **settings: object) -> None:
+        """Copy the records from one offset to another, exclusive; the first of a life leaves a sync."""
+        records = [each for each in self.copying.originals(self.source) if first <= each.offset < last]
+        target = self.copying.pairs[self.source]
+        for place in range(0, len(records), batch):
+            (end,) = ends_of(self.copying.flow.target_client, [target]).values()
+            if place in (0, 3 * batch):
+                self.syncs += (Pair(records[place].offset, end),)
+            append(self.copying.flow.target_client, target, records[place : place + batch], **settings)
+
+    def trace(self, position: int | None) -> Mm2Trace:
+        """What is then known of it."""
+        stretches: list[list[Pair]] = []
+        for pair in self.syncs:
+            if not stretches or pair.upstream <= stretches[-1][-1].upstream:
+                stretches.append([])
+            stretches[-1].append(pair)
+        return Mm2Trace(position, tuple(tuple(each) for each in stretches))
+
+
+def append(client: dict[str, str], target: TopicPartition, records: Sequence[Record], **settings: object) -> None:
+    """Append records as one batch of a producer without an id."""
+    told = {**client, "linger.ms": 1000, "batch.num.messages": max(1, len(records)), **settings}
+    producer = confluent_kafka.Producer(told)
+    for each in records:
+        headers = [(name, content) for name, content in each.headers]
+        producer.produce(
+            target.topic, each.value, each.key, target.partition, timestamp=each.timestamp, headers=headers
+        )
+    assert producer.flush(20) == 0
+
+
+@pytest.fixture
+def made(new_copying: NewCopying) -> Callable[..., tuple[Copying, Java]]:
+    """Make a topic with 100 records, and one who copies it in the place of Java MirrorMaker."""
+
+    def make(**more: object) -> tuple[Copying, Java]:
+        copying = new_copying(**more)
+        (source,) = copying.pairs
+        write(copying.flow.source_client, source, range(100))
+        return copying, Java(copying, source)
+
+    return make
+
+
+def taken(copying: Copying, trace: Mm2Trace, java: Java) -> PartitionResult:
+    """Take over, and copy on."""
+    copying.mm2[java.source] = trace
+    result = copying.take_over()[java.source]
+    if result.stopped is None and result.trouble is None:
+        copying.until_caught_up()
+    return result
+
+
+def assert_once(copying: Copying, java: Java) -> None:
+    """Every record is there once, in order, and every position translates to it."""
+    originals, copies = copying.originals(java.source), copying.copies(java.source)
+    assert contents(copies) == contents(originals)
+    known = copying.state().offset_map(java.source)
+    assert known is not None
+    for original, copy in zip(originals, copies, strict=True):
+        if original.offset >= known.origin:
+            assert known.translate(original.offset) == Exact(copy.offset)
+
+
+Made = Callable[..., tuple[Copying, Java]]
+
+
+@pytest.mark.parametrize("has_syncs", [True, False])
+@pytest.mark.parametrize("position", [None, 20, 62])
+@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+def test_a_tail_is_found_with_syncs_and_without(has_syncs: bool, position: int | None, stamps: str, made: Made) -> None:
+    copying, java = made(copy_configs={"orders": {"message.timestamp.type": stamps}})
+    java.life(0, 62)
+    trace = java.trace(position)
+    result = taken(copying, trace if has_syncs else replace(trace, stretches=()), java)
+    assert result.stopped is None
+    assert result.skipped_by_match == 62 - (position or 0)
+    copies = copying.copies(java.source)
+    assert [each.value for each in copies] == [each.value for each in copying.originals(java.source)]
+    if stamps == "CreateTime":
+        assert_once(copying, java)
+
+
+def test_batches_are_compressed_as_its_producer_likes(made: Made) -> None:
+    copying, java = made()
+    java.life(0, 62, batch=30, **{"compression.type": "zstd"})
+    assert taken(copying, java.trace(None), java).stopped is None
+    assert_once(copying, java)
+
+
+def test_what_it_copied_twice_stays_and_nothing_is_added_to_it(made: Made) -> None:
+    copying, java = made()
+    java.life(0, 62)
+    java.life(20, 40)
+    java.life(30, 70)
+    assert taken(copying, java.trace(30), java).stopped is None
+    values = [each.value for each in copying.copies(java.source)]
+    numbers = [*range(62), *range(20, 40), *range(30, 100)]
+    assert values == [b"value %d" % number for number in numbers]
+    (report,) = copying.state().takeovers.values()
+    assert (report.upstream, report.doubled, report.others) == (70, 20 + 32, 0)
+
+
+def test_records_of_others_between_are_not_taken_for_copies(made: Made) -> None:
+    """Where the topic keeps its name, others may write to it, with producer ids and without."""
+    copying, java = made()
+    target = TopicPartition(java.source.topic, 0)
+    # A topic of the same name on the other cluster.
+    made_there = confluent_kafka.admin.AdminClient(copying.flow.target_client)
+    for done in made_there.create_topics([confluent_kafka.admin.NewTopic(target.topic, 1, 1)]).values():
+        done.result(20)
+    copying.pairs = {java.source: target}
+    client = copying.flow.target_client
+    write(client, target, range(500, 510))
+    java.life(0, 30)
+    write(client, target, range(600, 605))
+    write(client, target, range(700, 705), enable_idempotence=True)
+    java.life(30, 50)
+    write(client, target, range(800, 803))
+    for trace in (java.trace(None), replace(java.trace(20), stretches=())):
+        copying.handovers.clear()
+        copying.mm2[java.source] = trace
+        result = copying.take_over()[java.source]
+        assert result.stopped is None
+        assert result.handover is not None
+        assert result.handover.position.upstream == 50
+    copying.until_caught_up()
+    values = [each.value for each in copying.copies(java.source)]
+    ours = [b"value %d" % number for number in range(100)]
+    assert [value for value in values if value in set(ours)] == ours
+    assert len(values) == 100 + 23
+
+
+def test_a_partition_never_copied_begins_at_its_start_although_mm2_has_run(made: Made) -> None:
+    copying, java = made()
+    copying.mm2[java.source] = Mm2Trace()
+    copying.until_caught_up()
+    assert_once(copying, java)
+    assert copying.state().takeovers == {}
+
+
+def test_a_partition_with_an_unknown_tail_is_taken_over_first(made: Made) -> None:
+    """MirrorMaker was killed at its first records, before a sync or a position was written."""
+    copying, java = made()
+    java.life(0, 5)
+    copying.mm2[java.source] = Mm2Trace()
+    result = copying.epoch()[java.source]
+    assert (result.was_javas, result.records) == (True, 0)
+    assert taken(copying, Mm2Trace(), java).stopped is None
+    assert_once(copying, java)
+
+
+def test_what_does_not_fit_stops_the_partition_and_says_what_to_do(made: Made) -> None:
+    copying, java = made()
+    java.life(0, 30)
+    write(copying.flow.target_client, copying.pairs[java.source], range(500, 505))
+    result = taken(copying, java.trace(10), java)
+    assert result.stopped is not None
+    assert "offset 30 of the target" in result.stopped
+    assert "mirror.takeover = position" in result.stopped
+    # Which is to copy again what lies behind the position.
+    assert taken(copying, replace(java.trace(10), matches=False), java).stopped is None
+    values = [each.value for each in copying.copies(java.source)]
+    assert values[35:] == [b"value %d" % number for number in range(10, 100)]
+
+
+def test_what_java_copied_behind_our_own_position_is_found_although_it_recorded_nothing(made: Made) -> None:
+    copying, java = made()
+    copying.until_caught_up()
+    write(copying.flow.source_client, java.source, range(100, 200))
+    java.life(100, 150)
+    copying.from_the_target()
+    copying.mm2[java.source] = java.trace(None)
+    result = copying.epoch()[java.source]
+    assert (result.was_javas, result.records) == (True, 0)
+    result = taken(copying, java.trace(None), java)
+    assert result.skipped_by_match == 50
+    assert_once(copying, java)
+
+
+def test_our_own_tail_behind_our_position_is_no_javas(made: Made) -> None:
+    """A killed engine leaves syncs of its own beyond its position."""
+    copying, java = made()
+    copying.until_caught_up()
+    recorded = {source: replace(handover, clean=False) for source, handover in copying.handovers.items()}
+    write(copying.flow.source_client, java.source, range(100, 150))
+    copying.until_caught_up()
+    copying.handovers = recorded
+    copying.mm2[java.source] = Mm2Trace(None, ((Pair(100, 100), Pair(140, 140)),))
+    result = copying.epoch()[java.source]
+    assert (result.was_javas, result.skipped_by_match) == (False, 50)
+    assert_once(copying, java)
+
+
+def test_an_open_transaction_on_the_target_is_waited_for(made: Made) -> None:
+    """What a killed MirrorMaker wrote exactly once is not there before its transaction has ended."""
+    copying, java = made()
+    java.life(0, 20)
+    target = copying.pairs[java.source]
+    producer = confluent_kafka.Producer({**copying.flow.target_client, "transactional.id": target.topic})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    (after,) = (each for each in copying.originals(java.source) if each.offset == 20)
+    producer.produce(target.topic, after.value, after.key, target.partition, timestamp=after.timestamp)
+    producer.flush()
+    began = time.monotonic()
+    result = taken(copying, java.trace(10), java)
+    assert result.trouble is not None
+    assert "open transaction from offset 20" in result.trouble
+    assert time.monotonic() - began < 10
+    producer.abort_transaction()
+    wait_until(lambda: taken(copying, java.trace(10), java).trouble is None, "its end", timeout_seconds=20)
+    copies = [each for each in copying.copies(java.source) if each.offset != 20]
+    assert contents(copies) == contents(copying.originals(java.source))

@@ -1,0 +1,268 @@
+"""Behind a killed Java MirrorMaker the two logs say exactly how far it got, or that they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mirror.copier.tail_match import Batch
+from mirror.copier.takeover import Found, JavaWrote, SourceLog, Unclear, match, search, watched
+from mirror.kafka import batch
+from mirror.kafka.batch import PLAIN, Producer, Record
+from mirror.kafka.prints import Prints, all_prints
+from mirror.model.mm2_trace import Anchor, Mm2Trace, Pair, SyncTrail, find_anchor
+from mirror.model.offset_map import Run
+from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
+
+some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FOREIGN, IDEMPOTENT = Producer(99, 0), Producer(50, 0)
+
+
+def never_ours(_: int) -> bool:
+    return False
+
+
+@dataclass
+class World:
+    """A source, and what lives of MirrorMaker and others have written to the target."""
+
+    source: list[Record]
+    target: list[Batch] = field(default_factory=list)
+    trail: SyncTrail = field(default_factory=SyncTrail)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.target[-1][1].next_offset if self.target else 0
+
+    def append(self, records: Sequence[Record], producer: Producer, codec: int = 0) -> int:
+        base = self.end
+        self.target.append(as_logged(batch.encode(records, codec, producer, 0), base))
+        return base
+
+    def life(self, start: int, sizes: Sequence[int], producer: Producer, syncs: Sequence[bool], codec: int = 0) -> int:
+        """Copy from index ``start`` on in batches of these sizes; the first sync is owed, later ones may come."""
+        index = start
+        for number, size in enumerate(sizes):
+            part = self.source[index : index + size]
+            if not part:
+                break
+            base = self.append(part, producer, codec)
+            self.copies += [(one.offset, base + place) for place, one in enumerate(part)]
+            if syncs[number % len(syncs)]:
+                self.trail.take(Pair(part[-1].offset, base + len(part) - 1) if number else Pair(part[0].offset, base))
+            index += len(part)
+        return index
+
+    def log(self, start: int = 0) -> SourceLog:
+        cut = [dense([one]) for one in self.source if one.offset >= start]
+        return SourceLog(all_prints(cut), start)
+
+    def prints(self, start: int = 0) -> list[Prints]:
+        return [each for each in all_prints(self.target) if each.offsets[-1] >= start]
+
+    def matched(self, position: int | None, *, is_shared: bool = True, newest: bool = False) -> Found | Unclear:
+        anchor = find_anchor(Mm2Trace(position, self.trail.stretches()), None, 0, 0, self.end, newest=newest)
+        assert isinstance(anchor, Anchor)
+        return match(
+            self.log(anchor.source_from),
+            self.prints(anchor.at.downstream),
+            anchor,
+            position,
+            is_ours=never_ours,
+            is_shared=is_shared,
+        )
+
+
+def assert_exact(world: World, found: Found | Unclear, furthest: int) -> None:
+    """Copying goes on behind the furthest copy, and the map leads every reader to where it misses nothing."""
+    assert isinstance(found, Found), found
+    assert found.upstream == world.source[furthest - 1].offset + 1
+    mapped = {run.upstream + place: run.downstream + place for run in found.runs for place in range(run.length)}
+    assert set(mapped.items()) <= set(world.copies)
+    assert list(mapped) == sorted(mapped)
+    assert list(mapped.values()) == sorted(mapped.values())
+    first = found.runs[0].upstream
+    assert set(mapped) == {one.offset for one in world.source[:furthest] if one.offset >= first}
+    for upstream, downstream in mapped.items():
+        behind = {copy for copy, place in world.copies if place >= downstream}
+        assert behind >= {one.offset for one in world.source[:furthest] if one.offset >= upstream}
+
+
+sizes = st.lists(st.integers(1, 6), min_size=1, max_size=6)
+lives = st.lists(st.tuples(sizes, st.integers(0, 12), st.lists(st.booleans(), min_size=1, max_size=3)), max_size=4)
+
+
+@some
+@given(lives, st.sampled_from([PLAIN, IDEMPOTENT]), st.booleans(), st.integers(0, 4), st.data())
+def test_however_often_it_was_killed_the_furthest_copy_is_found(
+    later: list[tuple[list[int], int, list[bool]]], producer: Producer, alike: bool, codec: int, data: st.DataObject
+) -> None:
+    """Each life goes back to a position not past what was copied; with syncs even equal records are told apart."""
+    hole = data.draw(st.integers(0, 30))
+    world = World(
+        [
+            record(offset, b"alike")._replace(timestamp=TIME, key=None, headers=()) if alike else record(offset)
+            for offset in range(40)
+            if offset != hole or hole == 0
+        ]
+    )
+    furthest = reached = world.life(0, data.draw(sizes), producer, [True])
+    position = 0
+    for cut, back, syncs in later:
+        if data.draw(st.booleans()):
+            world.append([record(10**6)], FOREIGN)
+        position = data.draw(st.integers(position, reached)) if back else reached
+        position = max(position, furthest - back)
+        reached = world.life(position, cut, producer, [True, *syncs], codec)
+        furthest = max(furthest, reached)
+    recorded = (
+        data.draw(st.sampled_from([None, world.source[position].offset])) if position < len(world.source) else None
+    )
+    found = world.matched(recorded)
+    assert_exact(world, found, furthest)
+    assert isinstance(found, Found)
+    assert found.doubled <= len(world.copies) - len({upstream for upstream, _ in world.copies})
+
+
+@some
+@given(lives, st.data())
+def test_lives_that_left_no_sync_are_told_by_contents(
+    later: list[tuple[list[int], int, list[bool]]], data: st.DataObject
+) -> None:
+    world = World([record(offset) for offset in range(40)])
+    furthest = world.life(0, data.draw(sizes), PLAIN, [True, False])
+    for cut, back, _ in later:
+        if data.draw(st.booleans()):
+            world.append([record(10**6)], PLAIN)
+        furthest = max(furthest, world.life(max(0, furthest - back), cut, PLAIN, [False]))
+    assert_exact(world, world.matched(None), furthest)
+
+
+@some
+@given(lives, st.integers(0, 39), st.data())
+def test_without_any_sync_the_recorded_record_is_looked_for(
+    later: list[tuple[list[int], int, list[bool]]], recorded: int, data: st.DataObject
+) -> None:
+    world = World([record(offset) for offset in range(40)])
+    furthest = world.life(0, data.draw(sizes), PLAIN, [False])
+    position = min(recorded, furthest)
+    for cut, _, _ in later:
+        furthest = max(furthest, world.life(position, cut, PLAIN, [False]))
+    start = max(0, position - 1)
+    outcome = search(world.log(start), world.prints(), position or None, is_ours=never_ours, is_shared=False)
+    assert isinstance(outcome, Found)
+    assert outcome.upstream == furthest
+
+
+def test_without_any_sync_records_that_are_all_alike_are_ambiguous() -> None:
+    same = [record(offset, b"alike")._replace(timestamp=TIME, key=None, headers=()) for offset in range(10)]
+    world = World(same)
+    world.life(0, [2, 2, 2], PLAIN, [False])
+    outcome = search(world.log(1), world.prints(), 2, is_ours=never_ours, is_shared=False)
+    assert isinstance(outcome, Unclear)
+    assert "copying would go on at" in outcome.reason or "too much alike" in outcome.reason
+
+
+def test_a_record_recorded_as_copied_that_is_not_there_is_not_explained_away() -> None:
+    world = World([record(offset) for offset in range(10)])
+    world.append([record(99)], PLAIN)
+    outcome = search(world.log(4), world.prints(), 5, is_ours=never_ours, is_shared=False)
+    assert isinstance(outcome, Unclear)
+    assert "upstream offset 4" in outcome.reason
+
+
+def test_nothing_of_a_source_never_copied_is_found() -> None:
+    world = World([record(offset) for offset in range(10)])
+    world.append([record(99)], PLAIN)
+    assert search(world.log(), world.prints(), None, is_ours=never_ours, is_shared=True) is None
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_records_of_nobody_known_are_passed_over_only_where_others_may_write(is_shared: bool) -> None:
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3, 3], PLAIN, [True])
+    world.append([record(77)], PLAIN)
+    world.life(6, [3], PLAIN, [False])
+    found = world.matched(2, is_shared=is_shared)
+    if is_shared:
+        assert_exact(world, found, 9)
+        assert isinstance(found, Found)
+        assert found.others == 1
+    else:
+        assert isinstance(found, Unclear)
+        assert "from offset 6 of the target" in found.reason
+
+
+def test_an_altered_record_is_not_guessed_around() -> None:
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3, 3], IDEMPOTENT, [True])
+    world.append([record(6)._replace(value=b"other")], IDEMPOTENT)
+    found = world.matched(0)
+    assert isinstance(found, Unclear)
+    assert "producer id 50" in found.reason
+
+
+def test_a_sync_further_on_than_what_was_found_is_not_believed_alone() -> None:
+    """Records that should lie between are nowhere."""
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3], PLAIN, [True])
+    world.life(8, [3], PLAIN, [True])
+    found = world.matched(0)
+    assert isinstance(found, Unclear)
+    assert "nothing from 3 on" in found.reason
+    # The newest sync does say how far the copy got.
+    newest = world.matched(0, newest=True)
+    assert isinstance(newest, Found)
+    assert newest.upstream == 11
+
+
+def test_records_that_the_source_no_longer_has_are_passed_over_where_it_has_a_hole() -> None:
+    whole = [record(offset) for offset in range(12)]
+    world = World(whole)
+    world.life(0, [5, 7], PLAIN, [True])
+    left = [one for one in whole if one.offset not in (2, 7, 8)]
+    source = SourceLog(all_prints([sparse(left, 0, 12)]), 0)
+    found = match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=never_ours, is_shared=False)
+    assert isinstance(found, Found)
+    assert (found.upstream, found.gone, found.records) == (12, 3, 9)
+    assert found.runs == (Run(0, 0, 2), Run(3, 3, 4), Run(9, 9, 3))
+
+
+def test_a_target_that_stamps_records_itself_is_matched_by_the_rest() -> None:
+    world = World([record(offset) for offset in range(6)])
+    world.life(0, [3], PLAIN, [True])
+    content, header = world.target[0]
+    world.target[0] = flagged((content, header), 0x08)
+    assert_exact(world, world.matched(0), 3)
+
+
+def test_a_position_past_the_last_record_counts_when_the_source_has_none_between() -> None:
+    """Markers and removed records have no copy."""
+    world = World([record(offset) for offset in (0, 1, 2, 9)])
+    world.life(0, [3], PLAIN, [True])
+    found = world.matched(7)
+    assert isinstance(found, Found)
+    assert found.upstream == 7
+
+
+def test_a_position_past_records_that_are_not_there_does_not_count() -> None:
+    world = World([record(offset) for offset in range(9)])
+    world.life(0, [3], PLAIN, [True])
+    found = world.matched(7)
+    assert isinstance(found, Found)
+    assert found.upstream == 3
+
+
+def test_a_batch_with_a_sync_that_is_not_ours_is_javas() -> None:
+    ours = as_logged(dense([record(0)], producer=Producer(7, 0), sequence=0)[0], 4)
+    javas = as_logged(dense([record(1)])[0], 5)
+    stretches = ((Pair(0, 4), Pair(1, 5)),)
+    assert list(watched([ours], stretches, lambda number: number == 7)) == [ours]
+    assert list(watched([ours, javas], (), lambda number: number == 7)) == [ours, javas]
+    with pytest.raises(JavaWrote):
+        list(watched([ours, javas], stretches, lambda number: number == 7))

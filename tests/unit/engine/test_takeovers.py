@@ -1,0 +1,215 @@
+"""Partitions that Java MirrorMaker copied wait, one by one, and are copied as soon as it is known where to go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+from mirror.copier.epochs import EpochFailed, Epochs
+from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
+from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.standing import FlowStanding
+from mirror.engine.takeovers import Takeovers
+from mirror.model.flow_state import FlowState, Position, Takeover
+from mirror.model.mm2_trace import Mm2Trace, Pair, SyncTrail
+from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST, flow_work
+from tests.unit.control.builders import flow_settings
+
+ORDERS, BILLS, NEW = (TopicPartition(name, 0) for name in ("orders", "bills", "new"))
+
+
+def trail_of(*pairs: tuple[int, int]) -> SyncTrail:
+    trail = SyncTrail()
+    for pair in pairs:
+        trail.take(Pair(*pair))
+    return trail
+
+
+def known(source: TopicPartition, upstream: int, downstream: int) -> FlowState:
+    return FlowState(positions={source: Position(upstream, downstream, 0, True)})
+
+
+def test_a_partition_only_java_has_copied_is_taken_over_by_its_position_and_syncs() -> None:
+    traces = traces_of(
+        {ORDERS: 5}, {ORDERS: trail_of((0, 0)), BILLS: trail_of((3, 3))}, FlowState(), matches=True, has_run=True
+    )
+    assert traces.certain == {
+        ORDERS: Mm2Trace(5, ((Pair(0, 0),),)),
+        BILLS: Mm2Trace(None, ((Pair(3, 3),),)),
+    }
+    assert traces.possible(NEW, is_known=False) == Mm2Trace()
+    assert traces.possible(NEW, is_known=True) is None
+
+
+def test_our_own_positions_and_syncs_are_no_trace_of_java() -> None:
+    """MirrorMaker's positions that this engine writes are never ahead of its own."""
+    traces = traces_of({ORDERS: 50}, {ORDERS: trail_of((49, 49))}, known(ORDERS, 50, 50), matches=True, has_run=False)
+    assert traces == Mm2Traces()
+    assert traces.possible(NEW, is_known=False) is None
+
+
+def test_java_that_got_further_than_we_did_is_taken_over_from() -> None:
+    trail = trail_of((49, 49), (50, 50), (70, 70))
+    traces = traces_of({ORDERS: 71}, {ORDERS: trail}, known(ORDERS, 50, 50), matches=True, has_run=True)
+    assert traces.certain == {ORDERS: Mm2Trace(71, ((Pair(50, 50), Pair(70, 70)),))}
+
+
+def test_syncs_beyond_our_position_may_be_javas() -> None:
+    """It did not live to record a position, or they are of this engine's own tail: the target tells."""
+    trail = trail_of((49, 49), (50, 50), (70, 70))
+    traces = traces_of({ORDERS: 50}, {ORDERS: trail}, known(ORDERS, 50, 50), matches=True, has_run=True)
+    assert traces.certain == {}
+    assert traces.possible(ORDERS, is_known=True) == Mm2Trace(None, ((Pair(50, 50), Pair(70, 70)),))
+    assert traces.without(ORDERS).possible(ORDERS, is_known=True) is None
+
+
+def test_by_position_alone_only_positions_count() -> None:
+    trails = {ORDERS: trail_of((0, 0)), BILLS: trail_of((3, 3))}
+    traces = traces_of({ORDERS: 5}, trails, FlowState(), matches=False, has_run=False)
+    assert traces.certain == {ORDERS: Mm2Trace(5, ((Pair(0, 0),),), matches=False)}
+    assert traces.possible(BILLS, is_known=False) is None
+
+
+class Spark:
+    """In the place of Spark: answers takeovers as it is told."""
+
+    def __init__(self, *answers: Callable[[TaskWork], TaskResult], stop: threading.Event) -> None:
+        self.asked: list[TaskWork] = []
+        self._answers = list(answers)
+        self._stop = stop
+
+    def take_over(self, work: TaskWork) -> TaskResult:
+        self.asked.append(work)
+        answer = self._answers.pop(0)
+        if not self._answers:
+            self._stop.set()
+        return answer(work)
+
+
+def ready(work: TaskWork) -> TaskResult:
+    handover = Handover(Position(9, 9, 0, True), (), clean=True, is_recorded=False)
+    return TaskResult(
+        tuple(PartitionResult(each.flow, each.source, handover, skipped_by_match=4) for each in work.partitions),
+        {},
+        0,
+        0,
+    )
+
+
+def troubled(work: TaskWork) -> TaskResult:
+    return TaskResult(
+        tuple(PartitionResult(each.flow, each.source, None, trouble="no leader") for each in work.partitions), {}, 0, 0
+    )
+
+
+def refused(work: TaskWork) -> TaskResult:
+    return TaskResult(
+        tuple(PartitionResult(each.flow, each.source, None, stopped="unclear") for each in work.partitions), {}, 0, 0
+    )
+
+
+def broken(_: TaskWork) -> TaskResult:
+    raise EpochFailed("a worker died")
+
+
+class Run:
+    """Takeovers of two partitions, of which Java MirrorMaker has copied one."""
+
+    def __init__(self, *answers: Callable[[TaskWork], TaskResult]) -> None:
+        self.stop = threading.Event()
+        self.rung = 0
+        self.standing = FlowStanding(flow_settings(), self._ring)
+        self.standing.partitions = tuple(
+            (each, TopicPartition(f"east.{each.topic}", 0), "id") for each in (ORDERS, NEW)
+        )
+        self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}))
+        self.said: list[str] = []
+        self.spark = Spark(*answers, stop=self.stop)
+        self.takeovers = Takeovers(
+            cast(Epochs, self.spark), {EAST_WEST: self.standing}, lambda _: flow_work(), self.said.append
+        )
+
+    def _ring(self) -> None:
+        self.rung += 1
+
+    def go(self) -> None:
+        self.rung = 0
+        self.takeovers.run(self.stop)
+
+
+def test_what_is_taken_over_is_copied_at_once_and_said() -> None:
+    run = Run(ready)
+    assert run.standing.reasons() == ("1 partition(s) are to be taken over from Java MirrorMaker",)
+    run.go()
+    assert [each.source for each in run.spark.asked[0].partitions] == [ORDERS]
+    assert run.standing.takeovers == {}
+    assert run.standing.handovers[ORDERS].position.upstream == 9
+    assert run.rung == 1
+    assert run.standing.reasons() == ()
+    assert "upstream offset 9; 4 records" in run.said[0]
+
+
+def test_a_trouble_is_told_and_tried_again() -> None:
+    run = Run(troubled, ready)
+    run.go()
+    assert len(run.spark.asked) == 2
+    assert run.standing.takeovers == {}
+    only_trouble = Run(troubled)
+    only_trouble.go()
+    assert "orders-0: no leader" in only_trouble.standing.reasons()
+
+
+def test_what_is_unclear_stops_its_partition() -> None:
+    run = Run(refused)
+    run.go()
+    assert run.standing.stopped == {ORDERS: "unclear"}
+    assert run.standing.takeovers == {}
+    assert run.said == []
+
+
+def test_a_job_that_failed_is_seen_and_tried_again() -> None:
+    run = Run(broken)
+    run.go()
+    assert any("a worker died" in reason for reason in run.standing.reasons())
+    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+
+
+def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
+    """The engine lost its place meanwhile and has read it back."""
+    run: Run
+
+    def late(work: TaskWork) -> TaskResult:
+        run.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(7)}))
+        return ready(work)
+
+    run = Run(late)
+    run.go()
+    assert run.standing.takeovers == {ORDERS: Mm2Trace(7)}
+    assert run.standing.handovers == {}
+
+
+def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
+    run = Run(ready)
+    run.standing.take_state(known(ORDERS, 50, 50), Mm2Traces({}, {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}))
+    found = PartitionResult(EAST_WEST, ORDERS, run.standing.handovers[ORDERS], was_javas=True)
+    run.standing.take_result(found)
+    assert run.standing.takeovers == {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}
+    run.go()
+    # It is ours again: what follows is no trace of Java any more.
+    assert run.standing.trace(ORDERS) is None
+
+
+def test_a_position_of_a_topic_that_is_not_copied_any_more_is_no_trouble() -> None:
+    run = Run(ready)
+    run.standing.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}))
+    assert run.standing.reasons() == ()
+
+
+def test_the_status_says_how_far_a_long_match_is() -> None:
+    run = Run(ready)
+    run.standing.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
+    assert run.standing.reasons() == (
+        "orders-0: matching the tail that Java MirrorMaker left: 1000 of about 6000 records",
+    )
