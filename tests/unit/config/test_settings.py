@@ -83,6 +83,8 @@ def test_the_generation_chooses_the_rules_of_selection(file: Path, generation: s
 
 
 def test_the_engine_s_own_keys_are_read(file: Path) -> None:
+    assert settings(file).engine.matches_mm2
+    assert not settings(file, "mirror.takeover = position").engine.matches_mm2
     engine = settings(file, "mirror.epoch.seconds = 2.5", "mirror.commit.interval.ms = 500", "mirror.tasks = 3").engine
     assert (engine.epoch_seconds, engine.commit_interval_seconds, engine.tasks) == (2.5, 0.5, 3)
 
@@ -138,6 +140,7 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("mirror.epoch.seconds = 0", None, "0.1"),
         ("mirror.epoch.second = 1", None, "mirror.epoch.seconds"),
         ("mirror.compatibility = 2.4", None, "newest"),
+        ("mirror.takeover = guess", None, "position"),
         ("A->B.source.cluster.alias = Z", None, "clusters alone"),
     ],
 )
