@@ -263,3 +263,30 @@ def test_nothing_is_copied_again_after_a_mm2_that_was_killed_twice_with_old_posi
         len({record.value for record in before}) for before in left.values()
     )
     assert sum(each.doubled for each in state.takeovers.values()) <= doubled
+
+
+def test_a_mm2_that_was_told_to_stop_is_followed_at_its_end_and_its_groups_are_kept(
+    turns: Callable[..., Turns],
+) -> None:
+    """An ordinary migration: nothing lies behind its position, and its syncs translate the groups that are behind."""
+    here = turns()
+    here.send(20_000)
+    here.commit("early", 1234)
+    java = here.java()
+    here.await_copied(java, here.sent)
+    assert java.terminate(60), java.log_tail()
+    assert sum(here.recorded().values()) == here.sent
+    here.commit("late", 5000)
+
+    here.send(1000)
+    ours = here.ours()
+    here.await_position(ours)
+    assert ours.terminate(20), ours.log_tail()
+    here.assert_same()
+    assert {each.upstream for each in here.state().takeovers.values()} == {5000}
+    assert sum(each.records for each in here.state().takeovers.values()) < 2000
+    groups = here.translated()
+    assert (groups["late"]["downstream"], groups["late"]["exact"]) == (5000, True)
+    early = groups["early"]
+    assert early["downstream"] <= 1234 <= early["downstream"] + early["behind_records"]
+    assert early["behind_records"] < 1234

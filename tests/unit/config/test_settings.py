@@ -102,6 +102,8 @@ def test_the_generation_chooses_the_rules_of_selection(file: Path, generation: s
 
 
 def test_the_engine_s_own_keys_are_read(file: Path) -> None:
+    assert settings(file).engine.matches_mm2
+    assert not settings(file, "mirror.takeover = position").engine.matches_mm2
     engine = settings(file, "mirror.epoch.seconds = 2.5", "mirror.commit.interval.ms = 500", "mirror.tasks = 3").engine
     assert (engine.epoch_seconds, engine.commit_interval_seconds, engine.tasks) == (2.5, 0.5, 3)
 
@@ -170,6 +172,7 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("mirror.oversized.records = skip", None, "stop, park"),
         ("A->B.mirror.oversized.records = skip", None, "stop, park"),
         ("A->B.mirror.tasks = 3", None, "mirror.oversized.records"),
+        ("mirror.takeover = guess", None, "position"),
         ("A->B.source.cluster.alias = Z", None, "clusters alone"),
     ],
 )
