@@ -491,6 +491,7 @@ ENGINE: Final = _by_name(
         Definition("mirror.epoch.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 3600.0)),
         Definition("mirror.commit.interval.ms", Type.LONG, 1000, Importance.LOW, _at_least(1)),
         Definition("mirror.discovery.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 86400.0)),
+        Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, _one_of("continue", "stop")),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition(
             "mirror.compatibility",
@@ -502,3 +503,6 @@ ENGINE: Final = _by_name(
     )
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
+
+ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps"})
+"""Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from mirror.config.definitions import CLIENT_KEYS, CONNECTOR_KEYS, MIRROR_MAKER, BadValue, Connector
+from mirror.config.definitions import CLIENT_KEYS, CONNECTOR_KEYS, ENGINE_OF_A_FLOW, MIRROR_MAKER, BadValue, Connector
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS, ProviderProblem, providers, replace_placeholders
 from mirror.model.flow import Flow
@@ -133,6 +133,11 @@ class MirrorMakerConfig:
             "header.converter": _BYTE_ARRAY_CONVERTER,
         }
         return defaults | values
+
+    def engine(self, flow: Flow) -> dict[str, str]:
+        """Return the engine's own settings for ``flow``: those of the top level, and what the flow has differently."""
+        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW}
+        return {**self.resolved, **{name: value for name, value in own.items() if value is not None}}
 
     def connector(self, flow: Flow, connector: Connector) -> dict[str, str]:
         """Return the settings of one connector of ``flow``, placeholders in place (CFG-103, section 1.7)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, Connector
+from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, ENGINE_OF_A_FLOW, Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.model.flow import Flow
@@ -38,6 +38,11 @@ def _require_known_keys(config: MirrorMakerConfig) -> None:
     for entry in config.file.entries:
         if entry.key.startswith("mirror.") and entry.key not in ENGINE and "mirror" not in config.clusters:
             raise config.file.error(entry.key, f"there is no such key; there are {', '.join(ENGINE)}")
+        for flow in config.flows:
+            name = entry.key.removeprefix(f"{flow}.")
+            if name != entry.key and name.startswith("mirror.") and name not in ENGINE_OF_A_FLOW:
+                message = f"a flow has no such key of its own; there are {', '.join(sorted(ENGINE_OF_A_FLOW))}"
+                raise config.file.error(entry.key, message)
 
 
 def _require_known_clusters(config: MirrorMakerConfig) -> None:

@@ -158,6 +158,7 @@ class CopyLoop:
         flow = lane.work.flow
         try:
             node = cluster.ask(lambda channel: channel.leader(lane.work.source))
+            lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(lane.work.source))
             if (flow, node) not in self._fetchers:
                 connection = cluster.lease(node, _fetch_role(flow))
                 fetcher = _Fetcher(cluster, connection, read_committed=self._flows[flow].read_committed)
@@ -222,6 +223,9 @@ class CopyLoop:
                 fetcher.connection.next_correlation(),
                 {source: lane.fetch_position for source, lane in hungry.items()},
                 wait_ms=min(poll_ms, max(0, int((deadline - now) * 1000))),
+                epochs={
+                    source: wire.ReaderEpochs(lane.leader_epoch, lane.read_epoch) for source, lane in hungry.items()
+                },
                 read_committed=fetcher.read_committed,
             )
             fetcher.asked_at = now
@@ -246,6 +250,12 @@ class CopyLoop:
             lane = fetcher.lanes[part.partition]
             if part.error:
                 refused.append((lane, part.error))
+                continue
+            if part.diverging is not None:
+                lane.look_again(
+                    f"{lane.work.source} on the source is no longer the log that was read: it parts from it at the end "
+                    f"of leader epoch {part.diverging.epoch}, at offset {part.diverging.end} at the latest"
+                )
                 continue
             lane.trouble = None
             before = lane.fetch_position
@@ -273,7 +283,7 @@ class CopyLoop:
             self._find_place(fetcher.cluster, outside)
 
     def _find_place(self, cluster: Cluster, outside: list[Lane]) -> None:
-        """Go on behind a gap, or stop, where the source has no such offset."""
+        """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         sources = [lane.work.source for lane in outside]
         starts, problems = cluster.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
         ends, more_problems = cluster.ask(lambda channel: channel.find_offsets(starts, LATEST))
@@ -284,10 +294,10 @@ class CopyLoop:
                 self._rest(lane, time.monotonic(), str(problems[source]))
             elif lane.fetch_position < starts[source]:
                 lane.skip_gap(starts[source], int(time.time() * 1000))
-            elif lane.fetch_position > ends[source]:
-                lane.stop(
-                    f"the source's log ends at {ends[source]}, before the position {lane.fetch_position} already read: "
-                    "it was truncated or the topic was created anew"
+            else:
+                lane.look_again(
+                    f"{source} on the source has the offsets {starts[source]} to {ends[source]} and does not know the "
+                    f"position {lane.fetch_position}: it was truncated, or the topic was created anew"
                 )
 
     def _rest(self, lane: Lane, now: float, trouble: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 
 
@@ -19,6 +20,8 @@ class Ends:
     ----------
     source_end
         as a reader of the flow's isolation level sees it.
+    source_written
+        what the source's leader has written, replicated or not, committed or not.
     target_end
         as readers see it.
     target_written
@@ -30,6 +33,7 @@ class Ends:
     target_start: int
     target_end: int
     target_written: int
+    source_written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +54,10 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Copying must not begin."""
+    """Copying must not begin; ``records`` go to the state topic all the same."""
 
     reason: str
-
-
-def changed_topic(work: PartitionWork) -> Refused | None:
-    """Refuse a source topic that is not the one copied so far, although its name is the same."""
-    known = work.handover.position.topic_id if work.handover else ""
-    if not known or not work.topic_id or known == work.topic_id:
-        return None
-    assert work.handover is not None
-    return Refused(
-        f"the source topic was deleted and created anew (id {known}, now {work.topic_id}); "
-        f"the copy ends at upstream offset {work.handover.position.upstream} of the old one"
-    )
+    records: tuple[StateRecord, ...] = ()
 
 
 def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
@@ -75,7 +68,7 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
         origin, complete = ends.source_end, False
     else:
         origin, complete = ends.source_start, True
-    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id)
+    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id, work.target_id)
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
@@ -86,8 +79,8 @@ def resume(
     is_ours: Callable[[int], bool],
     source: Iterable[Batch],
     tail: Iterable[Batch],
-) -> Ready | NotYet | Refused:
-    """Begin where somebody stopped without saying how far it got.
+) -> Ready | Refused:
+    """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
     Parameters
     ----------
@@ -99,17 +92,8 @@ def resume(
         data batches of the target from the recorded position, or its start, on.
     """
     old = handover.position
-    if ends.target_written < old.downstream:
-        return Refused(
-            f"{work.target} on the target ends at {ends.target_written}, before the position {old.downstream} recorded "
-            "for it: it was truncated or created anew"
-        )
-    if ends.target_end < ends.target_written:
-        return NotYet(
-            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
-            "yet; what was written last cannot be read before they are"
-        )
-    outcome = match_tail(source, tail, old.upstream, is_ours)
+    epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
+    outcome = match_tail(_noting_epochs(source, epochs), tail, old.upstream, is_ours)
     if isinstance(outcome, Mismatch):
         missing = (
             f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
@@ -126,6 +110,23 @@ def resume(
         records.append(chunk_record(work.source, chunk, runs[:RUNS_PER_CHUNK]))
         runs, chunk = runs[RUNS_PER_CHUNK:], chunk + 1
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
-    position = Position(outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id)
+    position = replace(
+        old,
+        upstream=outcome.upstream,
+        downstream=ends.target_end,
+        chunk=chunk,
+        topic_id=work.topic_id or old.topic_id,
+        target_id=work.target_id or old.target_id,
+        epochs=epochs_before(epochs, outcome.upstream) if len(epochs) > 1 or old.epochs else (),
+    )
     records += (chunk_record(work.source, chunk, runs), position.record(work.source))
     return Ready(Handover(position, tuple(runs), clean=True), tuple(records), outcome.records)
+
+
+def _noting_epochs(batches: Iterable[Batch], epochs: list[EpochEnd]) -> Iterator[Batch]:
+    """Yield the batches of the source; under which leaders they were written is added to ``epochs``."""
+    for content, header in batches:
+        if header.leader_epoch == epochs[-1].epoch:
+            epochs.pop()
+        epochs.append(EpochEnd(header.leader_epoch, header.next_offset))
+        yield content, header

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, StateRecord
+from mirror.model.flow_state import Gap, Position, StateRecord
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 
@@ -61,6 +61,8 @@ class Handover:
         whether the state topic is known to say the same.
     unwritten
         records that the state topic may still lack: full chunks of the map, gaps.
+    target_ended_at
+        the offset at which the target appended a batch although it lies before the position: its log ended there.
     """
 
     position: Position
@@ -68,6 +70,26 @@ class Handover:
     clean: bool
     is_recorded: bool = True
     unwritten: tuple[StateRecord, ...] = ()
+    target_ended_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GapPolicy:
+    """What a gap does to a partition.
+
+    Attributes
+    ----------
+    stops
+        whether every gap stops the copy until it is acknowledged (``mirror.gaps=stop``).
+    barrier
+        the gap at which the copy has stopped before.
+    is_lifted
+        whether that one is acknowledged, so that the copy goes on behind it.
+    """
+
+    stops: bool = False
+    barrier: Gap | None = None
+    is_lifted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,8 @@ class PartitionWork:
 
     Attributes
     ----------
+    topic_id, target_id
+        the ids that the topics of ``source`` and ``target`` have now; empty when the cluster gives none.
     mm2_position
         where Java MM2 stood, when it copied this partition before and this engine did not.
     """
@@ -86,6 +110,8 @@ class PartitionWork:
     topic_id: str
     handover: Handover | None
     mm2_position: int | None = None
+    target_id: str = ""
+    gaps: GapPolicy = GapPolicy()
 
 
 @dataclass(frozen=True, slots=True)

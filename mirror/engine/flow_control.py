@@ -124,7 +124,7 @@ class FlowControl:
             if settings.replicates(name)
         }
         self._standing.partitions = tuple(
-            (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id)
+            (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id, copy.topic_id)
             for name, copy in copies.items()
             if copy is not None
             for number in range(min(len(source[name].partitions), len(copy.partitions)))
@@ -133,7 +133,7 @@ class FlowControl:
 
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:
-            self._standing.gaps = len(log.poll().gaps)
+            self._standing.take_gaps(log.poll())
             reasons = self._standing.reasons()
             return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
 

@@ -200,10 +200,12 @@ class Engine:
                 topic_id,
                 standing.handovers.get(source),
                 standing.mm2_positions.get(source),
+                target_id,
+                standing.gap_policy(source),
             )
             for flow, standing in self._standings.items()
             if standing.is_known
-            for source, target, topic_id in standing.partitions
+            for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped
         ]
         engine = self._settings.engine

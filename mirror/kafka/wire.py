@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
 FETCH_KEY, FETCH_VERSION = 1, 12
@@ -21,6 +22,7 @@ _CLIENT_ID = b"mirror"
 _PARTITION_HEAD = struct.Struct(">ihqqq")
 _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
+_DIVERGING_TAG, _DIVERGING = 0, struct.Struct(">iq")
 
 
 class Aborted(NamedTuple):
@@ -30,8 +32,22 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
+class ReaderEpochs(NamedTuple):
+    """What a reader says of leader epochs: the leader's as far as it knows, and of the last batch it read; -1 nothing.
+
+    A leader of another epoch refuses the fetch; one whose log is not the one that was read says where they part.
+    """
+
+    current: int = NOT_KNOWN
+    read: int = NOT_KNOWN
+
+
 class FetchedPartition(NamedTuple):
-    """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer."""
+    """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer.
+
+    ``diverging`` is the newest leader epoch up to which the log can be the one that was read before, with its end;
+    None if it is that log.
+    """
 
     partition: TopicPartition
     error: int
@@ -41,6 +57,7 @@ class FetchedPartition(NamedTuple):
     aborted: tuple[Aborted, ...]
     start: int
     stop: int
+    diverging: EpochEnd | None = None
 
 
 class ProducedPartition(NamedTuple):
@@ -61,11 +78,15 @@ class FetchFailed(Exception):
         self.code = code
 
 
+_NO_EPOCHS = ReaderEpochs()
+
+
 def fetch_request(
     correlation: int,
     positions: Mapping[TopicPartition, int],
     *,
     wait_ms: int,
+    epochs: Mapping[TopicPartition, ReaderEpochs] | None = None,
     read_committed: bool = False,
     partition_bytes: int = 1 << 20,
     total_bytes: int = 50_000_000,
@@ -80,7 +101,8 @@ def fetch_request(
         name = topic.encode()
         body += _unsigned(len(name) + 1) + name + _unsigned(len(entries) + 1)
         for partition, position in entries:
-            body += _PARTITION_REQUEST.pack(partition, -1, position, -1, -1, partition_bytes) + b"\0"
+            current, read = (epochs or {}).get(TopicPartition(topic, partition), _NO_EPOCHS)
+            body += _PARTITION_REQUEST.pack(partition, current, position, read, -1, partition_bytes) + b"\0"
         body += b"\0"
     body += b"\x01\x01\0"
     return struct.pack(">i", len(body)) + body
@@ -113,7 +135,10 @@ def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
             size, position = _read_unsigned(frame, position + 4)
             stop = position + max(0, size - 1)
             address = TopicPartition(topic, index)
-            yield FetchedPartition(address, error, high, stable, start_offset, tuple(aborted), position, stop)
+            diverging = _read_diverging(frame, stop) if frame[stop] else None
+            yield FetchedPartition(
+                address, error, high, stable, start_offset, tuple(aborted), position, stop, diverging
+            )
             position = _skip_tags(frame, stop)
         position = _skip_tags(frame, position)
 
@@ -191,6 +216,18 @@ def _read_unsigned(frame: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+
+
+def _read_diverging(frame: memoryview, position: int) -> EpochEnd | None:
+    """Return what the tagged fields of a partition say of a divergence."""
+    count, position = _read_unsigned(frame, position)
+    for _ in range(count):
+        tag, position = _read_unsigned(frame, position)
+        size, position = _read_unsigned(frame, position)
+        if tag == _DIVERGING_TAG:
+            return EpochEnd._make(_DIVERGING.unpack_from(frame, position))
+        position += size
+    return None
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

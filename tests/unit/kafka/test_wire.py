@@ -12,7 +12,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from mirror.kafka import wire
-from mirror.kafka.wire import Aborted, FetchFailed
+from mirror.kafka.wire import Aborted, FetchFailed, ReaderEpochs
 from mirror.model.partition import TopicPartition
 
 some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,11 +37,17 @@ def answer(message: Any, version: int) -> memoryview:
 
 
 @some
-@given(st.dictionaries(partitions, offsets, max_size=6), st.integers(0, 5000), st.booleans())
+@given(
+    st.dictionaries(partitions, offsets, max_size=6), st.integers(0, 5000), st.booleans(), st.integers(-1, 9), st.data()
+)
 def test_a_fetch_is_read_by_another_implementation(
-    positions: dict[TopicPartition, int], wait_ms: int, committed: bool
+    positions: dict[TopicPartition, int], wait_ms: int, committed: bool, epoch: int, data: st.DataObject
 ) -> None:
-    frame = wire.fetch_request(5, positions, wait_ms=wait_ms, read_committed=committed, partition_bytes=1000)
+    told = data.draw(st.sets(st.sampled_from(sorted(positions)))) if positions else set()
+    epochs = {each: ReaderEpochs(epoch + 1, epoch) for each in told}
+    frame = wire.fetch_request(
+        5, positions, wait_ms=wait_ms, epochs=epochs, read_committed=committed, partition_bytes=1000
+    )
     read = FetchRequest.decode(unframed([frame]), version=wire.FETCH_VERSION, header=True)
     assert (read.header.request_api_key, read.header.request_api_version) == (wire.FETCH_KEY, wire.FETCH_VERSION)
     assert (read.header.correlation_id, read.header.client_id) == (5, "mirror")
@@ -53,6 +59,11 @@ def test_a_fetch_is_read_by_another_implementation(
         for each in topic.partitions
     }
     assert found == positions
+    assert {
+        TopicPartition(topic.topic, each.partition): (each.current_leader_epoch, each.last_fetched_epoch)
+        for topic in read.topics
+        for each in topic.partitions
+    } == {each: epochs.get(each, (-1, -1)) for each in positions}
     assert {each.partition_max_bytes for topic in read.topics for each in topic.partitions} <= {1000}
 
 
@@ -114,6 +125,30 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
     }
     assert found == parts
     assert all(isinstance(entry, Aborted) for part in wire.parse_fetch(frame) for entry in part.aborted)
+
+
+@pytest.mark.parametrize("told", [(4, 170), None])
+def test_a_leader_says_from_where_on_its_log_is_another_one(told: tuple[int, int] | None) -> None:
+    response = FetchResponse.FetchableTopicResponse
+    data = response.PartitionData
+    both = [
+        data(
+            partition_index=number,
+            high_watermark=9,
+            aborted_transactions=[],
+            records=b"",
+            current_leader=data.LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+            **({"diverging_epoch": data.EpochEndOffset(epoch=told[0], end_offset=told[1])} if told else {}),
+        )
+        for number in range(2)
+    ]
+    frame = answer(
+        FetchResponse(
+            throttle_time_ms=0, error_code=0, session_id=0, responses=[response(topic="orders", partitions=both)]
+        ),
+        wire.FETCH_VERSION,
+    )
+    assert [part.diverging for part in wire.parse_fetch(frame)] == [told, told]
 
 
 def test_an_error_of_the_whole_fetch_is_raised() -> None:
