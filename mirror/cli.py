@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
-from mirror.control.gaps import Choice, GapEntry, acknowledge, list_gaps
+from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
 from mirror.control.group_view import view_groups
 from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
@@ -35,6 +35,8 @@ from mirror.model.flow_state import Acknowledgement
 from mirror.model.verdict import Verdict
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
+
+_GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 app = typer.Typer(
     name="mirror",
@@ -237,17 +239,18 @@ def _print_status(status: FlowStatus) -> None:
 def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
     if not found:
         _out.print("No gap waits for an acknowledgement." if was_acknowledged else "There is no gap.")
-        return
-    rows = []
-    for row in (one.as_json() for one in found):
-        known = row.pop("acknowledged")
-        hidden = ("downstream", "topic_id", "stops_the_copy")
-        shown = {name: value for name, value in row.items() if name not in hidden}
-        said = f"{known['by']}, {known['at']}: {known['reason']}" if known else "no"
-        rows.append(
-            {**shown, "acknowledged": f"{said}; the copy is stopped" if not known and row["stops_the_copy"] else said}
-        )
-    _print_table("Acknowledged" if was_acknowledged else "Gaps", rows)
+    for flow in dict.fromkeys(one.flow for one in found):
+        own = [one for one in found if one.flow == flow]
+        _print_table(f"Gaps of {flow}", [_gap_row(one) for one in own])
+        for one in own:
+            stops = " The copy is stopped." if one.stops and not one.acknowledgement else ""
+            _out.print(f"{one.gap.source} from {one.gap.start}: {one.gap.reason}.{stops}", markup=False)
+
+
+def _gap_row(one: GapEntry) -> dict[str, Any]:
+    shown = {name: value for name, value in one.as_json().items() if name in _GAP_COLUMNS}
+    known = one.acknowledgement
+    return {**shown, "acknowledged": f"{known.by}, {iso_time(known.at_ms)}: {known.reason}" if known else "no"}
 
 
 def _print_table(title: str | None, rows: list[dict[str, Any]]) -> None:

@@ -36,11 +36,11 @@ class GapEntry:
             "count": gap.count,
             "kind": gap.kind.value,
             "reason": gap.reason,
-            "found_at": _iso(gap.found_at_ms),
+            "found_at": iso_time(gap.found_at_ms),
             "downstream": gap.downstream,
             "topic_id": gap.topic_id or None,
             "stops_the_copy": self.stops,
-            "acknowledged": known and {"by": known.by, "at": _iso(known.at_ms), "reason": known.reason},
+            "acknowledged": known and {"by": known.by, "at": iso_time(known.at_ms), "reason": known.reason},
         }
 
 
@@ -113,5 +113,6 @@ def acknowledge(
     return chosen
 
 
-def _iso(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+def iso_time(at_ms: int) -> str:
+    """Return a time given in ms since the epoch as people and programs read it: UTC, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -131,20 +131,21 @@ def take(
     return Handover(position, runs, clean=True), records
 
 
-def overtaken(work: PartitionWork, position: int, log_start: int, downstream: int | None, now_ms: int) -> Gap:
-    """Return the gap of records that the source removed before they were copied, from ``position`` on."""
+def overtaken(work: PartitionWork, position: Position, log_start: int, downstream: int | None, now_ms: int) -> Gap:
+    """Return the gap of records behind ``position`` that the source removed before they were copied."""
+    start = position.upstream
     reason = (
-        f"{work.flow.source} no longer had the offsets {_range(position, log_start)} of {work.source} when they were "
+        f"{work.flow.source} no longer had the offsets {_range(start, log_start)} of {work.source} when they were "
         "to be copied: retention, or deleted records"
     )
-    return Gap(work.source, position, log_start, reason, now_ms, GapKind.RETENTION, downstream, work.topic_id)
+    return Gap(work.source, start, log_start, reason, now_ms, GapKind.RETENTION, downstream, position.topic_id)
 
 
 def unrecorded(work: PartitionWork, recorded: Position, found: Position, ends: Ends, now_ms: int) -> Gap | None:
     """Return the gap that was passed, but not recorded, between the recorded position and the one found by a match."""
     if found.upstream == recorded.upstream or ends.source_start <= recorded.upstream:
         return None
-    gap = overtaken(work, recorded.upstream, ends.source_start, recorded.downstream, now_ms)
+    gap = overtaken(work, recorded, ends.source_start, recorded.downstream, now_ms)
     return replace(settle(gap, work.gaps), passed=True)
 
 
@@ -156,7 +157,7 @@ def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, 
         f"records from {position.upstream} on come behind it, some of them perhaps a second time"
     )
     at = position.upstream
-    gap = Gap(work.source, at, at, said, now_ms, GapKind.UNMATCHED, position.downstream, work.topic_id)
+    gap = Gap(work.source, at, at, said, now_ms, GapKind.UNMATCHED, position.downstream, position.topic_id)
     return Detour(gap, replace(position, downstream=ends.target_end))
 
 
@@ -168,8 +169,12 @@ def _lost_from(work: PartitionWork, handover: Handover, ends: Ends) -> int | Non
     found = [ends.target_written]
     if handover.target_ended_at is not None:
         found.append(handover.target_ended_at)
-    if barrier is not None and barrier.kind is GapKind.TARGET_LOST and barrier.downstream is not None:
-        # Others may have written there since.
+    if (
+        barrier is not None
+        and (barrier.kind, barrier.end) == (GapKind.TARGET_LOST, position.upstream)
+        and barrier.downstream is not None
+    ):
+        # The copy has stopped there; others may have written behind it since.
         found.append(barrier.downstream)
     return min(found) if min(found) < position.downstream else None
 
@@ -268,7 +273,7 @@ def _barrier_of(gap: Gap, policy: GapPolicy) -> Gap | None:
     Of what retention removes, that may begin behind markers that were read but not counted as copied.
     """
     barrier = policy.barrier
-    if barrier is None or (barrier.kind, barrier.topic_id) != (gap.kind, gap.topic_id):
+    if barrier is None or barrier.kind is not gap.kind or _differ(barrier.topic_id, gap.topic_id):
         return None
     is_same = barrier.start == gap.start
     return barrier if is_same or (gap.kind is GapKind.RETENTION and gap.start < barrier.start <= gap.end) else None

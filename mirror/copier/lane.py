@@ -177,7 +177,8 @@ class Lane:
         CorruptBatch, UnsupportedMagic
             if a batch cannot be copied; those before it are on their way.
         """
-        self._source_end = max(self._source_end, part.high_watermark)
+        if part.high_watermark > self._source_end:
+            self._source_end, self.is_dirty = part.high_watermark, True
         aborted = AbortedTransactions(part.aborted if read_committed else ())
         for start, stop, header in batch.batches(frame, part.start, part.stop):
             is_data = not aborted.covers(frame[start:stop], header) and not header.is_control
@@ -192,9 +193,9 @@ class Lane:
 
     def skip_gap(self, log_start: int, now_ms: int) -> None:
         """Go on at the start of the source's log, or stop; what was lost before it is kept as a gap."""
-        policy = self.work.gaps
+        policy, position = self.work.gaps, replace(self._begun_at, upstream=self.fetch_position)
         downstream = self._downstream if self.stream.is_idle else None
-        gap = gaps.settle(gaps.overtaken(self.work, self.fetch_position, log_start, downstream, now_ms), policy)
+        gap = gaps.settle(gaps.overtaken(self.work, position, log_start, downstream, now_ms), policy)
         self._unwritten += gaps.news(gap, policy)
         self.is_dirty = True
         if not gap.passed:

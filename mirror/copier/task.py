@@ -12,7 +12,7 @@ from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import CopyLoop
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogTail, LogWriter, read_batches
@@ -226,6 +226,8 @@ def _go_on(
         if isinstance(around, Refused):
             return replace(around, records=records)
         handover, is_on_detour = around.handover, True
+        # What it had stopped at lies behind it now.
+        work = replace(work, gaps=GapPolicy(work.gaps.stops))
     if is_on_detour:
         return Ready(handover, records)
     if handover.clean:
