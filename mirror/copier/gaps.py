@@ -45,7 +45,7 @@ def is_replaced(work: PartitionWork) -> bool:
     if work.handover is None:
         return False
     known = work.handover.position
-    return _differ(known.topic_id, work.topic_id) or _differ(known.target_id, work.target_id)
+    return differ(known.topic_id, work.topic_id) or differ(known.target_id, work.target_id)
 
 
 def find_detour(
@@ -71,7 +71,7 @@ def find_detour(
     lost_from = _lost_from(work, handover, ends)
     if lost_from is not None:
         return _without_copies(work, position, state(), ends, lost_from, now_ms)
-    if _differ(position.topic_id, work.topic_id):
+    if differ(position.topic_id, work.topic_id):
         return _of_another_topic(work, position, ends, now_ms)
     diverged = divergence(position)
     if diverged is not None:
@@ -164,7 +164,7 @@ def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, 
 def _lost_from(work: PartitionWork, handover: Handover, ends: Ends) -> int | None:
     """Return the downstream offset from which on the copies are gone, None if all are there."""
     position, barrier = handover.position, work.gaps.barrier
-    if _differ(position.target_id, work.target_id):
+    if differ(position.target_id, work.target_id):
         return 0
     found = [ends.target_written]
     if handover.target_ended_at is not None:
@@ -191,7 +191,7 @@ def _without_copies(
     count = sum(run.downstream_end - max(run.downstream, lost_from) for run in lost)
     happened = (
         "was deleted and created anew"
-        if _differ(position.target_id, work.target_id)
+        if differ(position.target_id, work.target_id)
         else f"ended at offset {lost_from}, before the position {position.downstream} recorded for it: it was truncated"
     )
     reason = (
@@ -273,13 +273,14 @@ def _barrier_of(gap: Gap, policy: GapPolicy) -> Gap | None:
     Of what retention removes, that may begin behind markers that were read but not counted as copied.
     """
     barrier = policy.barrier
-    if barrier is None or barrier.kind is not gap.kind or _differ(barrier.topic_id, gap.topic_id):
+    if barrier is None or barrier.kind is not gap.kind or differ(barrier.topic_id, gap.topic_id):
         return None
     is_same = barrier.start == gap.start
     return barrier if is_same or (gap.kind is GapKind.RETENTION and gap.start < barrier.start <= gap.end) else None
 
 
-def _differ(known: str, now: str) -> bool:
+def differ(known: str, now: str) -> bool:
+    """Tell whether two topic ids are of different topics; an unknown one is of any."""
     return known != now and not {known, now} & {"", topic_ids.NONE}
 
 

@@ -167,6 +167,11 @@ class Lane:
         """Whether it must be looked up on both clusters where the copy stands, which only the next epoch does."""
         return self._lost is not None
 
+    def check_topic(self, topic_id: str) -> None:
+        """Read no further if the source topic has another id than the one copied so far."""
+        if gaps.differ(self._begun_at.topic_id, topic_id):
+            self.look_again(f"{self.work.source.topic} on the source was deleted and created anew")
+
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
 

@@ -159,6 +159,7 @@ class CopyLoop:
         try:
             node = cluster.ask(lambda channel: channel.leader(lane.work.source))
             lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(lane.work.source))
+            lane.check_topic(cluster.ask(lambda channel: channel.topic_id(lane.work.source.topic)))
             if (flow, node) not in self._fetchers:
                 connection = cluster.lease(node, _fetch_role(flow))
                 fetcher = _Fetcher(cluster, connection, read_committed=self._flows[flow].read_committed)

@@ -229,6 +229,9 @@ def test_a_compacted_source_is_copied_with_its_holes(new_copying: NewCopying) ->
     assert [each.offset for each in originals] != list(range(len(originals)))
     copying.until_caught_up()
     assert_copied(copying)
+    copying.from_the_target()
+    copying.until_caught_up()
+    assert copying.state().gaps == {}
 
 
 @pytest.mark.parametrize("read_committed", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 
 import confluent_kafka
@@ -16,8 +17,9 @@ from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka.channel import Channel, ConnectionFailed
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogWriter
+from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import clusters
+from mirror.model.connect_offsets import read_source_positions
 from mirror.model.flow_state import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
@@ -150,6 +152,25 @@ def test_a_strict_copy_stops_at_a_gap_until_it_is_acknowledged(
     assert values(copying, other) == [*range(40)]
 
 
+def test_a_topic_created_anew_under_a_running_copy_is_noticed_before_anything_of_it_is_copied(
+    new_copying: NewCopying, east: Cluster
+) -> None:
+    """The fetch that waits is refused when the topic goes; who leads it is asked for anew, and that tells the id."""
+    copying = new_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(20))
+    copying.until_caught_up()
+    running = threading.Thread(target=lambda: copying.epoch(8.0))
+    running.start()
+    create_anew(east, copying.flow.source_client, source.topic)
+    write(copying.flow.source_client, source, range(100, 150))
+    running.join()
+    copying.until_caught_up()
+    gap = gap_of(copying)
+    assert (gap.start, gap.end, gap.kind) == (20, 20, GapKind.RECREATED)
+    assert values(copying, source) == [*range(20), *range(100, 150)]
+
+
 @pytest.mark.parametrize("count", [5, 50])
 def test_a_topic_created_anew_is_copied_from_its_start(
     count: int, new_copying: NewCopying, east: Cluster, new_process: Callable[[], None]
@@ -186,6 +207,10 @@ def test_a_topic_created_anew_is_copied_from_its_start(
             Exact(20 + count),
         ]
         assert known.translate_back(20) == Exact(0)
+    tail = LogTail(copying.flow.target_client, copying.flow.offsets_topic, range(copying.flow.offsets_partitions))
+    positions = read_source_positions([(each.key, each.value) for each in tail.poll()], "east")
+    tail.close()
+    assert positions == dict.fromkeys(copying.pairs, count)
 
 
 def test_what_was_seen_of_a_topic_but_not_copied_before_it_was_deleted_is_the_gap(
