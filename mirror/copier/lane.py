@@ -172,6 +172,11 @@ class Lane:
         if gaps.differ(self._begun_at.topic_id, topic_id):
             self.look_again(f"{self.work.source.topic} on the source was deleted and created anew")
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether something keeps it from being copied, for now or for good."""
+        return bool(self.stopped or self.trouble or self.stream.trouble or self.is_lost)
+
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
 

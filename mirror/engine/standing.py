@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
@@ -14,10 +15,13 @@ from mirror.model.partition import TopicPartition
 
 @dataclass(slots=True)
 class FlowStanding:
-    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread."""
+    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread.
+
+    ``changed`` is called when there is something else to copy than the running epoch was told.
+    """
 
     settings: FlowSettings
-    # Of each partition the source, the target, and the ids of both topics.
+    changed: Callable[[], None] = lambda: None
     partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2_positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -45,14 +49,21 @@ class FlowStanding:
             if source not in mm2_positions
         }
         self.is_known = True
+        self.changed()
+
+    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
+        """Copy these from now on: of each the source, the target and the ids of both topics."""
+        if partitions != self.partitions:
+            self.partitions = partitions
+            self.changed()
 
     def take_gaps(self, state: FlowState) -> None:
         """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
         self.open_gaps = tuple(state.open_gaps)
         self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
         for source, (_, is_lifted) in self.barriers.items():
-            if is_lifted:
-                self.stopped.pop(source, None)
+            if is_lifted and self.stopped.pop(source, None) is not None:
+                self.changed()
 
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
         """Return what a gap does to a partition."""

@@ -29,7 +29,7 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
-from mirror.model.partition import TopicPartition
+from mirror.model.partition import TopicPartition, by_topic
 from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
@@ -335,7 +335,11 @@ class Channel:
         ConnectionFailed
             if no broker can be reached.
         """
-        return self._ask_leaders("offsets", list(partitions), lambda node, led: self._list_offsets(node, led, at, view))
+        return self._ask_leaders(
+            "offsets",
+            list(partitions),
+            lambda node, led: offsets_answered(self.call(offsets_request(led, at, view), node)),
+        )
 
     def find_epoch_ends(
         self, epochs: Mapping[TopicPartition, int]
@@ -468,50 +472,24 @@ class Channel:
         self._manager.close()
         self._net.close()
 
-    def _list_offsets(
-        self, node: int, led: Sequence[TopicPartition], at: int, view: View
-    ) -> Iterator[tuple[TopicPartition, int, int]]:
-        """Yield (partition, error code, offset) as the broker that leads them says."""
-        asked = ListOffsetsRequest.ListOffsetsTopic
-        by_topic: dict[str, list[int]] = {}
-        for name, number in led:
-            by_topic.setdefault(name, []).append(number)
-        replica, isolation = view.value
-        request = ListOffsetsRequest(
-            replica_id=replica,
-            isolation_level=isolation,
-            topics=[
-                asked(
-                    name=name,
-                    partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
-                )
-                for name, numbers in by_topic.items()
-            ],
-            min_version=2,
-        )
-        for topic in self.call(request, node).topics:
-            for entry in topic.partitions:
-                yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
-
     def _epoch_ends(
         self, node: int, epochs: Mapping[TopicPartition, int]
     ) -> Iterator[tuple[TopicPartition, int, EpochEnd | None]]:
         """Yield (partition, error code, what the broker that leads it says of the epoch)."""
         asked = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-        by_topic: dict[str, list[tuple[int, int]]] = {}
-        for (name, number), epoch in epochs.items():
-            by_topic.setdefault(name, []).append((number, epoch))
         request = OffsetForLeaderEpochRequest(
             replica_id=-1,
             topics=[
                 asked(
                     topic=name,
                     partitions=[
-                        asked.OffsetForLeaderPartition(partition=number, leader_epoch=epoch)
-                        for number, epoch in entries
+                        asked.OffsetForLeaderPartition(
+                            partition=number, leader_epoch=epochs[TopicPartition(name, number)]
+                        )
+                        for number in numbers
                     ],
                 )
-                for name, entries in by_topic.items()
+                for name, numbers in by_topic(epochs).items()
             ],
             min_version=3,
         )
@@ -547,6 +525,33 @@ class Channel:
             else:
                 return str(server)
         raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+
+
+def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:
+    """Return the question where logs begin (``at=EARLIEST``) or end (``at=LATEST``), for the broker that leads them."""
+    asked = ListOffsetsRequest.ListOffsetsTopic
+    replica, isolation = view.value
+    return ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=isolation,
+        topics=[
+            asked(
+                name=name,
+                partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
+            )
+            for name, numbers in by_topic(partitions).items()
+        ],
+        timeout_ms=_REQUEST_MS,
+        # The first that knows of isolation levels.
+        min_version=2,
+    )
+
+
+def offsets_answered(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Yield (partition, error code, offset) of an answer to :func:`offsets_request`."""
+    for topic in answer.topics:
+        for entry in topic.partitions:
+            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
 
 
 def _said(error: BaseException) -> str:
