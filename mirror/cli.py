@@ -4,6 +4,7 @@ configuration; 3 could not start.
 
 from __future__ import annotations
 
+import getpass
 import json
 import signal
 import sys
@@ -18,8 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
 from mirror.control.group_view import view_groups
 from mirror.control.status import FlowStatus, observe
+from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
 from mirror.engine.refusals import NotReachable
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
@@ -28,9 +31,12 @@ from mirror.kafka.security import UnsupportedSetting
 from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
 from mirror.model.flow import Flow
+from mirror.model.flow_state import Acknowledgement
 from mirror.model.verdict import Verdict
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
+
+_GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 app = typer.Typer(
     name="mirror",
@@ -110,6 +116,39 @@ def offsets(
 
 
 @app.command()
+def gaps(
+    file: File,
+    flow: FlowName = None,
+    topic: Annotated[str | None, typer.Option(help="Gaps of one topic, named as on the source.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Gaps of one partition.")] = None,
+    confirm: Annotated[
+        bool, typer.Option("--acknowledge", help="Say that the gaps shown are known; a stopped copy then goes on.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Why they are taken as they are.", metavar="TEXT")] = None,
+    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap."""
+    with _explained():
+        settings = load(file)
+        if confirm and not (reason or "").strip():
+            raise ConfigError(file, None, "--reason", "say why the gaps are taken as they are")
+        choice, found = Choice(topic, partition), []
+        for each in [_flow(settings, flow)] if flow else settings.enabled_flows:
+            listed = list_gaps(each, settings.clusters, choice)
+            if confirm and reason:
+                known = Acknowledgement(by or _user(file), reason, now_ms())
+                listed = acknowledge(each, settings.clusters, listed, known)
+            found += listed
+    if as_json:
+        _print_json([one.as_json() for one in found])
+    else:
+        _print_gaps(found, was_acknowledged=confirm)
+    if any(one.acknowledgement is None for one in found):
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
 def verify(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
     """Compare the copy with its source, record by record, up to where the flow stands now."""
     from mirror.engine.verify import verify_flow
@@ -147,6 +186,20 @@ def _explained() -> Iterator[None]:
         raise typer.Exit(COULD_NOT_START) from None
 
 
+def _user(file: Path) -> str:
+    """Return who runs this.
+
+    Raises
+    ------
+    ConfigError
+        if the system does not know.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise ConfigError(file, None, "--by", "the system does not know your name; say who acknowledges") from None
+
+
 def _flow(settings: MirrorSettings, name: str | None) -> FlowSettings:
     """Return the flow called ``name``, or the only one.
 
@@ -178,6 +231,23 @@ def _print_status(status: FlowStatus) -> None:
     for reason in status.reasons:
         _out.print(f"  {reason}", markup=False)
     _print_table(None, status.as_json()["partitions"])
+
+
+def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
+    if not found:
+        _out.print("No gap waits for an acknowledgement." if was_acknowledged else "There is no gap.")
+    for flow in dict.fromkeys(one.flow for one in found):
+        own = [one for one in found if one.flow == flow]
+        _print_table(f"Gaps of {flow}", [_gap_row(one) for one in own])
+        for one in own:
+            stops = " The copy is stopped." if one.stops and not one.acknowledgement else ""
+            _out.print(f"{one.gap.source} from {one.gap.start}: {one.gap.reason}.{stops}", markup=False)
+
+
+def _gap_row(one: GapEntry) -> dict[str, Any]:
+    shown = {name: value for name, value in one.as_json().items() if name in _GAP_COLUMNS}
+    known = one.acknowledgement
+    return {**shown, "acknowledged": f"{known.by}, {iso_time(known.at_ms)}: {known.reason}" if known else "no"}
 
 
 def _print_table(title: str | None, rows: list[dict[str, Any]]) -> None:

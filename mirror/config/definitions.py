@@ -526,6 +526,7 @@ ENGINE: Final = _by_name(
             Importance.LOW,
             _one_of(*(choice.value for choice in Oversized)),
         ),
+        Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, _one_of("continue", "stop")),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(
@@ -539,5 +540,5 @@ ENGINE: Final = _by_name(
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
 
-ENGINE_OF_A_FLOW: Final = frozenset({"mirror.oversized.records"})
-"""Those of them that a flow may have differently, written ``A->B.mirror.oversized.records``."""
+ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps", "mirror.oversized.records"})
+"""Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

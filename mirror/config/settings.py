@@ -138,6 +138,8 @@ class FlowSettings:
     refresh_groups_interval_seconds: float
     offset_commit_interval_seconds: float
 
+    stops_at_gaps: bool
+    """A gap stops its partition until it is acknowledged: ``mirror.gaps`` is ``stop``, for this flow or for all."""
     exactly_once: bool
     """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
@@ -361,6 +363,7 @@ def flow_settings(
         refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
         refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
+        stops_at_gaps=_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.gaps") == "stop",
         exactly_once=exactly_once,
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
+from mirror.control.gaps import open_gaps_reason
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
@@ -84,8 +85,11 @@ def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> t
         return "STOPPED", (*run.reasons, *met)
     silent_ms = now_ms - run.at_ms
     if silent_ms > SILENT_AFTER_MS:
-        return "STOPPED", (f"the engine last reported {silent_ms / 1000:.0f} s ago", *run.reasons, *met)
-    reasons = (*run.reasons, *met)
+        return "STOPPED", (
+            f"the engine last reported {silent_ms / 1000:.0f} s ago",
+            *dict.fromkeys((*run.reasons, *met)),
+        )
+    reasons = tuple(dict.fromkeys((*run.reasons, *met)))
     return ("DEGRADED" if reasons else "RUNNING"), reasons
 
 
@@ -110,7 +114,7 @@ class FlowObserver:
         except _PROBLEMS as problem:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
-        trouble: list[str] = []
+        trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         try:
             partitions = self._partitions(state)
         except _PROBLEMS as problem:

@@ -141,7 +141,8 @@ class Fetcher:
                 self.drop(lane)
             elif lane.wants_data(now):
                 most_bytes = self._sizes.of(source, self._limits.partition_bytes)
-                self._session.want(source, FetchFrom(lane.fetch_position, most_bytes))
+                start = FetchFrom(lane.fetch_position, most_bytes, lane.leader_epoch, lane.read_epoch)
+                self._session.want(source, start)
                 del self._unsettled[source]
             else:
                 self._session.leave(source)

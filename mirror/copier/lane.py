@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from mirror.copier import oversized
+from mirror.copier import gaps, oversized
 from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
 from mirror.copier.streams import Piece, Stream
@@ -19,7 +19,8 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
-from mirror.model.flow_state import RUNS_PER_CHUNK, Gap, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 
 # More than this waiting for the target, and the source is not asked for more.
@@ -147,6 +148,10 @@ class Lane:
         what keeps the source from being read, None while all goes well.
     stopped
         why the partition is given up until somebody looks at it.
+    leader_epoch
+        the epoch of the leader it is fetched from, as the cluster told; -1 when not known.
+    read_epoch
+        the leader epoch under which the source wrote what was read last; -1 when not known.
     """
 
     def __init__(
@@ -180,7 +185,12 @@ class Lane:
         self._too_large: CopiedBatch | None = None
         self._letter: Letter | None = None
         self._is_parked = self._is_offered_parked = False
-        self._sequence_lost: str | None = None
+        self.leader_epoch = NOT_KNOWN
+        self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
+        self._epochs = list(handover.position.epochs[:-1])
+        self._source_end = handover.position.source_end
+        self._lost: str | None = None
+        self._target_ended_at: int | None = None
         self._begun_at = handover.position
         self._upstream, self._downstream, self._chunk = (
             handover.position.upstream,
@@ -199,7 +209,15 @@ class Lane:
 
     @property
     def _position(self) -> Position:
-        return replace(self._begun_at, upstream=self._upstream, downstream=self._downstream, chunk=self._chunk)
+        read = (*self._epochs, EpochEnd(self.read_epoch, self.fetch_position))
+        return replace(
+            self._begun_at,
+            upstream=self._upstream,
+            downstream=self._downstream,
+            chunk=self._chunk,
+            epochs=epochs_before(read, self._upstream) if self.read_epoch != NOT_KNOWN else (),
+            source_end=max(self._source_end, self._upstream),
+        )
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
@@ -213,12 +231,17 @@ class Lane:
     @property
     def is_over(self) -> bool:
         """Whether the source is not to be read any further."""
-        return self.stopped is not None or self.stream.closed
+        return self.stopped is not None or self.is_lost or self.stream.closed
 
     @property
     def is_lost(self) -> bool:
-        """Whether it must be looked up on the target how far the copy got, which only the next epoch does."""
-        return self._sequence_lost is not None
+        """Whether it must be looked up on both clusters where the copy stands, which only the next epoch does."""
+        return self._lost is not None
+
+    def check_topic(self, topic_id: str) -> None:
+        """Read no further if the source topic has another id than the one copied so far."""
+        if gaps.differ(self._begun_at.topic_id, topic_id):
+            self.look_again(f"{self.work.source.topic} on the source was deleted and created anew")
 
     @property
     def is_troubled(self) -> bool:
@@ -235,11 +258,15 @@ class Lane:
         CorruptBatch, UnsupportedMagic
             if a batch cannot be copied; those before it are on their way.
         """
+        if part.high_watermark > self._source_end:
+            self._source_end, self.is_dirty = part.high_watermark, True
         aborted = AbortedTransactions(part.aborted if read_committed else ())
         for content, header in batch.batches(frame, part.start, part.stop):
             is_data = not aborted.covers(content, header) and not header.is_control
             if header.next_offset <= self.fetch_position:
                 continue
+            if header.leader_epoch != self.read_epoch and not self._begin_epoch(header.leader_epoch):
+                break
             if is_data and header.record_count > 0:
                 self._put(content, header)
                 if self.is_over:
@@ -247,13 +274,22 @@ class Lane:
             self.fetch_position = header.next_offset
         self._settle()
 
-    def skip_gap(self, log_start: int, found_at_ms: int) -> None:
-        """Go on at the start of the source's log; what was lost before it is kept as a gap."""
-        reason = "the source no longer had these offsets (retention or deleted records) when they were to be copied"
-        self._unwritten.append(Gap(self.work.source, self.fetch_position, log_start, reason, found_at_ms).record())
+    def skip_gap(self, log_start: int, now_ms: int) -> None:
+        """Go on at the start of the source's log, or stop; what was lost before it is kept as a gap."""
+        policy, position = self.work.gaps, replace(self._begun_at, upstream=self.fetch_position)
+        downstream = self._downstream if self.stream.is_idle else None
+        gap = gaps.settle(gaps.overtaken(self.work, position, log_start, downstream, now_ms), policy)
+        self._unwritten += gaps.news(gap, policy)
         self.is_dirty = True
+        if not gap.passed:
+            self.stop(gaps.stop_reason(gap))
+            return
         self.fetch_position = log_start
         self._settle()
+
+    def look_again(self, reason: str) -> None:
+        """Read no further: the next epoch finds out what became of the source, or of the copy, and where to go on."""
+        self._lost = self._lost or reason
 
     def stop(self, reason: str) -> None:
         """Read no further until somebody looks at it; what was read is still copied."""
@@ -316,9 +352,10 @@ class Lane:
         handover = Handover(
             self._position,
             tuple(self._runs),
-            clean=self.stream.is_settled and self._sequence_lost is None,
+            clean=self.stream.is_settled and not self.is_lost,
             is_recorded=not self.is_dirty and self._offered is None,
             unwritten=tuple(self._unwritten),
+            target_ended_at=self._target_ended_at,
         )
         return PartitionResult(
             self.work.flow,
@@ -329,8 +366,20 @@ class Lane:
             batches=self._batches,
             slow_records=self._slow_records,
             stopped=self.stopped,
-            trouble=self._sequence_lost or self.stream.trouble or self.trouble,
+            trouble=self._lost or self.stream.trouble or self.trouble,
         )
+
+    def _begin_epoch(self, epoch: int) -> bool:
+        """Note that what follows was written under another leader; return whether it can be of the same log."""
+        if NOT_KNOWN < epoch < self.read_epoch:
+            self.look_again(
+                f"{self.work.source} on the source goes on in leader epoch {epoch} behind epoch {self.read_epoch}: it "
+                "is not the log that was read before"
+            )
+            return False
+        self._epochs.append(EpochEnd(self.read_epoch, self.fetch_position))
+        self.read_epoch = epoch
+        return True
 
     def _put(self, content: memoryview, header: Header) -> None:
         spans: Sequence[tuple[int, int]]
@@ -361,6 +410,14 @@ class Lane:
     def _acknowledged(self, piece: Piece, base_offset: int) -> None:
         assert isinstance(piece, CopiedBatch)
         self.acknowledged_sequence = piece.next_sequence
+        if self._target_ended_at is None and base_offset < self._downstream:
+            self._target_ended_at = base_offset
+            self.look_again(
+                f"the target appends at offset {base_offset}, before the position {self._downstream} already written"
+            )
+            self.stream.give_up()
+        if self._target_ended_at is not None:
+            return
         downstream = base_offset
         for upstream, count in piece.spans:
             extend(self._runs, Run(upstream, downstream, count))
@@ -392,7 +449,7 @@ class Lane:
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()
         if code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
-            self._sequence_lost = f"the target answers {said}; what was written is looked up before going on"
+            self.look_again(f"the target answers {said}; what was written is looked up before going on")
         elif code in codes.TOO_LARGE and self._too_large is not None:
             self.stopped = (
                 f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {said}; with "

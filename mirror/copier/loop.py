@@ -183,6 +183,8 @@ class CopyLoop:
         flow = lane.work.flow
         try:
             node = cluster.ask(lambda channel: channel.leader(lane.work.source))
+            lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(lane.work.source))
+            lane.check_topic(cluster.ask(lambda channel: channel.topic_id(lane.work.source.topic)))
             if (flow, node) not in self._fetchers:
                 connection = cluster.lease(node, _fetch_role(flow))
                 read_committed = self._flows[flow].read_committed
@@ -271,6 +273,13 @@ class CopyLoop:
             if part.error:
                 refused.append((lane, part.error))
                 continue
+            if part.diverging is not None:
+                lane.look_again(
+                    f"{lane.work.source} on the source is no longer the log that was read: it parts from it at the end "
+                    f"of leader epoch {part.diverging.epoch}, at offset {part.diverging.end} at the latest"
+                )
+                self._touch(fetcher, lane)
+                continue
             lane.trouble = None
             lane.rest.end()
             try:
@@ -299,7 +308,7 @@ class CopyLoop:
                 self._touch(fetcher, lane)
 
     def _find_place(self, cluster: Cluster, outside: list[Lane]) -> None:
-        """Go on behind a gap, or stop, where the source has no such offset."""
+        """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
         sources = [lane.work.source for lane in outside]
         starts, problems = cluster.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
         ends, more_problems = cluster.ask(lambda channel: channel.find_offsets(starts, LATEST))
@@ -310,10 +319,10 @@ class CopyLoop:
                 self._rest(lane, time.monotonic(), str(problems[source]))
             elif lane.fetch_position < starts[source]:
                 lane.skip_gap(starts[source], int(time.time() * 1000))
-            elif lane.fetch_position > ends[source]:
-                lane.stop(
-                    f"the source's log ends at {ends[source]}, before the position {lane.fetch_position} already read: "
-                    "it was truncated or the topic was created anew"
+            else:
+                lane.look_again(
+                    f"{source} on the source has the offsets {starts[source]} to {ends[source]} and does not know the "
+                    f"position {lane.fetch_position}: it was truncated, or the topic was created anew"
                 )
 
     def _rest(self, lane: Lane, now: float, trouble: str) -> None:
@@ -349,7 +358,7 @@ class CopyLoop:
 
     def _park(self, *, over: bool) -> bool:
         """Write the letters there are, before the epoch is over; return whether a lane waits for a commit."""
-        held = [(flow, lane) for flow, lanes in self._lanes.items() for lane in lanes if lane.is_held]
+        held = [(flow, lane) for flow, lanes in self._active.items() for lane in lanes if lane.is_held]
         for flow, lane in () if over else held:
             self._commits[flow].park(lane)
         return any(lane.awaits_commit for _, lane in held)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
 
@@ -26,6 +28,8 @@ class Ends:
     ----------
     source_end
         as a reader of the flow's isolation level sees it.
+    source_written
+        what the source's leader has written, replicated or not, committed or not.
     target_end
         as readers see it.
     target_written
@@ -37,6 +41,7 @@ class Ends:
     target_start: int
     target_end: int
     target_written: int
+    source_written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,10 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Copying must not begin."""
+    """Copying must not begin; ``records`` go to the state topic all the same."""
 
     reason: str
+    records: tuple[StateRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +73,18 @@ class Javas:
     """Java MirrorMaker has copied it since; it is taken over from that first, beside the epochs."""
 
 
-def changed_topic(work: PartitionWork) -> Refused | None:
-    """Refuse a source topic that is not the one copied so far, although its name is the same, and another target."""
+Place: TypeAlias = Ready | NotYet | Refused | Javas
+"""Where a partition's copy begins, or why it does not."""
+
+
+def changed_target(work: PartitionWork) -> Refused | None:
+    """Refuse another target topic than the one copied to so far."""
     target = work.handover.position.target if work.handover else ""
-    if target and target != work.target.topic:
-        return Refused(
-            f"it was copied to {target} so far and is to be copied to {work.target.topic} now; positions in one mean "
-            "nothing in the other: set the replication policy and the transforms as they were"
-        )
-    known = work.handover.position.topic_id if work.handover else ""
-    if not known or not work.topic_id or known == work.topic_id:
+    if not target or target == work.target.topic:
         return None
-    assert work.handover is not None
     return Refused(
-        f"the source topic was deleted and created anew (id {known}, now {work.topic_id}); "
-        f"the copy ends at upstream offset {work.handover.position.upstream} of the old one"
+        f"it was copied to {target} so far and is to be copied to {work.target.topic} now; positions in one mean "
+        "nothing in the other: set the replication policy and the transforms as they were"
     )
 
 
@@ -91,7 +94,9 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
         origin, complete = ends.source_end, False
     else:
         origin, complete = ends.source_start, True
-    position = Position(origin, ends.target_end, origin, complete, 0, work.topic_id, work.target.topic)
+    position = Position(
+        origin, ends.target_end, origin, complete, 0, work.topic_id, work.target_id, target=work.target.topic
+    )
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
@@ -102,8 +107,8 @@ def resume(
     is_ours: Callable[[int], bool],
     source: Iterable[Batch],
     tail: Iterable[Batch],
-) -> Ready | NotYet | Refused:
-    """Begin where somebody stopped without saying how far it got.
+) -> Ready | Refused:
+    """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
     Parameters
     ----------
@@ -115,18 +120,11 @@ def resume(
         data batches of the target from the recorded position, or its start, on.
     """
     old = handover.position
-    if ends.target_written < old.downstream:
-        return Refused(
-            f"{work.target} on the target ends at {ends.target_written}, before the position {old.downstream} recorded "
-            "for it: it was truncated or created anew"
-        )
-    if ends.target_end < ends.target_written:
-        return NotYet(
-            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
-            "yet; what was written last cannot be read before they are"
-        )
+    epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
     changed = ChangedBatches(work) if work.transform is not None else None
-    outcome = match_tail(source, tail, old.upstream, is_ours, changed.records if changed else None)
+    outcome = match_tail(
+        _noting_epochs(source, epochs), tail, old.upstream, is_ours, changed.records if changed else None
+    )
     if isinstance(outcome, Mismatch):
         missing = (
             f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
@@ -139,11 +137,18 @@ def resume(
         extend(runs, run)
     chunks, open_runs, chunk = in_chunks(work.source, runs, old.chunk)
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
-    position = Position(
-        outcome.upstream, ends.target_end, old.origin, old.complete, chunk, work.topic_id, work.target.topic
+    position = replace(
+        old,
+        upstream=outcome.upstream,
+        downstream=ends.target_end,
+        chunk=chunk,
+        topic_id=work.topic_id or old.topic_id,
+        target=work.target.topic,
+        target_id=work.target_id or old.target_id,
+        epochs=epochs_before(epochs, outcome.upstream) if len(epochs) > 1 or old.epochs else (),
     )
-    gaps = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
-    records = (*handover.unwritten, *gaps, *chunks, position.record(work.source))
+    left_out = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
+    records = (*handover.unwritten, *left_out, *chunks, position.record(work.source))
     return Ready(Handover(position, open_runs, clean=True), records, outcome.records)
 
 
@@ -157,3 +162,12 @@ def in_chunks(
         records.append(chunk_record(source, chunk, left[:RUNS_PER_CHUNK]))
         left, chunk = left[RUNS_PER_CHUNK:], chunk + 1
     return (*records, chunk_record(source, chunk, left)), left, chunk
+
+
+def _noting_epochs(batches: Iterable[Batch], epochs: list[EpochEnd]) -> Iterator[Batch]:
+    """Yield the batches of the source; under which leaders they were written is added to ``epochs``."""
+    for content, header in batches:
+        if header.leader_epoch == epochs[-1].epoch:
+            epochs.pop()
+        epochs.append(EpochEnd(header.leader_epoch, header.next_offset))
+        yield content, header

@@ -48,7 +48,9 @@ def taken(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: En
             sketch_record(work.source, Sketch(start, first.upstream, downstream_start, first.downstream, pairs))
         )
     full, runs, chunk = resume.in_chunks(work.source, runs, chunk)
-    position = Position(found.upstream, downstream, origin, complete, chunk, work.topic_id, work.target.topic)
+    position = Position(
+        found.upstream, downstream, origin, complete, chunk, work.topic_id, work.target_id, target=work.target.topic
+    )
     report = Takeover(
         work.source,
         trace.position,

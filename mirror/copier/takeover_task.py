@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mirror.copier import links, resume, takeover
+from mirror.copier import gaps, links, resume, takeover
 from mirror.copier.links import Cluster
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.taken import taken
@@ -82,7 +82,7 @@ def _place(
 ) -> Ready | NotYet | Refused:
     if isinstance(ends, NotYet):
         return ends
-    refused = resume.changed_topic(work)
+    refused = resume.changed_target(work) or _created_anew(work)
     if refused is not None:
         return refused
     assert work.mm2 is not None
@@ -106,6 +106,16 @@ def _place(
             return NotYet(f"what Java MirrorMaker left cannot be read: {problem}")
         except CorruptBatch as problem:
             return Refused(f"what Java MirrorMaker left on the target cannot be compared with the source: {problem}")
+
+
+def _created_anew(work: PartitionWork) -> Refused | None:
+    """Refuse a topic, or a copy, that is not the one this engine copied before Java MirrorMaker did."""
+    if not gaps.is_replaced(work):
+        return None
+    return Refused(
+        f"{work.source} or its copy {work.target} was deleted and created anew since this engine copied it last, and "
+        "Java MirrorMaker has copied it since: what is where cannot be told; delete the copy, and its positions with it"
+    )
 
 
 def _at_position(work: PartitionWork, trace: Mm2Trace, ends: Ends) -> Ready:

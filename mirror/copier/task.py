@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirror.copier import links, resume
+from mirror.copier import gaps, links, resume
 from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
-from mirror.copier.resume import Ends, Javas, NotYet, Ready, Refused
+from mirror.copier.resume import Ends, Javas, NotYet, Place, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.takeover import JavaWrote, watched
-from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork, Throttled
+from mirror.copier.work import (
+    FlowWork,
+    GapPolicy,
+    Handover,
+    PartitionResult,
+    PartitionWork,
+    TaskResult,
+    TaskWork,
+    Throttled,
+)
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
-from mirror.kafka.log import LogWriter, read_batches
+from mirror.kafka.log import LogTail, LogWriter, read_batches
+from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import StateRecord, writer_record
+from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, writer_record
+from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -112,10 +123,12 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
         if writer.producer.producer_id not in flow.writers:
             records.append(writer_record(writer.producer.producer_id, int(time.time() * 1000)))
         for place in places.values():
-            if isinstance(place, Ready):
+            if isinstance(place, Ready | Refused):
                 records += place.records
+        # MM2's position goes back before ours does: one of MM2's ahead of ours would be taken for Java MM2's own.
+        _write(flow, flow.offsets_topic, _moved_back(flow, partitions, places))
         # Who writes, and from where, stands on the target before the first batch does.
-        _write_state(flow, records)
+        _write(flow, flow.state_topic, {0: records})
     except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
         idle = [PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions]
         return _Share(flow.flow, None, [], idle, {})
@@ -131,7 +144,7 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))
             case Javas():
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, was_javas=True))
-            case Refused(reason):
+            case Refused(reason, _):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, stopped=reason))
     return share
 
@@ -151,52 +164,172 @@ def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
 
 def _find_places(
     flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
-) -> dict[TopicPartition, Ready | NotYet | Refused | Javas]:
+) -> dict[TopicPartition, Place]:
     """Find out where to begin with each partition, by source partition."""
-    places: dict[TopicPartition, Ready | NotYet | Refused | Javas] = {}
+    places: dict[TopicPartition, Place] = {}
     unknown: list[PartitionWork] = []
     for work in partitions:
-        refused = resume.changed_topic(work)
-        if refused:
-            places[work.source] = refused
-        elif work.handover is not None and work.handover.clean:
+        elsewhere = resume.changed_target(work)
+        if elsewhere:
+            places[work.source] = elsewhere
+        elif work.handover is not None and work.handover.clean and not gaps.is_replaced(work):
             # What was found when it was taken over stands on the target before the first batch does.
             lacking = () if work.handover.is_recorded else work.handover.unwritten
             places[work.source] = Ready(work.handover, lacking)
         else:
             unknown.append(work)
+    if not unknown:
+        return places
+    # Ids as they are now: the engine's may be some seconds old.
+    source.forget_leaders({work.source.topic for work in unknown})
+    target.forget_leaders({work.target.topic for work in unknown})
     ends = look_up(flow, unknown, source, target)
+    bearings = _Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
     for work in unknown:
         found = ends[work.source]
+        now = _with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
             places[work.source] = found
         elif work.handover is None and work.mm2 is not None and found.target_end > found.target_start:
             places[work.source] = Javas()
         elif work.handover is None:
-            places[work.source] = resume.begin(work, flow, found)
+            places[work.source] = resume.begin(now, flow, found)
         else:
-            places[work.source] = _resume(flow, work, found, source.channel(), target.channel())
+            try:
+                places[work.source] = _go_on(flow, now, found, bearings, source.channel(), target.channel())
+            except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+                places[work.source] = NotYet(str(problem))
     return places
+
+
+def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:
+    return replace(
+        work,
+        topic_id=source.topic_id(work.source.topic) or work.topic_id,
+        target_id=target.topic_id(work.target.topic) or work.target_id,
+    )
+
+
+class _Bearings:
+    """What is needed to find out where copies stand that cannot simply go on; asked for when it is."""
+
+    def __init__(self, flow: FlowWork, source: Cluster, works: Sequence[PartitionWork]) -> None:
+        self._flow = flow
+        self._source = source
+        self._state: FlowState | None = None
+        epochs = {
+            work.source: work.handover.position.epochs[-1].epoch
+            for work in works
+            if work.handover is not None and work.handover.position.epochs
+        }
+        found, self._problems = source.ask(lambda channel: channel.find_epoch_ends(epochs))
+        self._epoch_ends = {(partition, epochs[partition]): end for partition, end in found.items()}
+
+    def divergence(self, source: TopicPartition, position: Position) -> int | None:
+        """Return from where on the source's log is not the one that was copied up to ``position``."""
+
+        def ask(epoch: int) -> EpochEnd | None:
+            if (source, epoch) not in self._epoch_ends:
+                if source in self._problems:
+                    raise self._problems[source]
+                found, problems = self._source.ask(lambda channel: channel.find_epoch_ends({source: epoch}))
+                for problem in problems.values():
+                    raise problem
+                self._epoch_ends[source, epoch] = found[source]
+            return self._epoch_ends[source, epoch]
+
+        return find_divergence(position.epochs, position.upstream, ask)
+
+    def state(self, source: TopicPartition, handover: Handover) -> FlowState:
+        """Return what the flow knows, with what ``handover`` says of its partition, recorded or not."""
+        if self._state is None:
+            tail = LogTail(self._flow.target_client, self._flow.state_topic, alias=self._flow.flow.target)
+            self._state = FlowState()
+            try:
+                for record in tail.poll():
+                    self._state.apply(record.key, record.value)
+            finally:
+                tail.close()
+        position = handover.position
+        for key, value in (
+            *handover.unwritten,
+            chunk_record(source, position.chunk, handover.runs),
+            position.record(source),
+        ):
+            self._state.apply(key, value)
+        return self._state
+
+
+def _go_on(
+    flow: FlowWork, work: PartitionWork, ends: Ends, bearings: _Bearings, source: Channel, target: Channel
+) -> Place:
+    """Go on from the handover: around what is missing, or behind what lies on the target already."""
+    assert work.handover is not None
+    handover = work.handover
+    if ends.target_end < ends.target_written:
+        return NotYet(
+            f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
+            "yet; what was written last cannot be read before they are"
+        )
+    records: tuple[StateRecord, ...] = handover.unwritten
+    is_on_detour = False
+    while (detour := _next_detour(work, handover, ends, bearings)) is not None:
+        around = _around(work, handover, detour, bearings)
+        records += around.records
+        if isinstance(around, Refused):
+            return replace(around, records=records)
+        handover, is_on_detour = around.handover, True
+        # What it had stopped at lies behind it now.
+        work = replace(work, gaps=GapPolicy(work.gaps.stops))
+    if is_on_detour:
+        return Ready(handover, records)
+    if handover.clean:
+        return Ready(handover)
+    now_ms = int(time.time() * 1000)
+    outcome = _resume(flow, work, ends, source, target)
+    if isinstance(outcome, Javas):
+        return outcome
+    if isinstance(outcome, Refused):
+        detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
+        around = _around(work, handover, detour, bearings)
+        return replace(around, records=records + around.records)
+    gap = gaps.unrecorded(work, handover.position, outcome.handover.position, ends, now_ms)
+    return replace(outcome, records=(gap.record(), *outcome.records)) if gap is not None else outcome
+
+
+def _next_detour(work: PartitionWork, handover: Handover, ends: Ends, bearings: _Bearings) -> gaps.Detour | None:
+    return gaps.find_detour(
+        work,
+        handover,
+        lambda: bearings.state(work.source, handover),
+        ends,
+        lambda position: bearings.divergence(work.source, position),
+        int(time.time() * 1000),
+    )
+
+
+def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearings: _Bearings) -> Ready | Refused:
+    """Go on behind a gap if that may be."""
+    gap = detour.gap and gaps.settle(detour.gap, work.gaps, is_certain=detour.is_certain)
+    if gap is not None and not gap.passed:
+        return Refused(gaps.stop_reason(gap), gaps.news(gap, work.gaps))
+    found, records = gaps.take(detour, gap, work.source, bearings.state(work.source, handover))
+    return Ready(found, records)
 
 
 def _resume(
     flow: FlowWork, work: PartitionWork, ends: Ends, source: Channel, target: Channel
-) -> Ready | NotYet | Refused | Javas:
+) -> Ready | Refused | Javas:
     assert work.handover is not None
     old = work.handover.position
+    start = max(old.upstream, ends.source_start)
     try:
         return resume.resume(
             work,
             work.handover,
             ends,
             flow.writers.__contains__,
-            read_batches(
-                source,
-                work.source,
-                max(old.upstream, ends.source_start),
-                ends.source_end,
-                read_committed=flow.read_committed,
-            ),
+            read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed),
             watched(
                 read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
                 work.mm2.stretches if work.mm2 else (),
@@ -205,10 +338,27 @@ def _resume(
         )
     except JavaWrote:
         return Javas()
-    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
-        return NotYet(str(problem))
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+def _moved_back(
+    flow: FlowWork,
+    partitions: Sequence[PartitionWork],
+    places: Mapping[TopicPartition, Place],
+) -> dict[int, list[tuple[bytes, bytes | None]]]:
+    """Return MM2's positions of the partitions whose copy goes back, by partition of their topic."""
+    moved: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    for work in partitions:
+        place = places[work.source]
+        if not isinstance(place, Ready) or work.handover is None:
+            continue
+        upstream = place.handover.position.upstream
+        if upstream < work.handover.position.upstream:
+            key = connect_offsets.source_key(flow.flow.source, work.source)
+            value = connect_offsets.source_value(upstream - 1) if upstream else None
+            moved.setdefault(connect_offsets.partition_of(key, flow.offsets_partitions), []).append((key, value))
+    return moved
 
 
 def look_up(
@@ -222,6 +372,7 @@ def look_up(
     source_starts, no_source_start = source.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
     source_ends, no_source_end = source.ask(lambda channel: channel.find_offsets(sources, LATEST, visible))
     target_starts, no_target_start = target.ask(lambda channel: channel.find_offsets(targets, EARLIEST))
+    source_written, no_written = source.ask(lambda channel: channel.find_offsets(sources, LATEST, View.WRITTEN))
     written, no_target_end = target.ask(lambda channel: channel.find_offsets(targets, LATEST, View.WRITTEN))
     replicated = _replicated(target, written)
     ends: dict[TopicPartition, Ends | NotYet] = {}
@@ -229,6 +380,7 @@ def look_up(
         problem = (
             no_source_start.get(one.source)
             or no_source_end.get(one.source)
+            or no_written.get(one.source)
             or no_target_start.get(one.target)
             or no_target_end.get(one.target)
         )
@@ -241,6 +393,7 @@ def look_up(
                 target_starts[one.target],
                 replicated[one.target],
                 written[one.target],
+                source_written[one.source],
             )
     return ends
 
@@ -262,12 +415,15 @@ def _replicated(target: Cluster, written: dict[TopicPartition, int]) -> dict[Top
         return look()
 
 
-def _write_state(flow: FlowWork, records: Sequence[StateRecord]) -> None:
-    if not records:
+def _write(flow: FlowWork, topic: str, records: Mapping[int, Sequence[tuple[bytes, bytes | None]]]) -> None:
+    """Append records, by partition, to a side topic on the target."""
+    if not any(records.values()):
         return
     now = int(time.time() * 1000)
     writer = LogWriter(flow.target_client, alias=flow.flow.target)
     try:
-        writer.append(flow.state_topic, 0, [(key, value, (), now) for key, value in records])
+        for partition, content in records.items():
+            if content:
+                writer.append(topic, partition, [(key, value, (), now) for key, value in content])
     finally:
         writer.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mirror.config.fetching import FetchLimits
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, StateRecord
+from mirror.model.flow_state import Gap, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -70,6 +70,8 @@ class Handover:
         whether the state topic is known to say the same.
     unwritten
         records that the state topic may still lack: full chunks of the map, gaps.
+    target_ended_at
+        the offset at which the target appended a batch although it lies before the position: its log ended there.
     """
 
     position: Position
@@ -77,6 +79,26 @@ class Handover:
     clean: bool
     is_recorded: bool = True
     unwritten: tuple[StateRecord, ...] = ()
+    target_ended_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GapPolicy:
+    """What a gap does to a partition.
+
+    Attributes
+    ----------
+    stops
+        whether every gap stops the copy until it is acknowledged (``mirror.gaps=stop``).
+    barrier
+        the gap at which the copy has stopped before.
+    is_lifted
+        whether that one is acknowledged, so that the copy goes on behind it.
+    """
+
+    stops: bool = False
+    barrier: Gap | None = None
+    is_lifted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +107,8 @@ class PartitionWork:
 
     Attributes
     ----------
+    topic_id, target_id
+        the ids that the topics of ``source`` and ``target`` have now; empty when the cluster gives none.
     mm2
         what Java MirrorMaker has left of this partition, if it may have copied it since this engine did.
     transform
@@ -98,6 +122,8 @@ class PartitionWork:
     handover: Handover | None
     mm2: Mm2Trace | None = None
     transform: TopicTransform | None = None
+    target_id: str = ""
+    gaps: GapPolicy = GapPolicy()
 
 
 @dataclass(frozen=True, slots=True)

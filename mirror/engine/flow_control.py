@@ -115,7 +115,7 @@ class FlowControl:
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
-            self._standing.gaps = len(state.gaps)
+            self._standing.take_gaps(state)
             self._standing.taking = state.takeovers
             reasons = self._standing.reasons()
             return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)

@@ -17,10 +17,10 @@ class Routes:
     Attributes
     ----------
     partitions
-        (source, target, id of the source topic).
+        (source, target, ids of both topics).
     """
 
-    partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...]
+    partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]
     problems: tuple[str, ...] = ()
 
 
@@ -37,7 +37,7 @@ def plan_routes(
     """
     known = {each.topic for each in copied}
     names = sorted((name for name in source if settings.replicates(name)), key=lambda name: (name not in known, name))
-    partitions: list[tuple[TopicPartition, TopicPartition, str]] = []
+    partitions: list[tuple[TopicPartition, TopicPartition, str, str]] = []
     problems: list[str] = []
     taken: dict[str, str] = {}
     for name in names:
@@ -59,7 +59,8 @@ def plan_routes(
                 f"{settings.flow.target}; create it with {wanted} partitions"
             )
         partitions += [
-            (TopicPartition(name, number), TopicPartition(remote, number), source[name].topic_id)
+            (TopicPartition(name, number), TopicPartition(remote, number), source[name].topic_id, copy.topic_id)
             for number in range(min(wanted, there))
+            if copy is not None
         ]
     return Routes(tuple(sorted(partitions)), tuple(problems))

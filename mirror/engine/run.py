@@ -217,11 +217,13 @@ class Engine:
                 topic_id,
                 standing.handovers.get(source),
                 standing.trace(source),
-                transform=standing.settings.transform_of(source.topic),
+                standing.settings.transform_of(source.topic),
+                target_id,
+                standing.gap_policy(source),
             )
             for flow, standing in self._standings.items()
             if standing.is_known
-            for source, target, topic_id in standing.partitions
+            for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped and source not in standing.takeovers
         ]
         engine = self._settings.engine

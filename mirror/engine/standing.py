@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
+from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import TickReport
-from mirror.copier.work import Handover, PartitionResult, Throttled
+from mirror.copier.work import GapPolicy, Handover, PartitionResult, Throttled
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.model.flow_state import FlowState, Takeover
+from mirror.model.flow_state import FlowState, Gap, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 
@@ -23,7 +24,7 @@ class FlowStanding:
 
     settings: FlowSettings
     changed: Callable[[], None] = lambda: None
-    partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...] = ()
+    partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2: Mm2Traces = field(default_factory=Mm2Traces)
     takeovers: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
@@ -35,7 +36,9 @@ class FlowStanding:
     throttles: tuple[str, ...] = ()
     takeover_trouble: str | None = None
     reports: dict[str, TickReport] = field(default_factory=dict)
-    gaps: int = 0
+    open_gaps: tuple[Gap, ...] = ()
+    # The gaps at which partitions have stopped, and whether they are acknowledged.
+    barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     is_known: bool = False
 
     def take_state(self, state: FlowState, mm2: Mm2Traces) -> None:
@@ -44,6 +47,7 @@ class FlowStanding:
         ``mm2`` is what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
         """
         self.writers |= state.writers
+        self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
         self.handovers = {
@@ -57,11 +61,24 @@ class FlowStanding:
         """Return what Java MirrorMaker may have left of a partition."""
         return self.takeovers.get(source) or self.mm2.possible(source, is_known=source in self.handovers)
 
-    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...]) -> None:
-        """Copy these from now on: of each the source, the target and the id of the source topic."""
+    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
+        """Copy these from now on: of each the source, the target and the ids of both topics."""
         if partitions != self.partitions:
             self.partitions = partitions
             self.changed()
+
+    def take_gaps(self, state: FlowState) -> None:
+        """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
+        self.open_gaps = tuple(state.open_gaps)
+        self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
+        for source, (_, is_lifted) in self.barriers.items():
+            if is_lifted and self.stopped.pop(source, None) is not None:
+                self.changed()
+
+    def gap_policy(self, source: TopicPartition) -> GapPolicy:
+        """Return what a gap does to a partition."""
+        barrier, is_lifted = self.barriers.get(source, (None, False))
+        return GapPolicy(self.settings.stops_at_gaps, barrier, is_lifted)
 
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
@@ -74,6 +91,9 @@ class FlowStanding:
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
+        if not result.stopped and not result.trouble:
+            # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now.
+            self.barriers.pop(result.source, None)
         for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
             if reason:
                 reasons[result.source] = reason
@@ -101,8 +121,8 @@ class FlowStanding:
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
         said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
-        if self.gaps:
-            said.append(f"{self.gaps} gap(s) in the copy")
+        if self.open_gaps:
+            said.append(open_gaps_reason(self.open_gaps))
         return tuple(dict.fromkeys(said))
 
     def take_over(self, result: PartitionResult) -> None:
@@ -119,9 +139,7 @@ class FlowStanding:
     def _taking_over(self) -> list[str]:
         """Say how far the takeovers are: of each what is known, and the number of the others."""
         # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
-        waiting = [
-            source for source, _, _ in self.partitions if source in self.takeovers and source not in self.stopped
-        ]
+        waiting = [source for source, *_ in self.partitions if source in self.takeovers and source not in self.stopped]
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = [
             f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"

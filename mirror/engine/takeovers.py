@@ -59,12 +59,19 @@ class Takeovers:
 
     def _plan(self) -> TaskWork | None:
         waiting = [
-            PartitionWork(flow, source, *there[source], standing.handovers.get(source), trace)
+            PartitionWork(
+                flow,
+                source,
+                target,
+                topic_id,
+                standing.handovers.get(source),
+                standing.takeovers[source],
+                target_id=target_id,
+            )
             for flow, standing in self._standings.items()
             if standing.is_known
-            for there in [{source: (target, topic_id) for source, target, topic_id in standing.partitions}]
-            for source, trace in list(standing.takeovers.items())
-            if source in there and source not in standing.stopped
+            for source, target, topic_id, target_id in standing.partitions
+            if source in standing.takeovers and source not in standing.stopped
         ]
         if not waiting:
             return None

@@ -16,27 +16,30 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from mirror.kafka import codes, wire
+from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
+
+T = TypeVar("T")
 
 _REQUEST_MS = 10_000
 _LONGEST_RECONNECT_BACKOFF_MS = 1_000
@@ -285,6 +288,8 @@ class Channel:
         self._bootstrap_ms = bootstrap_ms
         self._net, self._manager = self._bootstrap()
         self._leaders: dict[TopicPartition, int] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, str] = {}
 
     def leader(self, partition: TopicPartition) -> int:
         """Return the node that leads a partition, asking the cluster when it is not known.
@@ -298,6 +303,14 @@ class Channel:
         if partition not in self._leaders:
             raise LeaderUnknown(f"{self.alias}: {partition} has no leader")
         return self._leaders[partition]
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of the leader that :meth:`leader` returns, -1 if the cluster did not tell."""
+        return self._leader_epochs.get(partition, NOT_KNOWN)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id a topic had when its leaders were last asked for, in Kafka's own spelling; empty if none."""
+        return self._topic_ids.get(topic, "")
 
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
@@ -317,9 +330,11 @@ class Channel:
         self._manager.cluster.update_metadata(answer)
         self.forget_leaders(wanted)
         for topic in answer.topics:
+            self._topic_ids[topic.name] = topic_ids.spell(topic.topic_id)
             for entry in topic.partitions:
                 if entry.leader_id >= 0:
-                    self._leaders[TopicPartition(topic.name, entry.partition_index)] = entry.leader_id
+                    address = TopicPartition(topic.name, entry.partition_index)
+                    self._leaders[address], self._leader_epochs[address] = entry.leader_id, entry.leader_epoch
 
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
         """Ask again who leads the partitions of these topics, or of all, before they are used next."""
@@ -355,9 +370,37 @@ class Channel:
         ConnectionFailed
             if no broker can be reached.
         """
-        wanted = list(partitions)
+        return self._ask_leaders(
+            "offsets",
+            list(partitions),
+            lambda node, led: offsets_answered(self.call(offsets_request(led, at, view), node)),
+        )
+
+    def find_epoch_ends(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+        """Return of each partition the newest leader epoch not newer than the given one, and where it ends in the log.
+
+        None where the log has no such epoch; of partitions that cannot be asked about, why not.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        return self._ask_leaders(
+            "leader epochs", list(epochs), lambda node, led: self._epoch_ends(node, {one: epochs[one] for one in led})
+        )
+
+    def _ask_leaders(
+        self,
+        what: str,
+        wanted: Sequence[TopicPartition],
+        ask: Callable[[int, Sequence[TopicPartition]], Iterable[tuple[TopicPartition, int, T]]],
+    ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
+        """Ask every leader of ``wanted`` about the partitions it leads."""
         self.learn_leaders(wanted)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, T] = {}
         problems: dict[TopicPartition, LeaderUnknown | BrokerRefused] = {}
         by_node: dict[int, list[TopicPartition]] = {}
         for partition in wanted:
@@ -368,20 +411,20 @@ class Channel:
         failures: list[ConnectionFailed] = []
         for node, led in by_node.items():
             try:
-                answers = list(offsets_answered(self.call(offsets_request(led, at, view), node)))
+                answers = list(ask(node, led))
             except ConnectionFailed as failure:
                 failures.append(failure)
                 self.forget_leaders({partition.topic for partition in led})
                 problems |= {each: LeaderUnknown(f"{self.alias}: the leader of {each}: {failure}") for each in led}
                 continue
-            for partition, code, offset in answers:
+            for partition, code, answer in answers:
                 if code:
                     self._leaders.pop(partition, None)
                     problems[partition] = BrokerRefused(
-                        f"{self.alias}: offsets of {partition}", kafka.errors.for_code(code)
+                        f"{self.alias}: {what} of {partition}", kafka.errors.for_code(code)
                     )
                 else:
-                    found[partition] = offset
+                    found[partition] = answer
         if failures and len(failures) == len(by_node):
             raise failures[0]
         return found, problems
@@ -478,6 +521,33 @@ class Channel:
         """Close what kafka-python holds; hot connections are closed by whoever opened them."""
         self._manager.close()
         self._net.close()
+
+    def _epoch_ends(
+        self, node: int, epochs: Mapping[TopicPartition, int]
+    ) -> Iterator[tuple[TopicPartition, int, EpochEnd | None]]:
+        """Yield (partition, error code, what the broker that leads it says of the epoch)."""
+        asked = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[
+                asked(
+                    topic=name,
+                    partitions=[
+                        asked.OffsetForLeaderPartition(
+                            partition=number, leader_epoch=epochs[TopicPartition(name, number)]
+                        )
+                        for number in numbers
+                    ],
+                )
+                for name, numbers in by_topic(epochs).items()
+            ],
+            min_version=3,
+        )
+        for topic in self.call(request, node).topics:
+            for entry in topic.partitions:
+                end = EpochEnd(entry.leader_epoch, entry.end_offset)
+                known = end if end.epoch != NOT_KNOWN and end.end >= 0 else None
+                yield TopicPartition(topic.topic, entry.partition), entry.error_code, known
 
     def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
         arguments = {**self._arguments, "bootstrap_servers": [self._listening()]}

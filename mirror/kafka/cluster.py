@@ -6,7 +6,6 @@ Answers are values. What is asked for many items comes back as `Found`, the answ
 
 from __future__ import annotations
 
-import base64
 import socket
 import time
 from collections import defaultdict
@@ -34,6 +33,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
@@ -415,7 +415,7 @@ class Cluster:
                 continue
             found[topic.name] = Topic(
                 topic.name,
-                _kafka_uuid(topic.topic_id),
+                topic_ids.spell(topic.topic_id),
                 tuple(
                     Partition(each.partition_index, each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
                     for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
@@ -865,11 +865,6 @@ def _config_source(number: int) -> str:
         return _ConfigSource(number).name
     except ValueError:
         return _ConfigSource.UNKNOWN.name
-
-
-def _kafka_uuid(topic_id: Any) -> str:
-    raw = topic_id.bytes if topic_id is not None else bytes(16)
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 # --- errors ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
 FETCH_KEY, FETCH_VERSION = 1, 12
@@ -27,6 +28,7 @@ _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
 _FETCH_HEAD = struct.Struct(">ihi")
 _THROTTLE = struct.Struct(">i")
+_DIVERGING_TAG, _DIVERGING = 0, struct.Struct(">iq")
 
 
 class Aborted(NamedTuple):
@@ -37,7 +39,11 @@ class Aborted(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer."""
+    """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer.
+
+    ``diverging`` is the newest leader epoch up to which the log can be the one that was read before, with its end;
+    None if it is that log.
+    """
 
     partition: TopicPartition
     error: int
@@ -47,13 +53,20 @@ class FetchedPartition(NamedTuple):
     aborted: tuple[Aborted, ...]
     start: int
     stop: int
+    diverging: EpochEnd | None = None
 
 
 class FetchFrom(NamedTuple):
-    """Where a partition is read on, and how many bytes of it one answer may bring."""
+    """Where a partition is read on, and how many bytes of it one answer may bring.
+
+    ``leader_epoch`` is the leader's as far as it is known, ``read_epoch`` that of the last batch read. A leader of
+    another epoch refuses the fetch; one whose log is not the one that was read says where they part.
+    """
 
     position: int
     most_bytes: int = 1 << 20
+    leader_epoch: int = NOT_KNOWN
+    read_epoch: int = NOT_KNOWN
 
 
 class FetchHead(NamedTuple):
@@ -116,8 +129,8 @@ def fetch_request(
     for topic, entries in by_topic.items():
         name = topic.encode()
         body += _unsigned(len(name) + 1) + name + _unsigned(len(entries) + 1)
-        for partition, (position, most_bytes) in entries:
-            body += _PARTITION_REQUEST.pack(partition, -1, position, -1, -1, most_bytes) + b"\0"
+        for partition, (position, most_bytes, leader_epoch, read_epoch) in entries:
+            body += _PARTITION_REQUEST.pack(partition, leader_epoch, position, read_epoch, -1, most_bytes) + b"\0"
         body += b"\0"
     left = _by_topic((partition, None) for partition in forgotten)
     body += _unsigned(len(left) + 1)
@@ -160,7 +173,10 @@ def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
             size, position = _read_unsigned(frame, position + 4)
             stop = position + max(0, size - 1)
             address = TopicPartition(topic, index)
-            yield FetchedPartition(address, error, high, stable, start_offset, tuple(aborted), position, stop)
+            diverging = _read_diverging(frame, stop) if frame[stop] else None
+            yield FetchedPartition(
+                address, error, high, stable, start_offset, tuple(aborted), position, stop, diverging
+            )
             position = _skip_tags(frame, stop)
         position = _skip_tags(frame, position)
 
@@ -244,6 +260,18 @@ def _read_unsigned(frame: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+
+
+def _read_diverging(frame: memoryview, position: int) -> EpochEnd | None:
+    """Return what the tagged fields of a partition say of a divergence."""
+    count, position = _read_unsigned(frame, position)
+    for _ in range(count):
+        tag, position = _read_unsigned(frame, position)
+        size, position = _read_unsigned(frame, position)
+        if tag == _DIVERGING_TAG:
+            return EpochEnd._make(_DIVERGING.unpack_from(frame, position))
+        position += size
+    return None
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

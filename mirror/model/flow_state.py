@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any, TypeAlias
 
+from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Sketch, runs_before
 from mirror.model.partition import TopicPartition
@@ -40,10 +42,15 @@ class Position:
         whether nothing older was left upstream at that time.
     chunk
         number of the chunk of the offset map that is still being filled.
-    topic_id
-        the source topic's id when it was copied; another id means the topic was created anew.
+    topic_id, target_id
+        the ids of the source topic and of its copy when it was copied; another id means the topic was created anew.
     target
         the topic it is copied to; downstream offsets are of that one.
+    epochs
+        the leader epochs under which the source wrote what was copied, ascending, the newest of them; a source whose
+        epochs end elsewhere was truncated and has written something else since.
+    source_end
+        how far the source's log was seen to reach: what of it was never copied, once it is gone.
     """
 
     upstream: int
@@ -52,6 +59,9 @@ class Position:
     complete: bool
     chunk: int = 0
     topic_id: str = ""
+    target_id: str = ""
+    epochs: tuple[EpochEnd, ...] = ()
+    source_end: int = 0
     target: str = ""
 
     def record(self, source: TopicPartition) -> StateRecord:
@@ -64,24 +74,96 @@ class Position:
             "chunk": self.chunk,
             "topic_id": self.topic_id,
             "target": self.target,
+            "target_id": self.target_id,
+            "epochs": [list(epoch) for epoch in self.epochs],
+            "source_end": self.source_end,
         }
         return _record(["position", source.topic, source.partition], value)
 
 
+class GapKind(StrEnum):
+    """What became of the records in a gap."""
+
+    RETENTION = "retention"
+    """The source removed them before they were copied: retention, or deleted records."""
+    TRUNCATED = "truncated"
+    """The source no longer has what was copied and has, or will have, something else at these offsets."""
+    RECREATED = "recreated"
+    """The source topic was deleted and created anew: what was not copied of the old one is gone."""
+    TARGET_LOST = "target-lost"
+    """The target no longer has the copies: its log was truncated, or the topic deleted and created anew."""
+    UNMATCHED = "unmatched"
+    """What this flow wrote behind its last recorded position is not what the source has there."""
+    SKIPPED = "skipped"
+    """They were left out because the target does not take them."""
+
+
+GapKey: TypeAlias = tuple[TopicPartition, int, int]
+"""What tells gaps apart: the source partition, the first offset, and when it was found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Upstream offsets that were gone before they could be copied: from ``start`` up to, not including, ``end``."""
+    """Upstream offsets, from ``start`` up to, not including, ``end``, whose records the copy lacks, or has differently.
+
+    Attributes
+    ----------
+    found_at_ms
+        when it was found, in ms since the epoch.
+    downstream
+        where it lies on the target: the copy goes on there; for ``TARGET_LOST`` the target's log ended there. None
+        when that is not known.
+    topic_id
+        the source topic's id, which the offsets belong to.
+    passed
+        whether the copy has gone on behind it; otherwise the partition is stopped until the gap is acknowledged.
+    """
 
     source: TopicPartition
     start: int
     end: int
     reason: str
     found_at_ms: int
+    kind: GapKind = GapKind.SKIPPED
+    downstream: int | None = None
+    topic_id: str = ""
+    passed: bool = True
+
+    @property
+    def key(self) -> GapKey:
+        """Return what tells it from every other gap of the flow."""
+        return self.source, self.start, self.found_at_ms
+
+    @property
+    def count(self) -> int:
+        """Return how many offsets it spans: no fewer than the records missing."""
+        return self.end - self.start
 
     def record(self) -> StateRecord:
         """Return the record that keeps this gap."""
-        value = {"end": self.end, "reason": self.reason, "found_at_ms": self.found_at_ms}
-        return _record(["gap", self.source.topic, self.source.partition, self.start], value)
+        value = {
+            "end": self.end,
+            "reason": self.reason,
+            "kind": self.kind.value,
+            "downstream": self.downstream,
+            "topic_id": self.topic_id,
+            "passed": self.passed,
+        }
+        return _record(["gap", *self.source, self.start, self.found_at_ms], value)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Somebody knows of a gap and takes it as it is: who, why, and when in ms since the epoch."""
+
+    by: str
+    reason: str
+    at_ms: int
+
+    def record(self, gap: GapKey) -> StateRecord:
+        """Return the record that keeps this acknowledgement of ``gap``."""
+        source, start, found_at_ms = gap
+        return _record(["acknowledged", *source, start, found_at_ms], asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +243,8 @@ class FlowState:
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
     chunks: dict[TopicPartition, dict[int, tuple[Run, ...]]] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
-    gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
+    gaps: dict[GapKey, Gap] = field(default_factory=dict)
+    acknowledgements: dict[GapKey, Acknowledgement] = field(default_factory=dict)
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     run: RunReport | None = None
@@ -184,15 +267,20 @@ class FlowState:
     def _apply(self, key: Any, content: Any) -> None:
         match key:
             case ["position", topic, partition]:
-                self.positions[TopicPartition(topic, partition)] = Position(**content)
+                epochs = tuple(EpochEnd(*numbers) for numbers in content["epochs"])
+                self.positions[TopicPartition(topic, partition)] = Position(**(content | {"epochs": epochs}))
             case ["runs", topic, partition, chunk]:
                 runs = tuple(Run(*numbers) for numbers in content["runs"])
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = runs
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
-            case ["gap", topic, partition, start]:
-                source = TopicPartition(topic, partition)
-                self.gaps[source, start] = Gap(source, start, **content)
+            case ["gap", topic, partition, start, found_at_ms]:
+                source, kind = TopicPartition(topic, partition), GapKind(content["kind"])
+                gap = Gap(source, start, found_at_ms=found_at_ms, **(content | {"kind": kind}))
+                self.gaps[gap.key] = gap
+            case ["acknowledged", topic, partition, start, found_at_ms]:
+                key = TopicPartition(topic, partition), start, found_at_ms
+                self.acknowledgements[key] = Acknowledgement(**content)
             case ["sketch", topic, partition, start]:
                 pairs = tuple(Pair(*numbers) for numbers in content["pairs"])
                 sketch = Sketch(start, **(content | {"pairs": pairs}))
@@ -205,12 +293,42 @@ class FlowState:
             case _:
                 raise ValueError("no such kind of record")
 
+    @property
+    def open_gaps(self) -> list[Gap]:
+        """Return the gaps that nobody has acknowledged, in order."""
+        return [self.gaps[key] for key in sorted(self.gaps) if key not in self.acknowledgements]
+
+    @property
+    def barriers(self) -> dict[TopicPartition, Gap]:
+        """Return the gap before which the copy of a partition has stopped, by source.
+
+        A gap that was found later and is passed says that the copy has gone on.
+        """
+        newest: dict[TopicPartition, Gap] = {}
+        for gap in self.gaps.values():
+            if gap.source not in newest or gap.found_at_ms >= newest[gap.source].found_at_ms:
+                newest[gap.source] = gap
+        return {source: gap for source, gap in newest.items() if not gap.passed}
+
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:
         """Return the runs of the chunk that is still being filled, as far as the position speaks of them."""
         position = self.positions.get(source)
         if position is None:
             return ()
         return runs_before(self.chunks.get(source, {}).get(position.chunk, ()), position.upstream)
+
+    def chunk_before(self, source: TopicPartition, upstream: int) -> tuple[int, tuple[Run, ...]]:
+        """Return the chunk that is open again, and what is left in it, once the copy goes back to ``upstream``.
+
+        With it and that position written, all that the map says of later offsets is forgotten; so runs stay in order
+        although the copy goes over the same upstream offsets a second time.
+        """
+        position, chunks = self.positions[source], self.chunks.get(source, {})
+        for number in sorted((one for one in chunks if one <= position.chunk), reverse=True):
+            runs = runs_before(chunks[number], min(upstream, position.upstream))
+            if runs:
+                return number, runs
+        return 0, ()
 
     def offset_map(self, source: TopicPartition) -> OffsetMap | None:
         """Return the exact offset map of ``source``, or None when nothing of it was ever copied.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from mirror.config.fetching import FetchLimits
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
@@ -27,13 +27,21 @@ from tests.flows import EAST_WEST
 
 @dataclass
 class Copying:
-    """One flow's topics, their copies, and how far each partition is."""
+    """One flow's topics, their copies, and how far each partition is.
+
+    Ids of topics and acknowledgements are looked up by :meth:`discover`, as an engine does every few seconds; what has
+    stopped is left alone until then.
+    """
 
     flow: FlowWork
     pairs: dict[TopicPartition, TopicPartition]
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     transforms: Chain = field(default_factory=Chain)
     mm2: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
+    stops_at_gaps: bool = False
+    ids: dict[str, str] = field(default_factory=dict)
+    policies: dict[TopicPartition, GapPolicy] = field(default_factory=dict)
+    stopped: set[TopicPartition] = field(default_factory=set)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -42,12 +50,15 @@ class Copying:
                 self.flow.flow,
                 source,
                 target,
-                "",
+                self.ids.get(source.topic, ""),
                 self.handovers.get(source),
                 self.mm2.get(source),
                 self.transforms.of_topic(target.topic),
+                target_id=self.ids.get(target.topic, ""),
+                gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
             )
             for source, target in self.pairs.items()
+            if source not in self.stopped
         )
         return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1)))
 
@@ -67,6 +78,7 @@ class Copying:
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
+        self.stopped |= {each.source for each in result.partitions if each.stopped}
         return {each.source: each for each in result.partitions}
 
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
@@ -88,12 +100,33 @@ class Copying:
 
     def from_the_target(self) -> None:
         """Forget everything but what the state topic says, like an engine that has just been started."""
-        state = self.state()
+        self.stopped.clear()
+        state = self.discover()
         self.flow = replace(self.flow, writers=frozenset(state.writers))
         self.handovers = {
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()
         }
+
+    def discover(self) -> FlowState:
+        """Look up which topics there are, and which gaps are acknowledged; return what the state topic says."""
+        for client, names in (
+            (self.flow.source_client, {source.topic for source in self.pairs}),
+            (self.flow.target_client, {target.topic for target in self.pairs.values()}),
+        ):
+            channel = Channel("cluster", client)
+            try:
+                channel.refresh(names)
+                self.ids |= {name: channel.topic_id(name) for name in names}
+            finally:
+                channel.close()
+        state = self.state()
+        self.policies = {
+            source: GapPolicy(self.stops_at_gaps, gap, gap.key in state.acknowledgements)
+            for source, gap in state.barriers.items()
+        }
+        self.stopped -= {source for source, policy in self.policies.items() if policy.is_lifted}
+        return state
 
     def state(self) -> FlowState:
         """Return what the state topic says."""

@@ -118,6 +118,17 @@ def test_what_becomes_of_oversized_records_is_set_for_all_flows_or_for_one(file:
     assert not flow.topic_filter.matches("mm2-parked.A.internal")
 
 
+def test_whether_a_gap_stops_the_copy_is_said_for_all_flows_or_for_one(file: Path) -> None:
+    def stops(*lines: str) -> list[bool]:
+        flows = settings(file, "B->A.enabled = true", *lines).enabled_flows
+        return [flow.stops_at_gaps for flow in sorted(flows, key=lambda flow: flow.flow)]
+
+    assert stops() == [False, False]
+    assert stops("mirror.gaps = stop") == [True, True]
+    assert stops("A->B.mirror.gaps = stop") == [True, False]
+    assert stops("mirror.gaps = stop", "A->B.mirror.gaps = continue") == [False, True]
+
+
 def test_a_cluster_may_be_called_like_the_engine_s_keys_begin(file: Path) -> None:
     file.write_text(
         "clusters = mirror,B\nmirror.bootstrap.servers = m:1\nB.bootstrap.servers = b:1\nmirror->B.enabled=true"
@@ -173,6 +184,9 @@ def test_settings_survive_pickling_and_cannot_be_changed(file: Path) -> None:
         ("A->B.mirror.oversized.records = skip", None, "stop, park"),
         ("A->B.mirror.tasks = 3", None, "mirror.oversized.records"),
         ("mirror.takeover = guess", None, "position"),
+        ("mirror.gaps = ignore", None, "continue, stop"),
+        ("A->B.mirror.gaps = ignore", None, "continue, stop"),
+        ("A->B.mirror.gap = stop", None, "mirror.gaps"),
         ("A->B.source.cluster.alias = Z", None, "clusters alone"),
     ],
 )

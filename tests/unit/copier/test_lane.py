@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 
 from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
 from mirror.copier.tail_match import Batch
-from mirror.copier.work import Handover, PartitionWork
+from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted, FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Gap, Position
+from mirror.model.flow_state import FlowState, GapKind, Position
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
@@ -25,9 +27,11 @@ SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 OURS = Producer(7, 0)
 TOO_LARGE, OUT_OF_ORDER, TIMED_OUT = 10, 45, 7
 
+_NO_GAPS = GapPolicy()
 
-def new_lane(upstream: int = 0, downstream: int = 0) -> Lane:
-    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None)
+
+def new_lane(upstream: int = 0, downstream: int = 0, gaps: GapPolicy = _NO_GAPS) -> Lane:
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, gaps=gaps)
     return Lane(work, Handover(Position(upstream, downstream, upstream, True), (), clean=True), OURS, 0, None)
 
 
@@ -292,7 +296,9 @@ def test_a_gap_is_kept_until_it_is_in_the_state_topic() -> None:
     assert unfinished.unwritten == (gap,)
     state = FlowState()
     state.apply(*gap)
-    assert list(state.gaps.values()) == [Gap(SOURCE, 1, 10, state.gaps[SOURCE, 1].reason, TIME)]
+    (kept,) = state.gaps.values()
+    assert (kept.source, kept.start, kept.end, kept.found_at_ms) == (SOURCE, 1, 10, TIME)
+    assert (kept.kind, kept.passed) == (GapKind.RETENTION, True)
     lane.recorded()
     finished = lane.result().handover
     assert finished is not None
@@ -323,4 +329,90 @@ def test_what_is_recorded_is_not_written_again() -> None:
     lane.unrecorded()
     lane.recorded()
     assert not lane.is_dirty
-    assert lane.result().handover == Handover(Position(1, 1, 0, True), (Run(0, 0, 1),), clean=True)
+    assert lane.result().handover == Handover(Position(1, 1, 0, True, source_end=1000), (Run(0, 0, 1),), clean=True)
+
+
+def under(epoch: int, one: Batch) -> Batch:
+    """The batch as another leader has written it."""
+    content, _ = one
+    struct.pack_into(">i", content, 12, epoch)
+    return content, Header._make(HEADER.unpack_from(content))
+
+
+def test_the_position_says_under_which_leaders_the_copied_was_written() -> None:
+    """Of what was read, only what is acknowledged; markers count too."""
+    lane = new_lane(5)
+    take(lane, under(3, dense([large(5), large(6)])), under(3, dense([large(7)])), under(4, dense([large(8)])))
+    assert lane.read_epoch == 4
+    result = lane.result().handover
+    assert result is not None
+    assert result.position.epochs == (EpochEnd(NOT_KNOWN, 5),)
+    lane.stream.take()
+    lane.stream.answered(0, 0, "")
+    result = lane.result().handover
+    assert result is not None
+    assert result.position.epochs == (EpochEnd(NOT_KNOWN, 5), EpochEnd(3, 7))
+    send_all(lane, 2)
+    take(lane, under(6, marker(9, OURS, abort=False)))
+    result = lane.result().handover
+    assert result is not None
+    assert result.position.epochs == (EpochEnd(NOT_KNOWN, 5), EpochEnd(3, 8), EpochEnd(4, 9), EpochEnd(6, 10))
+    onwards = Lane(lane.work, result, OURS, 0, None)
+    assert onwards.read_epoch == 6
+    again = onwards.result().handover
+    assert again is not None
+    assert again.position.epochs == result.position.epochs
+
+
+def test_a_log_whose_leader_epochs_go_back_is_another_log() -> None:
+    """Nothing of it is copied before it is known which."""
+    lane = new_lane()
+    take(lane, under(3, dense([record(0)])), under(1, dense([record(1)])))
+    assert lane.is_lost
+    assert lane.is_over
+    assert len(send_all(lane, 0)) == 1
+    result = lane.result()
+    assert result.handover is not None
+    assert (result.handover.position.upstream, result.handover.clean) == (1, False)
+    assert "epoch 1 behind epoch 3" in str(result.trouble)
+
+
+def test_a_target_that_appends_before_the_position_was_truncated() -> None:
+    """What it took there is not on the map, which stays in order; where it ended is handed over."""
+    lane = new_lane(0, 10)
+    take(lane, dense([large(0)]), dense([large(1)]))
+    lane.stream.take()
+    lane.stream.answered(0, 4, "")
+    assert not lane.stream.can_send(float("inf"))
+    handover = lane.result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.position.downstream, handover.runs) == (0, 10, ())
+    assert (handover.clean, handover.target_ended_at) == (False, 4)
+
+
+def test_a_gap_stops_a_strict_lane_until_it_is_acknowledged() -> None:
+    """It is written down once, and again when it is passed, with the range it has by then."""
+    lane = new_lane(gaps=GapPolicy(stops=True))
+    take(lane, dense([record(0)]))
+    send_all(lane, 0)
+    lane.skip_gap(10, TIME)
+    assert "offsets 1 to 9 of orders-3" in str(lane.stopped)
+    assert "mirror gaps FILE --acknowledge --topic orders --partition 3" in str(lane.stopped)
+    state = FlowState()
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    (gap,) = state.gaps.values()
+    assert (gap.start, gap.end, gap.passed, lane.upstream) == (1, 10, False, 1)
+    lane.recorded()
+    stopped = lane.result().handover
+    assert stopped is not None
+    still = Lane(replace(lane.work, gaps=GapPolicy(True, gap)), stopped, OURS, 0, None)
+    still.skip_gap(15, TIME + 5)
+    assert still.stopped
+    assert not [key for key, _ in still.unrecorded() if b"gap" in key]
+    onwards = Lane(replace(lane.work, gaps=GapPolicy(True, gap, is_lifted=True)), stopped, OURS, 0, None)
+    onwards.skip_gap(15, TIME + 5)
+    assert (onwards.stopped, onwards.upstream) == (None, 15)
+    for key, value in onwards.unrecorded():
+        state.apply(key, value)
+    assert state.gaps == {gap.key: replace(state.gaps[gap.key], end=15, passed=True)}

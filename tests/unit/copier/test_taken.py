@@ -17,7 +17,7 @@ from tests.flows import EAST_WEST
 
 SOURCE = TopicPartition("orders", 3)
 NEW = PartitionWork(EAST_WEST, SOURCE, TopicPartition("east.orders", 3), "id", None)
-ENDS = Ends(source_start=0, source_end=900, target_start=0, target_end=300, target_written=300)
+ENDS = Ends(source_start=0, source_end=900, target_start=0, target_end=300, target_written=300, source_written=900)
 SYNCS = ((Pair(0, 0), Pair(50, 50), Pair(100, 100), Pair(150, 150)),)
 
 
@@ -35,7 +35,7 @@ def test_a_first_takeover_knows_what_was_matched_exactly_and_the_rest_by_syncs()
     found = Found(300, (Run(100, 100, 200),), 200)
     ready = taken(NEW, Mm2Trace(120, SYNCS), Pair(100, 100), found, ENDS, "")
     state, known = folded(ready)
-    assert ready.handover.position == Position(300, 300, 100, False, 0, "id", "east.orders")
+    assert ready.handover.position == Position(300, 300, 100, False, 0, "id", target="east.orders")
     assert ready.handover.clean
     assert ready.skipped_by_match == 180
     assert known.translate(250) == Exact(250)
@@ -55,7 +55,7 @@ def test_where_the_match_began_at_the_targets_start_nothing_older_is_to_be_known
 def test_nothing_found_behind_the_position_is_a_takeover_too() -> None:
     ready = taken(NEW, Mm2Trace(300), Pair(300, 300), Found(300, ()), ENDS, "")
     _, known = folded(ready)
-    assert ready.handover.position == Position(300, 300, 300, False, 0, "id", "east.orders")
+    assert ready.handover.position == Position(300, 300, 300, False, 0, "id", target="east.orders")
     assert known.translate(300) == Exact(300)
     assert known.translate(299) == TooOld(300)
 

@@ -179,7 +179,7 @@ def test_records_left_out_because_of_errors_are_gaps() -> None:
     copies = send_all(lane, 0)
     assert [each.value for each in copies] == [record(0).value, record(3).value]
     gaps = state_of(lane).gaps
-    assert {(start, gap.end) for (_, start), gap in gaps.items()} == {(1, 3), (4, 5)}
+    assert {(start, gap.end) for (_, start, _), gap in gaps.items()} == {(1, 3), (4, 5)}
     assert all(
         "errors.tolerance = all" in gap.reason and "cannot read b'poison'" in gap.reason for gap in gaps.values()
     )
@@ -202,7 +202,7 @@ def test_the_tail_is_matched_as_it_was_sent(log: tuple[list[Batch], list[Record]
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, transform=WITHOUT_MARKED_AND_STAMPED)
     handover = Handover(Position(upstream, 40, 0, True), (), clean=False)
     left = [each for each in batches if each[1].next_offset > upstream]
-    ends = Ends(0, 99, 0, 40 + there, 40 + there)
+    ends = Ends(0, 99, 0, 40 + there, 40 + there, 99)
     ready = resume(work, handover, ends, lambda producer_id: producer_id == 7, left, tail)
     assert isinstance(ready, Ready)
     assert pairs(ready.handover.runs) == [(each.offset, 40 + place) for place, each in enumerate(expected[:there])]
@@ -218,12 +218,12 @@ def test_what_was_left_out_before_a_crash_is_a_gap_after_it() -> None:
     source = [dense([record(0), record(1, b"poison"), record(2), record(3, b"poison")])]
     tail = [as_logged(batch.encode([record(0), record(2)], 0, OURS, 0), 0)]
     handover = Handover(Position(0, 0, 0, True), (), clean=False)
-    ready = resume(work, handover, Ends(0, 4, 0, 2, 2), lambda _: True, source, tail)
+    ready = resume(work, handover, Ends(0, 4, 0, 2, 2, 4), lambda _: True, source, tail)
     assert isinstance(ready, Ready)
     state = FlowState()
     for key, value in ready.records:
         state.apply(key, value)
-    assert [(start, gap.end) for (_, start), gap in state.gaps.items()] == [(1, 2)]
+    assert [(start, gap.end) for (_, start, _), gap in state.gaps.items()] == [(1, 2)]
     assert ready.handover.position.upstream == 3
 
 
@@ -231,8 +231,10 @@ def test_a_tail_written_with_other_transforms_is_refused() -> None:
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, transform=own("shout"))
     tail = [as_logged(batch.encode([record(0)], 0, OURS, 0), 0)]
     handover = Handover(Position(0, 0, 0, True), (), clean=False)
-    refused = resume(work, handover, Ends(0, 1, 0, 1, 1), lambda _: True, [dense([record(0)])], tail)
+    refused = resume(work, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, [dense([record(0)])], tail)
     assert isinstance(refused, Refused)
     assert "run it once as it was set before" in refused.reason
     plain = replace(work, transform=None)
-    assert isinstance(resume(plain, handover, Ends(0, 1, 0, 1, 1), lambda _: True, [dense([record(0)])], tail), Ready)
+    assert isinstance(
+        resume(plain, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, [dense([record(0)])], tail), Ready
+    )

@@ -26,7 +26,7 @@ def named(*topics: Topic) -> dict[str, Topic]:
 def test_copies_that_are_still_to_be_created_or_to_grow_are_waited_for() -> None:
     source = named(topic("bills"), topic("orders", 3))
     routes = plan_routes(source, named(topic("east.orders", 2)), flow_settings())
-    assert [(str(each), str(copy)) for each, copy, _ in routes.partitions] == [
+    assert [(str(each), str(copy)) for each, copy, *_ in routes.partitions] == [
         ("orders-0", "east.orders-0"),
         ("orders-1", "east.orders-1"),
     ]
@@ -36,14 +36,14 @@ def test_copies_that_are_still_to_be_created_or_to_grow_are_waited_for() -> None
 def test_a_topic_sent_elsewhere_is_copied_there() -> None:
     source, target = named(topic("orders", 2)), named(topic("east.orders", 2), topic("orders", 2))
     routes = plan_routes(source, target, flow_settings(*router("east\\\\.(.*)", "$1")))
-    assert [str(copy) for _, copy, _ in routes.partitions] == ["orders-0", "orders-1"]
+    assert [str(copy) for _, copy, *_ in routes.partitions] == ["orders-0", "orders-1"]
     assert routes.problems == ()
 
 
 def test_where_it_is_sent_must_be_there_with_all_partitions() -> None:
     source = named(topic("bills"), topic("orders", 3))
     routes = plan_routes(source, named(topic("orders", 2)), flow_settings(*router("east\\\\.(.*)", "$1")))
-    assert [str(copy) for _, copy, _ in routes.partitions] == ["orders-0", "orders-1"]
+    assert [str(copy) for _, copy, *_ in routes.partitions] == ["orders-0", "orders-1"]
     missing, small = routes.problems
     assert "bills is not copied: the transforms send it to bills, which does not exist on west" in missing
     assert "orders is not copied whole" in small
@@ -55,9 +55,9 @@ def test_two_topics_sent_to_one_are_not_mixed() -> None:
     source, target = named(topic("bills"), topic("orders")), named(topic("all", 1))
     settings = flow_settings(*router(".*", "all"))
     first = plan_routes(source, target, settings)
-    assert [str(each) for each, _, _ in first.partitions] == ["bills-0"]
+    assert [str(each) for each, *_ in first.partitions] == ["bills-0"]
     assert (
         "orders is not copied: the transforms send it to all, which is the copy of bills already" in first.problems[0]
     )
     later = plan_routes(source, target, settings, {TopicPartition("orders", 0)})
-    assert [str(each) for each, _, _ in later.partitions] == ["orders-0"]
+    assert [str(each) for each, *_ in later.partitions] == ["orders-0"]

@@ -122,7 +122,7 @@ class Run:
         self.rung = 0
         self.standing = FlowStanding(flow_settings(), self._ring)
         self.standing.partitions = tuple(
-            (each, TopicPartition(f"east.{each.topic}", 0), "id") for each in (ORDERS, NEW)
+            (each, TopicPartition(f"east.{each.topic}", 0), "id", "copy") for each in (ORDERS, NEW)
         )
         self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}))
         self.said: list[str] = []

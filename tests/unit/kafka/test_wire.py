@@ -39,7 +39,11 @@ def answer(message: Any, version: int) -> memoryview:
 
 @some
 @given(
-    st.dictionaries(partitions, st.builds(FetchFrom, offsets, st.integers(0, 2**31 - 1)), max_size=6),
+    st.dictionaries(
+        partitions,
+        st.builds(FetchFrom, offsets, st.integers(0, 2**31 - 1), st.integers(-1, 9), st.integers(-1, 9)),
+        max_size=6,
+    ),
     st.sets(partitions, max_size=4),
     st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)),
     st.integers(0, 5000),
@@ -69,7 +73,9 @@ def test_a_fetch_is_read_by_another_implementation(
     assert (read.session_id, read.session_epoch, read.replica_id) == (*session, -1)
     assert read.isolation_level == int(committed)
     found = {
-        TopicPartition(topic.topic, each.partition): FetchFrom(each.fetch_offset, each.partition_max_bytes)
+        TopicPartition(topic.topic, each.partition): FetchFrom(
+            each.fetch_offset, each.partition_max_bytes, each.current_leader_epoch, each.last_fetched_epoch
+        )
         for topic in read.topics
         for each in topic.partitions
     }
@@ -137,6 +143,30 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
     assert found == parts
     assert wire.fetch_head(frame) == (12, 0, 34)
     assert all(isinstance(entry, Aborted) for part in wire.parse_fetch(frame) for entry in part.aborted)
+
+
+@pytest.mark.parametrize("told", [(4, 170), None])
+def test_a_leader_says_from_where_on_its_log_is_another_one(told: tuple[int, int] | None) -> None:
+    response = FetchResponse.FetchableTopicResponse
+    data = response.PartitionData
+    both = [
+        data(
+            partition_index=number,
+            high_watermark=9,
+            aborted_transactions=[],
+            records=b"",
+            current_leader=data.LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+            **({"diverging_epoch": data.EpochEndOffset(epoch=told[0], end_offset=told[1])} if told else {}),
+        )
+        for number in range(2)
+    ]
+    frame = answer(
+        FetchResponse(
+            throttle_time_ms=0, error_code=0, session_id=0, responses=[response(topic="orders", partitions=both)]
+        ),
+        wire.FETCH_VERSION,
+    )
+    assert [part.diverging for part in wire.parse_fetch(frame)] == [told, told]
 
 
 def test_an_error_of_the_whole_fetch_is_raised() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.model.flow_state import (
+    Acknowledgement,
     FlowState,
     Gap,
+    GapKind,
     Position,
     RunReport,
     StateRecord,
@@ -18,17 +22,34 @@ from mirror.model.flow_state import (
     state_topic,
     writer_record,
 )
+from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Sketch
 from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact
 
 some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ORDERS = TopicPartition("orders", 3)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 offsets = st.integers(0, 2**63 - 1)
-positions = st.builds(Position, offsets, offsets, offsets, st.booleans(), st.integers(0, 9), st.text(max_size=22))
-gaps = st.builds(Gap, partitions, offsets, offsets, st.text(max_size=30), offsets)
+epochs = st.lists(st.builds(EpochEnd, st.integers(-1, 2**31 - 1), offsets), max_size=3).map(tuple)
+ids = st.text(max_size=22)
+positions = st.builds(
+    Position, offsets, offsets, offsets, st.booleans(), st.integers(0, 9), ids, ids, epochs, source_end=offsets
+)
+gaps = st.builds(
+    Gap,
+    partitions,
+    offsets,
+    offsets,
+    st.text(max_size=30),
+    offsets,
+    st.sampled_from(GapKind),
+    st.none() | offsets,
+    ids,
+    st.booleans(),
+)
 runs = st.lists(st.builds(Run, offsets, offsets, st.integers(1, 9)), max_size=4).map(tuple)
 
 
@@ -49,17 +70,20 @@ def test_the_topic_is_one_that_mm2_never_mirrors() -> None:
 def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
+    known = Acknowledgement("ann", "größer", 6)
     report = RunReport("DEGRADED", ("a reason", "größe"), 5)
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
         gap.record(),
+        known.record(gap.key),
         writer_record(writer, 77),
         report.record(),
     )
     assert state.positions == {source: position}
     assert state.chunks == {source: {2: written}}
-    assert state.gaps == {(gap.source, gap.start): gap}
+    assert state.gaps == {gap.key: gap}
+    assert state.acknowledgements == {gap.key: known}
     assert state.writers == {writer}
     assert state.run == report
 
@@ -125,6 +149,55 @@ def test_a_chunk_left_by_an_unfinished_commit_is_not_taken_for_what_came_later_i
     assert known.runs == (Run(0, 0, 5), Run(5, 7, 3))
 
 
+def test_the_bytes_of_the_ledger() -> None:
+    gap = Gap(ORDERS, 5, 9, "gone", 1234, GapKind.RETENTION, 4, "id", passed=False)
+    assert gap.record() == (
+        b'["gap","orders",3,5,1234]',
+        b'{"end":9,"reason":"gone","kind":"retention","downstream":4,"topic_id":"id","passed":false}',
+    )
+    assert Acknowledgement("ann", "was a test", 1300).record(gap.key) == (
+        b'["acknowledged","orders",3,5,1234]',
+        b'{"by":"ann","reason":"was a test","at_ms":1300}',
+    )
+
+
+def test_a_gap_is_open_until_it_is_acknowledged_and_a_barrier_until_it_is_passed() -> None:
+    """Two losses at the same offset are two gaps: knowing of one is not knowing of the other."""
+    first, second = Gap(ORDERS, 5, 9, "gone", 1), Gap(ORDERS, 5, 30, "gone again", 2, passed=False)
+    known = Acknowledgement("ann", "a test", 3)
+    state = folded(first.record(), second.record(), known.record(first.key))
+    assert state.open_gaps == [second]
+    assert state.barriers == {ORDERS: second}
+    for key, value in (known.record(second.key), replace(second, passed=True).record()):
+        state.apply(key, value)
+    assert (state.open_gaps, state.barriers) == ([], {})
+
+
+def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
+    """The copy goes over the same upstream offsets again; the runs stay in order on both sides, in every chunk."""
+    state = folded(
+        chunk_record(ORDERS, 0, [Run(0, 0, 5), Run(6, 5, 4)]),
+        chunk_record(ORDERS, 1, [Run(20, 9, 2)]),
+        chunk_record(ORDERS, 2, [Run(30, 11, 2)]),
+        Position(32, 13, 0, True, 2).record(ORDERS),
+    )
+    assert state.chunk_before(ORDERS, 31) == (2, (Run(30, 11, 1),))
+    assert state.chunk_before(ORDERS, 30) == (1, (Run(20, 9, 2),))
+    assert state.chunk_before(ORDERS, 8) == (0, (Run(0, 0, 5), Run(6, 5, 2)))
+    assert state.chunk_before(ORDERS, 0) == (0, ())
+    for key, value in (
+        chunk_record(ORDERS, 0, [Run(0, 0, 5), Run(6, 5, 2), Run(8, 13, 30)]),
+        Position(38, 43, 0, True, 0).record(ORDERS),
+    ):
+        state.apply(key, value)
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert known.runs == (Run(0, 0, 5), Run(6, 5, 2), Run(8, 13, 30))
+    assert [known.translate(each) for each in (7, 8, 31)] == [Exact(6), Exact(13), Exact(36)]
+    # Of what the target still has of the old offsets a reader goes on where the source was replaced.
+    assert known.translate_back(9) == Exact(8)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -133,7 +206,8 @@ def test_a_chunk_left_by_an_unfinished_commit_is_not_taken_for_what_came_later_i
         (b'["something else"]', b"{}"),
         (b"no json", b"{}"),
         (b'["position","orders",3]', b'{"upstream":1}'),
-        (b'["gap","orders",3,0]', b'{"until":1}'),
+        (b'["gap","orders",3,0,1]', b'{"until":1}'),
+        (b'["acknowledged","orders",3,0,1]', b'{"by":"ann"}'),
     ],
 )
 def test_a_record_of_something_else_is_refused(key: bytes | None, value: bytes | None) -> None:

@@ -1,0 +1,118 @@
+"""The gap ledger for people: what the copies of a flow lack, and that somebody knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.flow_log import FlowLog
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
+from mirror.model.flow import Flow
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, state_topic
+
+
+@dataclass(frozen=True, slots=True)
+class GapEntry:
+    """One gap of a flow, who has acknowledged it, if anybody has, and whether the copy has stopped at it."""
+
+    flow: Flow
+    gap: Gap
+    acknowledgement: Acknowledgement | None
+    stops: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form ``mirror gaps --json`` prints; offsets from ``from`` up to, not including, ``to``."""
+        gap, known = self.gap, self.acknowledgement
+        return {
+            "flow": str(self.flow),
+            "topic": gap.source.topic,
+            "partition": gap.source.partition,
+            "from": gap.start,
+            "to": gap.end,
+            "count": gap.count,
+            "kind": gap.kind.value,
+            "reason": gap.reason,
+            "found_at": iso_time(gap.found_at_ms),
+            "downstream": gap.downstream,
+            "topic_id": gap.topic_id or None,
+            "stops_the_copy": self.stops,
+            "acknowledged": known and {"by": known.by, "at": iso_time(known.at_ms), "reason": known.reason},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which gaps are meant: those of one topic of the source, or one partition, or all."""
+
+    topic: str | None = None
+    partition: int | None = None
+
+    def takes(self, gap: Gap) -> bool:
+        """Tell whether ``gap`` is meant."""
+        return self.topic in (None, gap.source.topic) and self.partition in (None, gap.source.partition)
+
+
+def open_gaps_reason(gaps: Sequence[Gap]) -> str:
+    """Return for people that these gaps wait for somebody to acknowledge them."""
+    count = sum(gap.count for gap in gaps)
+    what = "1 gap" if len(gaps) == 1 else f"{len(gaps)} gaps"
+    return f"{what} in the copy, {count} offset(s) in all, not acknowledged: mirror gaps FILE lists them"
+
+
+def entries(flow: Flow, state: FlowState, choice: Choice) -> list[GapEntry]:
+    """Return the chosen gaps of a flow, by partition and offset."""
+    barriers = set(state.barriers.values())
+    return [
+        GapEntry(flow, state.gaps[key], state.acknowledgements.get(key), state.gaps[key] in barriers)
+        for key in sorted(state.gaps)
+        if choice.takes(state.gaps[key])
+    ]
+
+
+def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choice: Choice) -> list[GapEntry]:
+    """Read the chosen gaps of a flow from its target; works without the source, whether or not an engine runs.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the target cannot be read.
+    """
+    target, topic = clusters[flow.flow.target], state_topic(flow.flow.source)
+    with Cluster.connect(target) as cluster:
+        if topic not in cluster.topics([topic]):
+            return []
+    log = FlowLog(target.client, topic, alias=flow.flow.target)
+    try:
+        return entries(flow.flow, log.poll(), choice)
+    finally:
+        log.close()
+
+
+def acknowledge(
+    flow: FlowSettings, clusters: Mapping[str, ClusterSettings], gaps: Iterable[GapEntry], known: Acknowledgement
+) -> list[GapEntry]:
+    """Acknowledge those of ``gaps``, all of ``flow``, that nobody has, and return them as they are then.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the target does not take it.
+    """
+    chosen = [replace(entry, acknowledgement=known) for entry in gaps if entry.acknowledgement is None]
+    if chosen:
+        writer = LogWriter(clusters[flow.flow.target].client, alias=flow.flow.target)
+        try:
+            records = [(*known.record(gap.key), (), known.at_ms) for gap in (entry.gap for entry in chosen)]
+            writer.append(state_topic(flow.flow.source), 0, records)
+        finally:
+            writer.close()
+    return chosen
+
+
+def iso_time(at_ms: int) -> str:
+    """Return a time given in ms since the epoch as people and programs read it: UTC, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,288 @@
+"""What is missing, and how the copy goes on behind it: found, recorded, and passed or waited at; never silently.
+
+The decisions are made here from what both clusters say; nothing here talks to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mirror.copier.resume import Ends
+from mirror.copier.work import GapPolicy, Handover, PartitionWork
+from mirror.kafka import topic_ids
+from mirror.model.flow_state import FlowState, Gap, GapKind, Position, StateRecord, chunk_record
+from mirror.model.leader_epochs import epochs_before
+from mirror.model.partition import TopicPartition
+
+# Behind these the copy goes on by itself: nothing that the source still has is missing in it.
+_PASSED = frozenset({GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED})
+
+
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """The copy cannot go on where it was but at ``position``, because of ``gap``; None when nothing of it is missing.
+
+    Attributes
+    ----------
+    restarts
+        whether all that the offset map says is of another topic.
+    is_certain
+        whether nothing beside the gap can be missing; otherwise somebody must say that the copy may go on.
+    """
+
+    gap: Gap | None
+    position: Position
+    restarts: bool = False
+    is_certain: bool = True
+
+
+def is_replaced(work: PartitionWork) -> bool:
+    """Tell whether the topic, or its copy, is another one than when it was last copied, although its name is the same.
+
+    A cluster that gives no ids cannot be asked.
+    """
+    if work.handover is None:
+        return False
+    known = work.handover.position
+    return differ(known.topic_id, work.topic_id) or differ(known.target_id, work.target_id)
+
+
+def find_detour(
+    work: PartitionWork,
+    handover: Handover,
+    state: Callable[[], FlowState],
+    ends: Ends,
+    divergence: Callable[[Position], int | None],
+    now_ms: int,
+) -> Detour | None:
+    """Return where the copy must go on instead, None if it can go on where it was.
+
+    What is wrong with the target comes first: once that is settled, the source is looked at from where it goes on then.
+
+    Parameters
+    ----------
+    state
+        gives what the flow knows, the offset map of this partition up to date.
+    divergence
+        asks the source from which offset on its log is not the one that was copied up to a position.
+    """
+    position = handover.position
+    lost_from = _lost_from(work, handover, ends)
+    if lost_from is not None:
+        return _without_copies(work, position, state(), ends, lost_from, now_ms)
+    if differ(position.topic_id, work.topic_id):
+        return _of_another_topic(work, position, ends, now_ms)
+    diverged = divergence(position)
+    if diverged is not None:
+        return _of_another_log(work, position, ends, diverged, now_ms)
+    if not position.epochs and ends.source_written < position.upstream:
+        return _of_who_knows_what(work, position, ends, now_ms)
+    return None
+
+
+def settle(gap: Gap, policy: GapPolicy, *, is_certain: bool = True) -> Gap:
+    """Return the gap as it goes into the ledger: passed if the copy may go on behind it.
+
+    One at which the copy stopped before is the same gap, however long it has become; that it was acknowledged counts.
+    """
+    may_pass = is_certain and gap.kind in _PASSED and not policy.stops
+    barrier = _barrier_of(gap, policy)
+    if barrier is None:
+        return replace(gap, passed=may_pass)
+    return replace(gap, start=barrier.start, found_at_ms=barrier.found_at_ms, passed=may_pass or policy.is_lifted)
+
+
+def news(gap: Gap, policy: GapPolicy) -> tuple[StateRecord, ...]:
+    """Return what the state topic lacks of a settled gap."""
+    return () if not gap.passed and _barrier_of(gap, policy) is not None else (gap.record(),)
+
+
+def stop_reason(gap: Gap) -> str:
+    """Return for people why the copy stops at a gap, and what they can do."""
+    topic, partition = gap.source
+    return (
+        f"{gap.reason}; to let the copy go on, acknowledge it: "
+        f"mirror gaps FILE --acknowledge --topic {topic} --partition {partition} --reason TEXT"
+    )
+
+
+def take(
+    detour: Detour, gap: Gap | None, source: TopicPartition, state: FlowState
+) -> tuple[Handover, tuple[StateRecord, ...]]:
+    """Return how the copy goes on behind a detour, and what must be in the state topic before.
+
+    Parameters
+    ----------
+    gap
+        the detour's gap, settled.
+    state
+        what the flow knows; what is returned is applied to it.
+    """
+    chunk, runs = (0, ()) if detour.restarts else state.chunk_before(source, detour.position.upstream)
+    position = replace(detour.position, chunk=chunk)
+    records = (
+        *((gap.record(),) if gap is not None else ()),
+        chunk_record(source, chunk, runs),
+        position.record(source),
+    )
+    for key, value in records:
+        state.apply(key, value)
+    return Handover(position, runs, clean=True), records
+
+
+def overtaken(work: PartitionWork, position: Position, log_start: int, downstream: int | None, now_ms: int) -> Gap:
+    """Return the gap of records behind ``position`` that the source removed before they were copied."""
+    start = position.upstream
+    reason = (
+        f"{work.flow.source} no longer had the offsets {_range(start, log_start)} of {work.source} when they were "
+        "to be copied: retention, or deleted records"
+    )
+    return Gap(work.source, start, log_start, reason, now_ms, GapKind.RETENTION, downstream, position.topic_id)
+
+
+def unrecorded(work: PartitionWork, recorded: Position, found: Position, ends: Ends, now_ms: int) -> Gap | None:
+    """Return the gap that was passed, but not recorded, between the recorded position and the one found by a match."""
+    if found.upstream == recorded.upstream or ends.source_start <= recorded.upstream:
+        return None
+    gap = overtaken(work, recorded, ends.source_start, recorded.downstream, now_ms)
+    return replace(settle(gap, work.gaps), passed=True)
+
+
+def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, now_ms: int) -> Detour:
+    """Return the way on behind a tail of the target that is not understood: all behind the position is copied again."""
+    said = (
+        f"what {work.flow.target} holds of {work.target} behind offset {position.downstream} is not what "
+        f"{work.flow.source} has behind the position {position.upstream}: {reason}; if the copy goes on, the source's "
+        f"records from {position.upstream} on come behind it, some of them perhaps a second time"
+    )
+    at = position.upstream
+    gap = Gap(work.source, at, at, said, now_ms, GapKind.UNMATCHED, position.downstream, position.topic_id)
+    return Detour(gap, replace(position, downstream=ends.target_end))
+
+
+def _lost_from(work: PartitionWork, handover: Handover, ends: Ends) -> int | None:
+    """Return the downstream offset from which on the copies are gone, None if all are there."""
+    position, barrier = handover.position, work.gaps.barrier
+    if differ(position.target_id, work.target_id):
+        return 0
+    found = [ends.target_written]
+    if handover.target_ended_at is not None:
+        found.append(handover.target_ended_at)
+    if (
+        barrier is not None
+        and (barrier.kind, barrier.end) == (GapKind.TARGET_LOST, position.upstream)
+        and barrier.downstream is not None
+    ):
+        # The copy has stopped there; others may have written behind it since.
+        found.append(barrier.downstream)
+    return min(found) if min(found) < position.downstream else None
+
+
+def _without_copies(
+    work: PartitionWork, position: Position, state: FlowState, ends: Ends, lost_from: int, now_ms: int
+) -> Detour:
+    known = state.offset_map(work.source)
+    lost = [run for run in (known.runs if known else ()) if run.downstream_end > lost_from]
+    target_id = work.target_id or position.target_id
+    if not lost:
+        return Detour(None, replace(position, downstream=ends.target_end, target_id=target_id))
+    back = lost[0].upstream + max(0, lost_from - lost[0].downstream)
+    count = sum(run.downstream_end - max(run.downstream, lost_from) for run in lost)
+    happened = (
+        "was deleted and created anew"
+        if differ(position.target_id, work.target_id)
+        else f"ended at offset {lost_from}, before the position {position.downstream} recorded for it: it was truncated"
+    )
+    reason = (
+        f"{work.target} on {work.flow.target} {happened}; {count} copies of {work.source}'s records are gone. If the "
+        f"copy goes on, it goes back to upstream offset {back} and copies again what {work.flow.source} still has"
+        + (f", which is from {ends.source_start} on" if ends.source_start > back else "")
+    )
+    gap = Gap(work.source, back, position.upstream, reason, now_ms, GapKind.TARGET_LOST, lost_from, position.topic_id)
+    return Detour(gap, _back(position, back, ends, target_id))
+
+
+def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:
+    end = max(position.upstream, position.source_end)
+    left = (
+        f"its offsets {_range(position.upstream, end)} were never copied"
+        if end > position.upstream
+        else f"it is copied up to {position.upstream}, and was not seen to be longer"
+    )
+    reason = (
+        f"the topic {work.source.topic} on {work.flow.source} was deleted and created anew (id {position.topic_id}, "
+        f"now {work.topic_id}); of the old {work.source}, {left}; the copy goes on with the new one from its start"
+    )
+    start = ends.source_start
+    gap = Gap(
+        work.source, position.upstream, end, reason, now_ms, GapKind.RECREATED, ends.target_end, position.topic_id
+    )
+    begun = Position(start, ends.target_end, start, True, 0, work.topic_id, work.target_id or position.target_id)
+    return Detour(gap, begun, restarts=True)
+
+
+def _of_another_log(work: PartitionWork, position: Position, ends: Ends, diverged: int, now_ms: int) -> Detour:
+    reason = (
+        f"{work.source} on {work.flow.source} was truncated at offset {diverged} after it had been copied up to "
+        f"{position.upstream}, as by an unclean leader election; the copy keeps what it has of the offsets "
+        f"{_range(diverged, position.upstream)}, and goes on with what the source has from {diverged} on now"
+    )
+    gap = Gap(
+        work.source,
+        diverged,
+        position.upstream,
+        reason,
+        now_ms,
+        GapKind.TRUNCATED,
+        position.downstream,
+        position.topic_id,
+    )
+    return Detour(gap, replace(_back(position, diverged, ends, position.target_id), source_end=diverged))
+
+
+def _of_who_knows_what(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:
+    """Without topic ids and leader epochs it cannot be told which offsets are still the same."""
+    end, start = ends.source_written, ends.source_start
+    reason = (
+        f"{work.source} on {work.flow.source} ends at {end}, before the position {position.upstream} up to which it "
+        "was copied: it was truncated, or created anew; if the copy goes on, it goes back to the start of the source, "
+        f"{start}, and what is still the same comes a second time"
+    )
+    gap = Gap(
+        work.source, end, position.upstream, reason, now_ms, GapKind.TRUNCATED, position.downstream, position.topic_id
+    )
+    return Detour(gap, _back(position, start, ends, position.target_id), is_certain=False)
+
+
+def _back(position: Position, upstream: int, ends: Ends, target_id: str) -> Position:
+    """Return the position from which on the copy is made a second time, behind all that the target has now."""
+    return replace(
+        position,
+        upstream=upstream,
+        downstream=ends.target_end,
+        origin=min(position.origin, upstream),
+        target_id=target_id,
+        epochs=epochs_before(position.epochs, upstream),
+    )
+
+
+def _barrier_of(gap: Gap, policy: GapPolicy) -> Gap | None:
+    """Return the gap at which the copy stopped before, if it is this one.
+
+    Of what retention removes, that may begin behind markers that were read but not counted as copied.
+    """
+    barrier = policy.barrier
+    if barrier is None or barrier.kind is not gap.kind or differ(barrier.topic_id, gap.topic_id):
+        return None
+    is_same = barrier.start == gap.start
+    return barrier if is_same or (gap.kind is GapKind.RETENTION and gap.start < barrier.start <= gap.end) else None
+
+
+def differ(known: str, now: str) -> bool:
+    """Tell whether two topic ids are of different topics; an unknown one is of any."""
+    return known != now and not {known, now} & {"", topic_ids.NONE}
+
+
+def _range(start: int, end: int) -> str:
+    return f"{start} to {end - 1}" if end - start > 1 else str(start)

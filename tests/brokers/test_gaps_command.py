@@ -1,0 +1,96 @@
+"""`mirror gaps` as a process beside a running engine: it lists what is missing, and an acknowledgement lets it go on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient
+
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import processes
+from mirror.lab.clusters import Lab
+from mirror.waiting import wait_until
+from tests.brokers.test_run_command import address, mirror, write
+
+
+def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowledged(
+    east_west: Lab, east: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The status is DEGRADED until then; who acknowledged, when and why is kept."""
+    topic = unique("strict")
+    east.create_topics([NewTopic(topic, 1, 1, {})])
+    more = (
+        f"east->west.enabled = true\neast->west.topics = {topic}\n"
+        "mirror.epoch.seconds = 2\nmirror.gaps = continue\neast->west.mirror.gaps = stop\n"
+    )
+    file = write(tmp_path / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
+    client = {"bootstrap.servers": address(east_west, "east")}
+    producer, admin = confluent_kafka.Producer(client), AdminClient(client)
+
+    def send(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            producer.produce(topic, b"%d" % number)
+        producer.flush()
+
+    def status() -> dict[str, Any]:
+        done = mirror("status", str(file), "--json")
+        (flow,) = json.loads(done.stdout)["flows"]
+        assert isinstance(flow, dict)
+        return flow
+
+    def copied(flow: dict[str, Any]) -> int:
+        return sum(one["upstream_next"] for one in flow["partitions"] if one["topic"] == topic)
+
+    def gaps(*argv: str) -> tuple[int, list[dict[str, Any]]]:
+        done = mirror("gaps", str(file), "--flow", "east->west", "--topic", topic, "--json", *argv)
+        assert done.stderr == ""
+        return done.returncode, json.loads(done.stdout)
+
+    argv = [sys.executable, "-m", "mirror", "run", str(file)]
+    engine = processes.start(tmp_path, "engine-0", argv)
+    send(0, 10)
+    wait_until(status, "a copy", timeout_seconds=90, until=lambda flow: copied(flow) == 10)
+    assert gaps() == (0, [])
+    assert mirror("gaps", str(file), "--topic", topic).stdout == "There is no gap.\n"
+    engine.kill()
+    send(10, 90)
+    for done in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 50)]).values():
+        done.result(20)
+    engine = processes.start(tmp_path, "engine-1", argv)
+    try:
+        found = wait_until(gaps, "the gap to be found", timeout_seconds=90, until=lambda one: one[0] == 1)
+        (gap,) = found[1]
+        shown = ("flow", "topic", "partition", "from", "to", "count", "kind", "stops_the_copy", "acknowledged")
+        assert [gap[name] for name in shown] == ["east->west", topic, 0, 10, 50, 40, "retention", True, None]
+        degraded = wait_until(
+            status,
+            "the status to tell",
+            timeout_seconds=30,
+            until=lambda flow: any(topic in reason for reason in flow["reasons"]),
+        )
+        assert (degraded["state"], copied(degraded)) == ("DEGRADED", 10)
+        assert any("offsets 10 to 49" in reason and "mirror gaps FILE" in reason for reason in degraded["reasons"])
+        table = mirror("gaps", str(file), "--topic", topic)
+        assert "The copy is stopped." in " ".join(table.stdout.split())
+        assert mirror("gaps", str(file), "--acknowledge").returncode == 2
+        code, acknowledged = gaps("--acknowledge", "--reason", "a test", "--by", "ann")
+        assert code == 0
+        known = acknowledged[0]["acknowledged"]
+        assert (known["by"], known["reason"]) == ("ann", "a test")
+        running = wait_until(
+            status,
+            "the copy to go on",
+            timeout_seconds=30,
+            until=lambda flow: copied(flow) == 100 and flow["state"] == "RUNNING",
+        )
+        assert running["reasons"] == []
+        code, (passed,) = gaps()
+        assert (code, passed["acknowledged"], passed["stops_the_copy"]) == (0, known, False)
+        assert gaps("--acknowledge", "--reason", "again") == (0, [])
+    finally:
+        assert engine.terminate(15)

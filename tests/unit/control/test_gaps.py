@@ -1,0 +1,73 @@
+"""The gap ledger as `mirror gaps` shows it."""
+
+from __future__ import annotations
+
+from mirror.control.gaps import Choice, GapEntry, entries, open_gaps_reason
+from mirror.model.flow import Flow
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
+from mirror.model.partition import TopicPartition
+
+EAST_WEST = Flow("east", "west")
+ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
+FOUND = 1_700_000_000_000
+LOST = Gap(ORDERS, 5, 9, "gone", FOUND, GapKind.RETENTION, 4, "id", passed=False)
+SKIPPED = Gap(BILLS, 7, 8, "too large", FOUND + 1)
+KNOWN = Acknowledgement("ann", "a test", FOUND + 2000)
+
+
+def ledger() -> FlowState:
+    state = FlowState()
+    for key, value in (LOST.record(), SKIPPED.record(), KNOWN.record(SKIPPED.key)):
+        state.apply(key, value)
+    return state
+
+
+def test_the_json_is_stable() -> None:
+    assert [entry.as_json() for entry in entries(EAST_WEST, ledger(), Choice())] == [
+        {
+            "flow": "east->west",
+            "topic": "bills",
+            "partition": 0,
+            "from": 7,
+            "to": 8,
+            "count": 1,
+            "kind": "skipped",
+            "reason": "too large",
+            "found_at": "2023-11-14T22:13:20Z",
+            "downstream": None,
+            "topic_id": None,
+            "stops_the_copy": False,
+            "acknowledged": {"by": "ann", "at": "2023-11-14T22:13:22Z", "reason": "a test"},
+        },
+        {
+            "flow": "east->west",
+            "topic": "orders",
+            "partition": 3,
+            "from": 5,
+            "to": 9,
+            "count": 4,
+            "kind": "retention",
+            "reason": "gone",
+            "found_at": "2023-11-14T22:13:20Z",
+            "downstream": 4,
+            "topic_id": "id",
+            "stops_the_copy": True,
+            "acknowledged": None,
+        },
+    ]
+
+
+def test_gaps_are_chosen_by_topic_and_partition() -> None:
+    def chosen(choice: Choice) -> list[Gap]:
+        return [entry.gap for entry in entries(EAST_WEST, ledger(), choice)]
+
+    assert chosen(Choice("orders")) == chosen(Choice("orders", 3)) == chosen(Choice(partition=3)) == [LOST]
+    assert chosen(Choice("orders", 0)) == []
+    assert entries(EAST_WEST, ledger(), Choice("bills")) == [GapEntry(EAST_WEST, SKIPPED, KNOWN)]
+
+
+def test_the_status_says_how_much_waits_and_where_to_look() -> None:
+    said = open_gaps_reason([LOST, SKIPPED])
+    assert said.startswith("2 gaps in the copy, 5 offset(s) in all")
+    assert "mirror gaps FILE" in said
+    assert open_gaps_reason([LOST]).startswith("1 gap in")

@@ -1,0 +1,257 @@
+"""What is missing is found, written down with its exact range, and passed or waited at; nothing is done silently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.copier import gaps
+from mirror.copier.gaps import Detour
+from mirror.copier.resume import Ends
+from mirror.copier.work import GapPolicy, Handover, PartitionWork
+from mirror.kafka import topic_ids
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, Gap, GapKind, Position, chunk_record
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact
+
+SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
+EPOCHS = (EpochEnd(NOT_KNOWN, 0), EpochEnd(2, 60), EpochEnd(3, 100))
+POSITION = Position(100, 90, 0, True, 1, "source id", "target id", EPOCHS, 120)
+RUNS = ([Run(0, 0, 50), Run(60, 50, 10)], [Run(70, 60, 30)])
+ENDS = Ends(source_start=0, source_end=120, target_start=0, target_end=90, target_written=90, source_written=120)
+NOW = 1_700_000_000_000
+
+
+def known(position: Position = POSITION) -> FlowState:
+    state = FlowState()
+    for number, runs in enumerate(RUNS):
+        state.apply(*chunk_record(SOURCE, number, runs))
+    state.apply(*position.record(SOURCE))
+    return state
+
+
+def work(position: Position = POSITION, *, clean: bool = False, **changes: object) -> PartitionWork:
+    handover = Handover(position, tuple(RUNS[-1]), clean=clean)
+    one = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "source id", handover, target_id="target id")
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+def found(one: PartitionWork, ends: Ends = ENDS, diverged: int | None = None) -> Detour | None:
+    assert one.handover is not None
+    position = one.handover.position
+    return gaps.find_detour(one, one.handover, lambda: known(position), ends, lambda _: diverged, NOW)
+
+
+def taken(detour: Detour | None, state: FlowState | None = None) -> tuple[Handover, FlowState]:
+    """Take the detour, and see what the state topic says then."""
+    assert detour is not None
+    state = state or known()
+    handover, records = gaps.take(detour, detour.gap and replace(detour.gap, passed=True), SOURCE, state)
+    again = known()
+    for key, value in records:
+        again.apply(key, value)
+    assert again.positions[SOURCE] == handover.position
+    assert again.open_runs(SOURCE) == handover.runs
+    return handover, again
+
+
+def test_where_nothing_has_changed_the_copy_goes_on_where_it_was() -> None:
+    """Also when the log start moved within what is copied, and when the target grew by records of others."""
+    assert found(work()) is None
+    assert found(work(), replace(ENDS, source_start=99)) is None
+    assert found(work(), replace(ENDS, source_start=110)) is None
+    assert found(work(), replace(ENDS, target_end=200, target_written=200)) is None
+    assert not gaps.is_replaced(work())
+
+
+def test_clusters_without_ids_cannot_be_asked() -> None:
+    for unknown in ("", topic_ids.NONE):
+        assert not gaps.is_replaced(work(topic_id=unknown, target_id=unknown))
+        assert found(work(topic_id=unknown, target_id=unknown)) is None
+        assert found(work(replace(POSITION, topic_id=unknown, target_id=unknown))) is None
+    assert not gaps.is_replaced(replace(work(), handover=None))
+
+
+def test_a_truncated_source_is_copied_from_where_it_differs_and_the_copy_keeps_what_it_has() -> None:
+    """Positions from there on lead to the new copies; those before to where they did."""
+    detour = found(work(), diverged=65)
+    assert detour is not None
+    gap = detour.gap
+    assert gap is not None
+    assert (gap.start, gap.end, gap.kind, gap.downstream, gap.topic_id) == (65, 100, GapKind.TRUNCATED, 90, "source id")
+    assert "offsets 65 to 99" in gap.reason
+    handover, state = taken(detour)
+    position = handover.position
+    assert (position.upstream, position.downstream, position.chunk) == (65, 90, 0)
+    assert position.epochs == (EpochEnd(NOT_KNOWN, 0), EpochEnd(2, 60), EpochEnd(3, 65))
+    assert position.source_end == 65
+    state.apply(*chunk_record(SOURCE, 0, [*handover.runs, Run(65, 90, 20)]))
+    state.apply(*replace(position, upstream=85, downstream=110).record(SOURCE))
+    offset_map = state.offset_map(SOURCE)
+    assert offset_map is not None
+    assert offset_map.runs == (Run(0, 0, 50), Run(60, 50, 5), Run(65, 90, 20))
+    assert [offset_map.translate(each) for each in (64, 65, 84)] == [Exact(54), Exact(90), Exact(109)]
+
+
+def test_a_topic_created_anew_is_copied_from_its_start_behind_the_copy_of_the_old_one() -> None:
+    """What of the old one was seen and never copied is the gap; the map is that of the new one alone."""
+    one = work(topic_id="new id")
+    assert gaps.is_replaced(one)
+    for end in (5, 500):
+        detour = found(one, replace(ENDS, source_start=2, source_end=end, source_written=end))
+        assert detour is not None
+        gap = detour.gap
+        assert gap is not None
+        assert (gap.start, gap.end, gap.kind, gap.downstream) == (100, 120, GapKind.RECREATED, 90)
+        assert gap.topic_id == "source id"
+        handover, state = taken(detour)
+        assert handover.position == Position(2, 90, 2, True, 0, "new id", "target id")
+        assert handover.runs == ()
+        offset_map = state.offset_map(SOURCE)
+        assert offset_map is not None
+        assert (offset_map.runs, offset_map.translate(0)) == ((), Exact(90))
+
+
+def test_a_topic_created_anew_after_all_of_it_was_copied_is_an_empty_gap() -> None:
+    detour = found(work(replace(POSITION, source_end=100), topic_id="new id"))
+    assert detour is not None
+    assert detour.gap is not None
+    assert (detour.gap.start, detour.gap.end) == (100, 100)
+    assert "was not seen to be longer" in detour.gap.reason
+
+
+@pytest.mark.parametrize(
+    ("one", "ends", "lost_from"),
+    [
+        (work(), replace(ENDS, target_end=55, target_written=55), 55),
+        (work(target_id="new id"), replace(ENDS, target_end=400, target_written=400), 0),
+        (
+            replace(work(), handover=Handover(POSITION, (), clean=False, target_ended_at=55)),
+            replace(ENDS, target_end=200, target_written=200),
+            55,
+        ),
+    ],
+    ids=["shorter", "created anew", "seen to append before the position"],
+)
+def test_copies_that_the_target_lost_are_made_again_from_the_source_of_the_first(
+    one: PartitionWork, ends: Ends, lost_from: int
+) -> None:
+    """Behind what the target has by then, for it cannot be told who wrote that."""
+    detour = found(one, ends)
+    assert detour is not None
+    gap = detour.gap
+    assert gap is not None
+    back = {55: 65, 0: 0}[lost_from]
+    assert (gap.start, gap.end, gap.kind, gap.downstream) == (back, 100, GapKind.TARGET_LOST, lost_from)
+    assert f"{90 - lost_from} copies of orders-3" in gap.reason
+    assert not gaps.settle(gap, GapPolicy()).passed
+    handover, state = taken(detour)
+    assert (handover.position.upstream, handover.position.downstream) == (back, ends.target_end)
+    assert handover.position.target_id == one.target_id
+    assert handover.position.source_end == 120
+    assert state.offset_map(SOURCE) is not None
+    barrier = gaps.settle(gap, GapPolicy())
+    later = replace(one, gaps=GapPolicy(barrier=barrier, is_lifted=True))
+    assert later.handover is not None
+    later = replace(later, handover=replace(later.handover, target_ended_at=None))
+    regrown = found(later, replace(ends, target_end=900, target_written=900))
+    assert regrown is not None
+    assert regrown.gap is not None
+    assert gaps.settle(regrown.gap, later.gaps) == replace(barrier, passed=True)
+
+
+def test_a_target_without_a_copy_may_be_created_anew() -> None:
+    bare = Position(100, 90, 100, False, 0, "source id", "target id")
+    state = FlowState()
+    state.apply(*bare.record(SOURCE))
+    one = work(bare, target_id="new id")
+    assert one.handover is not None
+    ends = replace(ENDS, target_end=0, target_written=0)
+    detour = gaps.find_detour(one, one.handover, lambda: state, ends, lambda _: None, NOW)
+    assert detour is not None
+    assert detour.gap is None
+    handover, _ = taken(detour, state)
+    assert (handover.position.downstream, handover.position.target_id) == (0, "new id")
+
+
+def test_when_both_topics_are_new_the_lost_copies_come_first_then_the_new_source() -> None:
+    one = work(topic_id="new source", target_id="new target")
+    ends = replace(ENDS, target_end=0, target_written=0)
+    first = found(one, ends)
+    assert first is not None
+    assert first.gap is not None
+    assert first.gap.kind is GapKind.TARGET_LOST
+    handover, state = taken(first)
+    second = gaps.find_detour(one, handover, lambda: state, ends, lambda _: None, NOW)
+    assert second is not None
+    assert second.gap is not None
+    assert (second.gap.kind, second.gap.start, second.gap.end) == (GapKind.RECREATED, 0, 120)
+
+
+def test_a_shorter_source_of_which_no_epoch_is_known_is_for_somebody_to_decide() -> None:
+    """Truncated or created anew: going on at its end would lose what a new topic has before."""
+    one = work(replace(POSITION, epochs=()))
+    detour = found(one, replace(ENDS, source_start=3, source_end=40, source_written=40))
+    assert detour is not None
+    assert detour.gap is not None
+    assert not gaps.settle(detour.gap, GapPolicy(), is_certain=detour.is_certain).passed
+    assert (detour.gap.start, detour.gap.end, detour.position.upstream) == (40, 100, 3)
+
+
+@pytest.mark.parametrize("kind", GapKind)
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_gap_is_passed_at_once_or_when_it_is_acknowledged(kind: GapKind, stops: bool) -> None:
+    gap = Gap(SOURCE, 5, 9, "gone", NOW, kind, 4, "id")
+    goes_on = not stops and kind in (GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED)
+    fresh = gaps.settle(gap, GapPolicy(stops))
+    assert fresh.passed == goes_on
+    assert gaps.news(fresh, GapPolicy(stops)) == (fresh.record(),)
+    seen_before = replace(gap, found_at_ms=NOW - 500, passed=False)
+    again = gaps.settle(gap, GapPolicy(stops, seen_before))
+    assert again == replace(seen_before, passed=goes_on)
+    assert gaps.news(again, GapPolicy(stops, seen_before)) == ((again.record(),) if goes_on else ())
+    lifted = GapPolicy(stops, seen_before, is_lifted=True)
+    assert gaps.settle(gap, lifted) == replace(seen_before, passed=True)
+
+
+def test_one_acknowledgement_does_not_pass_another_gap() -> None:
+    barrier = Gap(SOURCE, 5, 9, "gone", NOW, GapKind.TARGET_LOST, 4, "id", passed=False)
+    lifted = GapPolicy(True, barrier, is_lifted=True)
+    for other in (
+        replace(barrier, start=4),
+        replace(barrier, kind=GapKind.TRUNCATED),
+        replace(barrier, topic_id="another"),
+    ):
+        assert not gaps.settle(replace(other, found_at_ms=NOW + 1), lifted).passed
+
+
+def test_what_retention_removed_more_while_the_copy_stopped_is_the_same_gap() -> None:
+    """It may begin a little before, behind markers that were not counted as copied."""
+    barrier = Gap(SOURCE, 5, 9, "gone", NOW, GapKind.RETENTION, 4, "id", passed=False)
+    longer = replace(barrier, start=3, end=30, found_at_ms=NOW + 1)
+    settled = gaps.settle(longer, GapPolicy(True, barrier, is_lifted=True))
+    assert settled == replace(barrier, end=30, passed=True)
+
+
+def test_a_gap_that_was_passed_but_not_recorded_is_made_up_for_when_the_tail_is_matched() -> None:
+    ends = replace(ENDS, source_start=110)
+    behind = replace(POSITION, upstream=115)
+    gap = gaps.unrecorded(work(), POSITION, behind, ends, NOW)
+    assert gap is not None
+    assert (gap.start, gap.end, gap.passed) == (100, 110, True)
+    assert gaps.unrecorded(work(), POSITION, POSITION, ends, NOW) is None
+    assert gaps.unrecorded(work(), POSITION, behind, ENDS, NOW) is None
+
+
+def test_a_tail_that_is_not_understood_waits_and_then_all_behind_the_position_is_copied_again() -> None:
+    ends = replace(ENDS, target_end=130, target_written=130)
+    detour = gaps.unmatched(work(), POSITION, ends, "not the same", NOW)
+    assert detour.gap is not None
+    assert not gaps.settle(detour.gap, GapPolicy()).passed
+    assert (detour.gap.start, detour.gap.end, detour.gap.downstream) == (100, 100, 90)
+    handover, _ = taken(detour)
+    assert (handover.position.upstream, handover.position.downstream, handover.runs) == (100, 130, tuple(RUNS[-1]))

@@ -1,0 +1,56 @@
+"""A partition that has stopped at a gap goes on once the gap is acknowledged, and no other does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.copier.work import GapPolicy, PartitionResult
+from mirror.engine.standing import FlowStanding
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
+from mirror.model.partition import TopicPartition
+
+ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
+LOST = Gap(ORDERS, 5, 9, "gone", 1, GapKind.RETENTION, 4, "id", passed=False)
+KNOWN = Acknowledgement("ann", "a test", 2)
+
+
+@pytest.fixture
+def standing(tmp_path: Path) -> FlowStanding:
+    """A flow that stops at gaps, with two partitions stopped."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = A,B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\nmirror.gaps = stop"
+    )
+    (flow,) = load(file).enabled_flows
+    found = FlowStanding(flow)
+    for source in (ORDERS, BILLS):
+        found.take_result(PartitionResult(flow.flow, source, None, stopped="somebody must look"))
+    return found
+
+
+def test_an_acknowledged_gap_lets_its_partition_go_on(standing: FlowStanding) -> None:
+    state = FlowState()
+    state.apply(*LOST.record())
+    standing.take_gaps(state)
+    assert set(standing.stopped) == {ORDERS, BILLS}
+    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=False)
+    assert standing.gap_policy(BILLS) == GapPolicy(True)
+    assert any("1 gap in the copy" in reason for reason in standing.reasons())
+    state.apply(*KNOWN.record(LOST.key))
+    standing.take_gaps(state)
+    assert set(standing.stopped) == {BILLS}
+    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
+    assert not any("gap in the copy" in reason for reason in standing.reasons())
+
+
+def test_a_partition_that_has_gone_on_has_no_barrier_any_more(standing: FlowStanding) -> None:
+    """The ledger says so too, but is read every other second only."""
+    state = FlowState()
+    state.apply(*LOST.record())
+    state.apply(*KNOWN.record(LOST.key))
+    standing.take_gaps(state)
+    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, None))
+    assert standing.gap_policy(ORDERS) == GapPolicy(True)
