@@ -41,6 +41,10 @@ test: setup ## the whole suite, on real brokers, the drill included
 unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 	@$(BIN)/pytest tests/unit $(ARGS)
 
+.PHONY: soak
+soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED)
+	@$(BIN)/pytest -m soak -s $(ARGS)
+
 .PHONY: golden
 golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=DIR takes other data of the same form
 	@$(BIN)/pytest tests/golden $(ARGS)

@@ -79,11 +79,8 @@ def run(
 @app.command()
 def status(file: File, as_json: AsJson = False) -> None:
     """Say where every flow stands: state, reasons, and lag by partition."""
-    with _explained():
-        observers = observe(load(file))
+    with _explained(), observe(load(file)) as observers:
         found = [observer.look() for observer in observers]
-        for observer in observers:
-            observer.close()
     if as_json:
         _print_json({"flows": [one.as_json() for one in found]})
         return

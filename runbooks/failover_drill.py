@@ -10,6 +10,7 @@ RUNBOOK = Runbook(
     parameters=(
         Parameter("partitions", 4, "", "partitions of each topic of the applications"),
         Parameter("brokers", 1, "", "brokers a cluster"),
+        Parameter("spark_workers", 0, "", "workers of a Spark cluster to run the replicator on; 0: on this machine"),
         Parameter("records_per_second", 500, "records/s", "rate of all producers together"),
         Parameter("load_seconds", 4.0, "s", "how long the load runs in each step that needs it"),
         Parameter("value_bytes", 512, "bytes", "size of a record's value"),
@@ -32,7 +33,7 @@ RUNBOOK = Runbook(
             gates=(FreeSpace(gigabytes=2.0),),
             budget_seconds=180.0,
             undo="stop the clusters; delete the run's lab folder",
-            parameters=("partitions", "brokers"),
+            parameters=("partitions", "brokers", "spark_workers"),
             point_in_time=True,
         ),
         Step(

@@ -23,8 +23,11 @@ def aliases(separator: str) -> st.SearchStrategy[str]:
 
 
 def sync_logs(partition: TopicPartition, *, least_step: int) -> st.SearchStrategy[list[OffsetSync]]:
-    """Logs of offset syncs of one partition: upstream goes up by ``least_step`` (negative: down) or more at a time."""
-    steps = st.tuples(st.integers(min_value=least_step, max_value=2000), st.integers(min_value=0, max_value=2000))
+    """Logs of offset syncs of one partition: upstream goes up by ``least_step`` (negative: down) or more at a time.
+
+    Downstream goes up with it, less where upstream skips offsets, but by one at least: no two records land on one.
+    """
+    steps = st.tuples(st.integers(min_value=least_step, max_value=2000), st.integers(min_value=1, max_value=2000))
 
     def as_log(drawn: list[tuple[int, int]]) -> list[OffsetSync]:
         log, upstream, downstream = [], 0, 0

@@ -498,7 +498,7 @@ READER: Final = _by_name(
 
 ENGINE: Final = _by_name(
     (
-        Definition("mirror.epoch.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 3600.0)),
+        Definition("mirror.epoch.seconds", Type.DOUBLE, 30.0, Importance.LOW, _between(0.1, 3600.0)),
         Definition("mirror.commit.interval.ms", Type.LONG, 1000, Importance.LOW, _at_least(1)),
         Definition("mirror.discovery.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 86400.0)),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),

@@ -185,7 +185,7 @@ class EngineSettings:
     Parameters
     ----------
     epoch_seconds
-        length of one Spark job
+        longest time one Spark job lasts; the first ones are short, and whatever needs a new plan ends one early
     commit_interval_seconds
         how often positions are written to the target
     discovery_seconds
@@ -196,7 +196,7 @@ class EngineSettings:
         whose topic selection to follow (VER-17, VER-21)
     """
 
-    epoch_seconds: float = 5.0
+    epoch_seconds: float = 30.0
     commit_interval_seconds: float = 1.0
     discovery_seconds: float = 5.0
     tasks: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -100,11 +101,6 @@ class FlowObserver:
         # Kept from look to look, each with its connection: who samples every second should not connect every second.
         self._readers: dict[TopicPartition, LogReader] = {}
 
-    @property
-    def flow(self) -> Flow:
-        """The flow observed."""
-        return self._settings.flow
-
     def look(self) -> FlowStatus:
         """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
         flow = self._settings.flow
@@ -173,9 +169,14 @@ class FlowObserver:
             self._log = None
 
 
-def observe(settings: MirrorSettings) -> list[FlowObserver]:
-    """Return an observer for every enabled flow."""
-    return [
-        FlowObserver(flow, settings.clusters[flow.flow.source], settings.clusters[flow.flow.target])
-        for flow in settings.enabled_flows
-    ]
+@contextmanager
+def observe(settings: MirrorSettings, flows: Container[Flow] | None = None) -> Iterator[list[FlowObserver]]:
+    """Yield an observer for every enabled flow, or for those of them among ``flows``; close them whatever happens."""
+    with ExitStack() as open_observers:
+        yield [
+            open_observers.enter_context(
+                closing(FlowObserver(flow, settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]))
+            )
+            for flow in settings.enabled_flows
+            if flows is None or flow.flow in flows
+        ]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mirror.copier.bell import Bell
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.spark import discard_session, jvm_has_ended, spark_session
-from mirror.waiting import wait_until
+from mirror.waiting import WaitTimeout, wait_until
+
+# After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
+_PATIENCE_SECONDS = GRACE_SECONDS + 4.0
 
 
 class EpochFailed(Exception):
@@ -34,6 +40,16 @@ class Epochs:
         self.tasks = tasks or os.cpu_count() or 1
         self._master = master or f"local[{self.tasks}]"
         self._spark: SparkSession | None = None
+        self._bell: Bell | None = None
+        self._is_rung = False
+        self._ringing = threading.Lock()
+
+    def ring(self) -> None:
+        """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
+        with self._ringing:
+            self._is_rung = True
+            if self._bell is not None:
+                self._bell.ring()
 
     def start(self) -> None:
         """Start Spark; takes seconds.
@@ -52,22 +68,39 @@ class Epochs:
         ------
         EpochFailed
             if Spark could not finish the job; a JVM that has ended is replaced by the next epoch. Raised when the
-            other tasks have ended too, so that none of them goes on writing beside the next epoch.
+            other tasks have ended too, so that none of them goes on writing beside the next epoch; one that is frozen
+            finds the driver gone when it thaws, and writes no more.
         """
         if self._spark is None:
             self.start()
         assert self._spark is not None
-        seconds = max(work.seconds for work in works) + GRACE_SECONDS
-        over_at = time.monotonic() + seconds
-        try:
-            return list(self._spark.sparkContext.parallelize(list(works), len(works)).map(_copy_once).collect())
-        except (PySparkException, Py4JError, OSError) as error:
-            wait_until(lambda: time.monotonic() >= over_at, "the other tasks of the epoch", timeout_seconds=2 * seconds)
-            said = str(error).strip().splitlines()
-            if jvm_has_ended():
-                self._forget()
-                said = ["Spark's JVM has ended; the next epoch starts another"]
-            raise EpochFailed(said[-1] if said else type(error).__name__) from error
+        context = self._spark.sparkContext
+        with Bell(context.getConf().get("spark.driver.host") or "127.0.0.1") as bell:
+            self._hang(bell)
+            heard_at = [replace(work, bell=bell.address) for work in works]
+            over = threading.Event()
+            seconds = max(work.seconds for work in works)
+            threading.Thread(target=_watch, args=(bell, over, seconds, context), name="watchdog", daemon=True).start()
+            try:
+                return list(context.parallelize(heard_at, len(works)).map(_copy_once).collect())
+            except (PySparkException, Py4JError, OSError) as error:
+                bell.ring()
+                with contextlib.suppress(WaitTimeout):
+                    wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
+                said = str(error).strip().splitlines()
+                if jvm_has_ended():
+                    self._forget()
+                    said = ["Spark's JVM has ended; the next epoch starts another"]
+                raise EpochFailed(said[-1] if said else type(error).__name__) from error
+            finally:
+                over.set()
+                self._hang(None)
+
+    def _hang(self, bell: Bell | None) -> None:
+        with self._ringing:
+            if bell is not None and self._is_rung:
+                bell.ring()
+            self._bell, self._is_rung = bell, False
 
     def stop(self) -> None:
         """Stop Spark."""
@@ -80,6 +113,13 @@ class Epochs:
     def _forget(self) -> None:
         discard_session()
         self._spark = None
+
+
+def _watch(bell: Bell, over: threading.Event, seconds: float, context: SparkContext) -> None:
+    """Cancel an epoch that does not end in time, so that Spark kills a frozen worker; it would hold up all others."""
+    bell.rung.wait(seconds)
+    if not over.wait(_PATIENCE_SECONDS):
+        context.cancelAllJobs()
 
 
 def _copy_once(work: TaskWork) -> TaskResult:

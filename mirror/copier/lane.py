@@ -161,6 +161,16 @@ class Lane:
         """Whether the source is not to be read any further."""
         return self.stopped is not None or self.stream.closed
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it must be looked up on the target how far the copy got, which only the next epoch does."""
+        return self._sequence_lost is not None
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether something keeps it from being copied, for now or for good."""
+        return bool(self.stopped or self.trouble or self.stream.trouble or self.is_lost)
+
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
 

@@ -5,12 +5,14 @@ One thread, one selector; nothing in it waits for one broker while others could 
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import time
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from mirror.copier.bell import BellListener, Heard
 from mirror.copier.commits import FlowCommits
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
@@ -29,6 +31,9 @@ from mirror.model.partition import TopicPartition
 GRACE_SECONDS = REQUESTS_IN_FLIGHT * REQUEST_TIMEOUT_MS / 1000 + 1.0
 # How long into that time what may or may not have arrived is sent again.
 _RESEND_SECONDS = 2.0
+
+# How long an epoch lasts in which something is wrong: it is seen in the status, and tried anew, after that.
+TROUBLED_SECONDS = 2.0
 
 _TICK_SECONDS = 0.1
 # More than this in all waiting for targets, and no source is asked for more.
@@ -59,27 +64,35 @@ class CopyLoop:
         self._unplaced_streams: list[tuple[Cluster, Stream]] = []
         self._parent = os.getppid()
 
-    def run(self, lanes: list[Lane], seconds: float, commit_seconds: float) -> None:
-        """Copy ``lanes`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later."""
+    def run(self, lanes: list[Lane], seconds: float, commit_seconds: float, bell: BellListener | None = None) -> None:
+        """Copy ``lanes`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
+
+        The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and when something has
+        been wrong for some seconds: the driver says what is wrong only after it.
+        """
         for lane in lanes:
             self._lanes[lane.work.flow].append(lane)
             self._active[lane.work.flow][lane] = None
             self._unplaced_lanes.append(lane)
             self._unplaced_streams.append((self._clusters[lane.work.flow, "target"], lane.stream))
+        if bell is not None:
+            self._selector.register(bell, selectors.EVENT_READ, bell)
         over = False
-        deadline = time.monotonic() + seconds
-        next_commit = time.monotonic() + commit_seconds
+        began = time.monotonic()
+        deadline = began + seconds
+        next_commit = began + commit_seconds
         try:
             while True:
                 now = time.monotonic()
-                if now >= deadline and not over:
-                    over = True
+                heard = bell.heard() if bell is not None else Heard.NOTHING
+                if not over and (now >= deadline or heard is not Heard.NOTHING):
+                    over, deadline = True, now
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:
                     self._give_up()
                 if over and self._is_drained() and not self._commit_rest():
                     break
-                if now > deadline + GRACE_SECONDS or os.getppid() != self._parent:
+                if now > deadline + GRACE_SECONDS or heard is Heard.SILENCE or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
                 self._place(now, over=over)
@@ -88,6 +101,8 @@ class CopyLoop:
                 if now >= next_commit:
                     self._commit()
                     next_commit = now + commit_seconds
+                    if not over:
+                        deadline = min(deadline, began + self._longest_seconds())
                 if now >= self._sync_at:
                     self._emit_syncs()
                     self._sync_at = now + _TICK_SECONDS
@@ -99,6 +114,15 @@ class CopyLoop:
     def troubles(self) -> dict[Flow, str]:
         """Say for which flows something could not be written down, and why."""
         return {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+
+    def _longest_seconds(self) -> float:
+        """Return how long the epoch should be, as things stand."""
+        lanes = [lane for lanes in self._lanes.values() for lane in lanes]
+        if any(lane.is_lost for lane in lanes):
+            return 0.0
+        if self.troubles() or any(lane.is_troubled for lane in lanes):
+            return TROUBLED_SECONDS
+        return math.inf
 
     def _wind_down(self, now: float) -> None:
         """Send what can go out at once and drop the rest: the next epoch reads it again."""
@@ -324,6 +348,8 @@ class CopyLoop:
 
     def _wait(self, seconds: float) -> None:
         for key, events in self._selector.select(seconds):
+            if isinstance(key.data, BellListener):
+                continue
             try:
                 if events & selectors.EVENT_WRITE:
                     key.data.connection.flush()

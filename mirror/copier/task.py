@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mirror.copier import links, resume
+from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster, Writer
-from mirror.copier.loop import CopyLoop
+from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork, Throttled
@@ -29,6 +30,24 @@ def copy(work: TaskWork) -> TaskResult:
 
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
+    try:
+        bell = BellListener(work.bell) if work.bell else None
+    except OSError as problem:
+        # Whoever sent this task is gone; its successor may be at work.
+        return _not_begun(work, f"the driver cannot be reached from its task: {problem}")
+    try:
+        return _copy(work, bell)
+    finally:
+        if bell is not None:
+            bell.close()
+
+
+def _not_begun(work: TaskWork, reason: str) -> TaskResult:
+    results = (PartitionResult(one.flow, one.source, one.handover, trouble=reason) for one in work.partitions)
+    return TaskResult(tuple(results), {}, 0.0, 0.0)
+
+
+def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     cpu, began = time.process_time(), time.monotonic()
     clusters = {
         (flow.flow, side): links.cluster(alias, client)
@@ -42,8 +61,11 @@ def copy(work: TaskWork) -> TaskResult:
     shares = [_open(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     lanes = [lane for share in shares for lane in share.lanes]
     loop = CopyLoop(work.flows, clusters)
-    if lanes:
-        loop.run(lanes, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds)
+    # What could not be opened is tried again soon, and not at once.
+    is_troubled = any(result.trouble for share in shares for result in share.idle)
+    seconds = min(work.seconds, TROUBLED_SECONDS) if is_troubled else work.seconds
+    if lanes or is_troubled:
+        loop.run(lanes, max(0.0, seconds - (time.monotonic() - began)), work.commit_seconds, bell)
     troubles = loop.troubles()
     results = [
         replace(result, trouble=result.trouble or troubles.get(result.flow))

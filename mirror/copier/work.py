@@ -94,12 +94,13 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """What one task copies for ``seconds``."""
+    """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port)."""
 
     flows: tuple[FlowWork, ...]
     partitions: tuple[PartitionWork, ...]
     seconds: float
     commit_seconds: float
+    bell: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,11 +123,13 @@ class FlowControl:
             for name in sorted(source)
             if settings.replicates(name)
         }
-        self._standing.partitions = tuple(
-            (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id)
-            for name, copy in copies.items()
-            if copy is not None
-            for number in range(min(len(source[name].partitions), len(copy.partitions)))
+        self._standing.take_partitions(
+            tuple(
+                (TopicPartition(name, number), TopicPartition(copy.name, number), source[name].topic_id)
+                for name, copy in copies.items()
+                if copy is not None
+                for number in range(min(len(source[name].partitions), len(copy.partitions)))
+            )
         )
         return len(self._standing.partitions), ()
 

@@ -30,6 +30,8 @@ from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 
 _REST_SECONDS = 0.5
+# The first epochs are short: they find out how much each partition moves, so that the next share it evenly.
+_FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
@@ -73,7 +75,7 @@ class Engine:
             )
         self._epochs = Epochs(master, settings.engine.tasks)
         self._tell = tell
-        self._standings = {flow.flow: FlowStanding(flow) for flow in self._flows if flow.enabled}
+        self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
 
@@ -136,6 +138,7 @@ class Engine:
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
         ]
+        threads.append(threading.Thread(target=self._end_epoch, args=(stop,), name="stop", daemon=True))
         for thread in threads:
             thread.start()
         try:
@@ -149,6 +152,10 @@ class Engine:
             self._epochs.stop()
         if self._defects:
             raise self._defects[0]
+
+    def _end_epoch(self, stop: threading.Event) -> None:
+        stop.wait()
+        self._epochs.ring()
 
     def _guarded(
         self, target: Callable[[FlowSettings, threading.Event], None], flow: FlowSettings, stop: threading.Event
@@ -164,8 +171,10 @@ class Engine:
     # The copy: rolling epochs.
 
     def _copy(self, stop: threading.Event) -> None:
+        longest = self._settings.engine.epoch_seconds
+        seconds = min(_FIRST_EPOCH_SECONDS, longest)
         while not stop.is_set():
-            works = self._plan_epoch()
+            works = self._plan_epoch(seconds)
             if not works:
                 stop.wait(_TICK_SECONDS)
                 continue
@@ -178,22 +187,22 @@ class Engine:
                     standing.copy_trouble = f"the last epoch failed: {failure}"
                     # What the tasks wrote is on the target; the control thread reads it back.
                     standing.is_known = False
+                seconds = min(_FIRST_EPOCH_SECONDS, longest)
                 stop.wait(_REST_SECONDS)
                 continue
-            seconds = max(time.monotonic() - began, 0.001)
+            seconds = min(2 * seconds, longest)
+            lasted = max(time.monotonic() - began, 0.001)
             for result in results:
                 for partition in result.partitions:
                     standing = self._standings[partition.flow]
                     standing.copy_trouble = None
                     standing.take_result(partition)
                     standing.writers |= result.writers.get(partition.flow, frozenset())
-                    self._loads[partition.flow, partition.source] = partition.bytes / seconds
+                    self._loads[partition.flow, partition.source] = partition.bytes / lasted
             for flow, standing in self._standings.items():
-                standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], seconds)
-            if all(partition.trouble for result in results for partition in result.partitions):
-                stop.wait(_REST_SECONDS)
+                standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
-    def _plan_epoch(self) -> list[TaskWork]:
+    def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         partitions = [
             PartitionWork(
                 flow,
@@ -213,7 +222,7 @@ class Engine:
             TaskWork(
                 tuple(self._flow_work(flow) for flow in sorted({work.flow for work in share})),
                 share,
-                engine.epoch_seconds,
+                seconds,
                 engine.commit_interval_seconds,
             )
             for share in assign(partitions, self._load, self._epochs.tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
@@ -14,9 +14,13 @@ from mirror.model.partition import TopicPartition
 
 @dataclass(slots=True)
 class FlowStanding:
-    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread."""
+    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread.
+
+    ``changed`` is called when there is something else to copy than the running epoch was told.
+    """
 
     settings: FlowSettings
+    changed: Callable[[], None] = lambda: None
     partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...] = ()
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
     mm2_positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -42,6 +46,13 @@ class FlowStanding:
             if source not in mm2_positions
         }
         self.is_known = True
+        self.changed()
+
+    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str], ...]) -> None:
+        """Copy these from now on: of each the source, the target and the id of the source topic."""
+        if partitions != self.partitions:
+            self.partitions = partitions
+            self.changed()
 
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""

@@ -31,7 +31,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
-from mirror.model.partition import TopicPartition
+from mirror.model.partition import TopicPartition, by_topic
 from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
@@ -364,7 +364,7 @@ class Channel:
         failures: list[ConnectionFailed] = []
         for node, led in by_node.items():
             try:
-                answers = list(self._list_offsets(node, led, at, view))
+                answers = list(offsets_answered(self.call(offsets_request(led, at, view), node)))
             except ConnectionFailed as failure:
                 failures.append(failure)
                 self.forget_leaders({partition.topic for partition in led})
@@ -460,31 +460,6 @@ class Channel:
         self._manager.close()
         self._net.close()
 
-    def _list_offsets(
-        self, node: int, led: Sequence[TopicPartition], at: int, view: View
-    ) -> Iterator[tuple[TopicPartition, int, int]]:
-        """Yield (partition, error code, offset) as the broker that leads them says."""
-        asked = ListOffsetsRequest.ListOffsetsTopic
-        by_topic: dict[str, list[int]] = {}
-        for name, number in led:
-            by_topic.setdefault(name, []).append(number)
-        replica, isolation = view.value
-        request = ListOffsetsRequest(
-            replica_id=replica,
-            isolation_level=isolation,
-            topics=[
-                asked(
-                    name=name,
-                    partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
-                )
-                for name, numbers in by_topic.items()
-            ],
-            min_version=2,
-        )
-        for topic in self.call(request, node).topics:
-            for entry in topic.partitions:
-                yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
-
     def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
         arguments = {**self._arguments, "bootstrap_servers": [self._listening()]}
         net = NetworkSelector()
@@ -511,6 +486,33 @@ class Channel:
             else:
                 return str(server)
         raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+
+
+def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:
+    """Return the question where logs begin (``at=EARLIEST``) or end (``at=LATEST``), for the broker that leads them."""
+    asked = ListOffsetsRequest.ListOffsetsTopic
+    replica, isolation = view.value
+    return ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=isolation,
+        topics=[
+            asked(
+                name=name,
+                partitions=[asked.ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers],
+            )
+            for name, numbers in by_topic(partitions).items()
+        ],
+        timeout_ms=_REQUEST_MS,
+        # The first that knows of isolation levels.
+        min_version=2,
+    )
+
+
+def offsets_answered(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Yield (partition, error code, offset) of an answer to :func:`offsets_request`."""
+    for topic in answer.topics:
+        for entry in topic.partitions:
+            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
 
 
 def _said(error: BaseException) -> str:

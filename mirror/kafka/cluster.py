@@ -23,25 +23,21 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
-    DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-)
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
-from mirror.model.partition import TopicPartition
+from mirror.model.partition import TopicPartition, by_topic
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -585,59 +581,26 @@ class Cluster:
                 each.name: _Answer(each.error_code, getattr(each, "error_message", None)) for each in response.responses
             }
 
-        return _deletions(self._settle("deleting topics", names, ask), absent=_UNKNOWN_TOPIC_OR_PARTITION)
+        answers = self._settle("deleting topics", names, ask)
+        absent = {item for item, answer in answers.items() if answer.code == _UNKNOWN_TOPIC_OR_PARTITION}
+        return [
+            ItemResult(item, None if item in absent else answer.problem, existed=item not in absent)
+            for item, answer in answers.items()
+        ]
 
     # --- offsets -------------------------------------------------------------------------------------------------
 
     def offsets(
-        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest"] | int
+        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest"]
     ) -> Found[TopicPartition, int]:
-        """Return the start offset, the end offset, or the offset of the first record at or after a time, of each.
+        """Return the start offset, or the end offset (the high watermark: open transactions are counted), of each."""
+        wanted = {"earliest": EARLIEST, "latest": LATEST}[at]
 
-        Parameters
-        ----------
-        at
-            ``"earliest"``, ``"latest"`` (the high watermark: open transactions are counted), or milliseconds since
-            the epoch; where no record is so late, the end offset as it was before asking.
-        """
-        if isinstance(at, int):
-            ends = self._list_offsets(partitions, -1)
-            starts_at = self._list_offsets(ends, at)
-            return Found(
-                {partition: ends[partition] if offset < 0 else offset for partition, offset in starts_at.items()},
-                ends.problems | starts_at.problems,
-            )
-        return self._list_offsets(partitions, {"earliest": -2, "latest": -1}[at])
-
-    def _list_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> Found[TopicPartition, int]:
         def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
             answers, by_leader = self._leaders(asked)
             for leader, led in by_leader.items():
-                listed = ListOffsetsRequest.ListOffsetsTopic
-                response = self.send(
-                    ListOffsetsRequest(
-                        replica_id=-1,
-                        isolation_level=0,
-                        topics=[
-                            listed(
-                                name=topic,
-                                partitions=[
-                                    listed.ListOffsetsPartition(
-                                        partition_index=index, current_leader_epoch=-1, timestamp=timestamp
-                                    )
-                                    for index in indexes
-                                ],
-                            )
-                            for topic, indexes in _by_topic(led).items()
-                        ],
-                        timeout_ms=self._timeout_ms,
-                    ),
-                    leader,
-                )
-                for topic in response.topics:
-                    for each in topic.partitions:
-                        partition = TopicPartition(topic.name, each.partition_index)
-                        answers[partition] = _Answer(each.error_code, None, each.offset)
+                for partition, code, offset in offsets_answered(self.send(offsets_request(led, wanted), leader)):
+                    answers[partition] = _Answer(code, None, offset)
             return answers
 
         return _found(self._settle("asking for offsets", partitions, ask))
@@ -793,7 +756,7 @@ class Cluster:
                                 for index in indexes
                             ],
                         )
-                        for topic, indexes in _by_topic(asked).items()
+                        for topic, indexes in by_topic(asked).items()
                     ],
                     max_version=8,
                 ),
@@ -806,18 +769,6 @@ class Cluster:
             }
 
         return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
-
-    def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
-        """Delete groups and their positions; one that was not there is no problem, but did not exist."""
-
-        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
-            answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                response = self.send(DeleteGroupsRequest(groups_names=coordinated), coordinator)
-                answers |= {each.group_id: _Answer(each.error_code) for each in response.results}
-            return answers
-
-        return _deletions(self._settle("deleting groups", names, ask), absent=_GROUP_ID_NOT_FOUND)
 
     def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, _Answer], dict[int, list[str]]]:
         """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""
@@ -907,20 +858,6 @@ def _found(answers: Mapping[K, _Answer]) -> Found[K, Any]:
 
 def _item_results(answers: Mapping[Any, _Answer]) -> list[ItemResult]:
     return [ItemResult(str(item), answer.problem) for item, answer in answers.items()]
-
-
-def _deletions(answers: Mapping[str, _Answer], absent: int) -> list[ItemResult]:
-    return [
-        ItemResult(item, None if answer.code == absent else answer.problem, existed=answer.code != absent)
-        for item, answer in answers.items()
-    ]
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    indexes: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        indexes[topic].append(partition)
-    return indexes
 
 
 def _config_source(number: int) -> str:

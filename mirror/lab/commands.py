@@ -15,7 +15,7 @@ from rich import progress as rich_progress
 from rich.console import Console
 from rich.table import Table
 
-from mirror.lab import clusters
+from mirror.lab import clusters, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster, Provider
 from mirror.lab.errors import BadRequest, LabError
 from mirror.lab.progress import OnProgress, Progress
@@ -36,6 +36,9 @@ def up(
         list[str] | None,
         typer.Option(help="An existing cluster's addresses, ALIAS=HOST:PORT[,HOST:PORT...]; once a cluster."),
     ] = None,
+    spark_workers: Annotated[
+        int, typer.Option(min=0, help="Workers of a Spark standalone cluster beside them, for `mirror run --master`.")
+    ] = 0,
     directory: Directory = Path(".lab"),
 ) -> None:
     """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
@@ -45,7 +48,9 @@ def up(
         lab = clusters.up(
             directory, aliases, brokers=brokers, provider=provider, bootstrap=addresses, on_progress=on_progress
         )
-    Console().print(render_table(lab))
+        if spark_workers and spark_cluster.load(_spark_home(directory)) is None:
+            spark_cluster.up(_spark_home(directory), spark_workers)
+    _show(lab)
 
 
 @app.command()
@@ -59,7 +64,7 @@ def status(
     if as_json:
         print(json.dumps(describe(lab), indent=2))
     else:
-        Console().print(render_table(lab))
+        _show(lab)
 
 
 @app.command()
@@ -69,11 +74,16 @@ def down(
 ) -> None:
     """Stop the clusters that `up` has started; their data stay for the next `up`."""
     with _reporting():
-        problems = clusters.down(directory, discard_data=discard)
+        spark = spark_cluster.load(_spark_home(directory))
+        stubborn = spark.stop() if spark else ()
+        problems = [
+            *(f"{name} did not end when told to, and was killed" for name in stubborn),
+            *clusters.down(directory, discard_data=discard),
+        ]
     for problem in problems:
         print(problem, file=sys.stderr)
     if not discard:
-        Console().print(render_table(clusters.load(directory)))
+        _show(clusters.load(directory))
 
 
 def parse_bootstrap(options: list[str]) -> dict[str, str]:
@@ -96,9 +106,11 @@ def parse_bootstrap(options: list[str]) -> dict[str, str]:
 
 
 def describe(lab: Lab) -> dict[str, object]:
-    """Return a lab as the JSON of ``status``: ``{"directory", "clusters": [{"alias", "provider", ...}]}``."""
+    """Return a lab as the JSON of ``status``: ``{"directory", "spark_master", "clusters": [{"alias", ...}]}``."""
+    spark = spark_cluster.load(_spark_home(lab.directory))
     return {
         "directory": str(lab.directory),
+        "spark_master": spark.master_url if spark else None,
         "clusters": [
             {
                 "alias": cluster.alias,
@@ -137,6 +149,19 @@ def render_table(lab: Lab) -> Table:
             home,
         )
     return table
+
+
+def _show(lab: Lab) -> None:
+    console = Console()
+    console.print(render_table(lab))
+    spark = spark_cluster.load(_spark_home(lab.directory))
+    if spark is not None:
+        running = sum(worker.is_alive() for worker in spark.workers)
+        console.print(f"Spark: {spark.master_url}, {running} of {len(spark.workers)} workers running")
+
+
+def _spark_home(directory: Path) -> Path:
+    return directory.absolute() / "spark"
 
 
 def _short(path: Path) -> Path:

@@ -27,7 +27,6 @@ FLAGS = regex.VERSION1
 """The flags a translated pattern is compiled with."""
 
 _MOST_REPEATS = 0x7FFFFFFF
-_METACHARACTERS = frozenset("$.^([|)*+?{\\")
 _CONTROL = {"t": 0x09, "n": 0x0A, "r": 0x0D, "f": 0x0C, "a": 0x07, "e": 0x1B}
 _WORD_BEFORE = r"(?<=_|[\p{L}\p{Nd}]\p{Mn}*)"
 _WORD_AFTER = r"(?:(?=[_\p{L}\p{Nd}])|(?=\p{Mn})(?<=[\p{L}\p{Nd}]\p{Mn}*))"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from mirror.model.partition import TopicPartition
 from mirror.model.side_records import Malformed, read_numbers, read_string, string
+from mirror.model.translation import NotMirrored, TooOld
 
 SLOTS = 64
 
@@ -85,23 +86,11 @@ class Translated:
 
 
 @dataclass(frozen=True, slots=True)
-class TooOld:
-    """Every sync kept is newer than the position; MM2 answers -1."""
-
-    oldest: int
-
-
-@dataclass(frozen=True, slots=True)
-class NoSync:
-    """No sync of this partition was ever seen (CKP-10)."""
-
-
-@dataclass(frozen=True, slots=True)
 class NotReady:
     """The topic has not been read to its end yet (OST-09)."""
 
 
-SyncTranslation = Translated | TooOld | NoSync | NotReady
+SyncTranslation = Translated | TooOld | NotMirrored | NotReady
 
 
 class OffsetSyncStore:
@@ -132,12 +121,12 @@ class OffsetSyncStore:
         return tuple(self._slots.get(partition, ()))
 
     def translate(self, partition: TopicPartition, position: int) -> SyncTranslation:
-        """Translate an upstream position (OST-07)."""
+        """Translate an upstream position (OST-07); for one older than every sync kept, MM2 answers -1."""
         if not self._is_ready:
             return NotReady()
         slots = self._slots.get(partition)
         if slots is None:
-            return NoSync()
+            return NotMirrored()
         sync = next((sync for sync in slots if sync.upstream <= position), None)
         if sync is None:
             return TooOld(slots[-1].upstream)

@@ -1,7 +1,8 @@
-"""The address of one partition."""
+"""The address of one partition, and of several."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -14,3 +15,11 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         """Return ``orders-3``, the form Kafka's own tools print."""
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return partitions as the protocol lists them: their numbers, by topic."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers

@@ -1,8 +1,6 @@
-"""What the ledger says about the few moments and amounts that RPO and RTO are made of."""
+"""What a copy lacks of what the ledger says was sent: the amounts that the RPO is made of."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
@@ -61,28 +59,3 @@ def missing_acked(sends: DataFrame, logs: DataFrame, route: Route) -> tuple[Miss
         )
         for row in rows
     )
-
-
-def first_accepted_write(sends: DataFrame, cluster: str, *, after_ms: int) -> int | None:
-    """Return when a cluster first acknowledged a send that was made after an instant; None if it did not."""
-    accepted = sends.where(
-        (F.col("cluster") == cluster) & (F.col("status") == SendStatus.ACKED.value) & (F.col("sent_at_ms") >= after_ms)
-    )
-    first: int | None = accepted.agg(F.min("acked_at_ms")).collect()[0][0]
-    return first
-
-
-def first_new_reads(
-    reads: DataFrame, sends: DataFrame, groups: Sequence[str], cluster: str, *, after_ms: int
-) -> Mapping[str, int | None]:
-    """Return when each group first read a record that had been sent to ``cluster`` after an instant."""
-    new = sends.where((F.col("cluster") == cluster) & (F.col("sent_at_ms") >= after_ms)).select("producer", "sequence")
-    rows = (
-        reads.where((F.col("cluster") == cluster) & F.col("group").isin(list(groups)))
-        .join(new, ["producer", "sequence"], "left_semi")
-        .groupBy("group")
-        .agg(F.min("read_at_ms").alias("first"))
-        .collect()
-    )
-    found = {row["group"]: row["first"] for row in rows}
-    return {group: found.get(group) for group in groups}

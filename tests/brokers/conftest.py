@@ -58,6 +58,14 @@ def west(settings_of: Callable[[str], ClusterSettings]) -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[clusters.LabCluster]:
+    """A cluster of the test's own, to be killed."""
+    directory = tmp_path / "mortal"
+    yield clusters.up(directory, ["mortal"], owner_pid=os.getpid()).clusters["mortal"]
+    clusters.down(directory, discard_data=True)
+
+
+@pytest.fixture
 def unique() -> Callable[[str], str]:
     """Make a name that no other test uses out of a word."""
     return lambda word: f"{word}-{uuid.uuid4().hex[:8]}"

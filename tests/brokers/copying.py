@@ -14,12 +14,10 @@ from mirror.copier.task import copy
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
-from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-
-EAST_WEST = Flow("east", "west")
+from tests.flows import EAST_WEST
 
 
 @dataclass

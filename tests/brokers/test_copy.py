@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
-from mirror.copier.work import FlowWork, Handover
+from mirror.copier.work import Handover
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
@@ -32,7 +32,8 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import EAST_WEST, Copying, ends_of
+from tests.brokers.copying import Copying, ends_of
+from tests.flows import flow_work
 
 TIME = 1_700_000_000_000
 SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
@@ -78,19 +79,13 @@ def new_copying(
         ]
         assert [result.problem for result in created if result.problem] == []
         source_client, target_client = clients or (dict(settings_of("east").client), dict(settings_of("west").client))
-        work = FlowWork(
-            flow=EAST_WEST,
+        work = flow_work(
             source_client=source_client,
             target_client=target_client,
             state_topic=state,
             offsets_topic=offsets,
             offsets_partitions=3,
             syncs_topic=syncs,
-            syncs_on_source=True,
-            offset_lag_max=100,
-            read_committed=False,
-            from_latest=False,
-            writers=frozenset(),
         )
         pairs = {
             TopicPartition(name, number): TopicPartition(f"east.{name}", number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -203,86 +202,68 @@ def test_a_log_that_cannot_be_read_is_a_gap_and_not_an_end(
     assert "was not read to the end" in str(gap)
 
 
-def test_applications_outlive_their_cluster(tmp_path: Path, unique: Callable[[str], str]) -> None:
+def test_applications_outlive_their_cluster(mortal: clusters.LabCluster, tmp_path: Path) -> None:
     """The only broker is killed under load and comes back: sends of that time are indeterminate, all acked ones are there."""
     ledger = tmp_path / "ledger"
-    lab = clusters.up(tmp_path / "lab", ["east"], owner_pid=os.getpid())
-    cluster = lab.clusters["east"]
-    settings = ClusterSettings("east", {"bootstrap.servers": cluster.bootstrap_servers})
-    try:
-        with Cluster.connect(settings) as admin:
-            create(admin, orders=2)
-        shape = ("--topic", "orders", "--rate", "500", "--message-timeout-ms", "1500", "--name", "a")
-        reading = ("--topic", "orders", "--group", "billing", "--name", "c")
-        with (
-            running("readers", ledger, cluster.bootstrap_servers, *reading) as reader,
-            running("load", ledger, cluster.bootstrap_servers, *shape) as load,
-        ):
-            wait_until(
-                lambda: len(rows(ledger / "reads", READS)), "reads", timeout_seconds=SECONDS, until=lambda n: n > 500
-            )
-            cluster.kill()
-            wait_until(lambda: count(ledger / "sends", "indeterminate"), "time-outs", timeout_seconds=SECONDS)
-            before = count(ledger / "sends", "acked")
-            cluster.start()
-            wait_until(
-                lambda: count(ledger / "sends", "acked"),
-                "new acks",
-                timeout_seconds=SECONDS,
-                until=lambda n: n > before + 500,
-            )
-            assert ended(load) == 0
-            acked = {(row["producer"], row["sequence"]) for row in rows(ledger / "sends") if row["status"] == "acked"}
-            wait_until(
-                lambda: acked - {(row["producer"], row["sequence"]) for row in rows(ledger / "reads", READS)},
-                "everything acked to be read",
-                timeout_seconds=SECONDS,
-                until=lambda unread: not unread,
-            )
-            assert ended(reader) == 0
+    settings = ClusterSettings("east", {"bootstrap.servers": mortal.bootstrap_servers})
+    with Cluster.connect(settings) as admin:
+        create(admin, orders=2)
+    shape = ("--topic", "orders", "--rate", "500", "--message-timeout-ms", "1500", "--name", "a")
+    reading = ("--topic", "orders", "--group", "billing", "--name", "c")
+    with (
+        running("readers", ledger, mortal.bootstrap_servers, *reading) as reader,
+        running("load", ledger, mortal.bootstrap_servers, *shape) as load,
+    ):
+        wait_until(
+            lambda: len(rows(ledger / "reads", READS)), "reads", timeout_seconds=SECONDS, until=lambda n: n > 500
+        )
+        mortal.kill()
+        wait_until(lambda: count(ledger / "sends", "indeterminate"), "time-outs", timeout_seconds=SECONDS)
+        before = count(ledger / "sends", "acked")
+        mortal.start()
+        wait_until(
+            lambda: count(ledger / "sends", "acked"),
+            "new acks",
+            timeout_seconds=SECONDS,
+            until=lambda n: n > before + 500,
+        )
+        assert ended(load) == 0
+        acked = {(row["producer"], row["sequence"]) for row in rows(ledger / "sends") if row["status"] == "acked"}
+        wait_until(
+            lambda: acked - {(row["producer"], row["sequence"]) for row in rows(ledger / "reads", READS)},
+            "everything acked to be read",
+            timeout_seconds=SECONDS,
+            until=lambda unread: not unread,
+        )
+        assert ended(reader) == 0
 
-        with Cluster.connect(settings) as admin:
-            log = log_of(settings, admin, addresses(orders=2))
-        assert acked <= {(content[0], content[1]) for content in log.values()}
-        assert (inspect_parts(ledger / "sends").gaps, inspect_parts(ledger / "reads").gaps) == ((), ())
-    finally:
-        clusters.down(tmp_path / "lab")
+    with Cluster.connect(settings) as admin:
+        log = log_of(settings, admin, addresses(orders=2))
+    assert acked <= {(content[0], content[1]) for content in log.values()}
+    assert (inspect_parts(ledger / "sends").gaps, inspect_parts(ledger / "reads").gaps) == ((), ())
 
 
-def test_applications_end_soon_also_while_their_cluster_is_dead(tmp_path: Path) -> None:
+def test_applications_end_soon_also_while_their_cluster_is_dead(mortal: clusters.LabCluster, tmp_path: Path) -> None:
     """What is on the way when the generator is told to end is indeterminate, and both ledgers are closed."""
     ledger = tmp_path / "ledger"
-    lab = clusters.up(tmp_path / "lab", ["east"], owner_pid=os.getpid())
-    cluster = lab.clusters["east"]
-    try:
-        with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": cluster.bootstrap_servers})) as admin:
-            create(admin, orders=2)
-        shape = (
-            "--topic",
-            "orders",
-            "--rate",
-            "500",
-            "--message-timeout-ms",
-            "60000",
-            "--flush-seconds",
-            "1",
-            "--name",
-            "a",
+    with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": mortal.bootstrap_servers})) as admin:
+        create(admin, orders=2)
+    shape = (
+        *("--topic", "orders", "--rate", "500", "--message-timeout-ms", "60000"),
+        *("--flush-seconds", "1", "--name", "a"),
+    )
+    reading = ("--topic", "orders", "--group", "billing", "--name", "c")
+    with (
+        running("readers", ledger, mortal.bootstrap_servers, *reading) as reader,
+        running("load", ledger, mortal.bootstrap_servers, *shape) as load,
+    ):
+        wait_until(
+            lambda: len(rows(ledger / "reads", READS)), "reads", timeout_seconds=SECONDS, until=lambda n: n > 100
         )
-        reading = ("--topic", "orders", "--group", "billing", "--name", "c")
-        with (
-            running("readers", ledger, cluster.bootstrap_servers, *reading) as reader,
-            running("load", ledger, cluster.bootstrap_servers, *shape) as load,
-        ):
-            wait_until(
-                lambda: len(rows(ledger / "reads", READS)), "reads", timeout_seconds=SECONDS, until=lambda n: n > 100
-            )
-            cluster.kill()
-            assert (ended(load), ended(reader)) == (0, 0)
-        assert count(ledger / "sends", "indeterminate") > 0
-        assert (inspect_parts(ledger / "sends").gaps, inspect_parts(ledger / "reads").gaps) == ((), ())
-    finally:
-        clusters.down(tmp_path / "lab")
+        mortal.kill()
+        assert (ended(load), ended(reader)) == (0, 0)
+    assert count(ledger / "sends", "indeterminate") > 0
+    assert (inspect_parts(ledger / "sends").gaps, inspect_parts(ledger / "reads").gaps) == ((), ())
 
 
 def test_a_killed_generator_leaves_its_ledger_open(east: Cluster, unique: Callable[[str], str], tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,12 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
 
 FACTORS = "".join(
     f"{name}replication.factor = 1\n"
     for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
 )
-
-
-def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def write(path: Path, east: str, west: str, more: str) -> Path:
@@ -84,7 +77,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
     """Kill -9 the engine under load, twice: then the copy is, record for record, what was sent."""
     topic = unique("killed")
     east.create_topics([NewTopic(topic, 2, 1, {})])
-    more = f"east->west.enabled = true\neast->west.topics = {topic}\nmirror.epoch.seconds = 3\n"
+    more = f"east->west.enabled = true\neast->west.topics = {topic}\n"
     file = write(tmp_path / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
     producer = Producer({"bootstrap.servers": address(east_west, "east"), "linger.ms": 5, "compression.type": "lz4"})
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirror.model.offset_sync import OffsetSync, OffsetSyncStore, SyncTranslation, TooOld, Translated
+from mirror.model.offset_sync import OffsetSync, OffsetSyncStore, SyncTranslation, Translated
 from mirror.model.partition import TopicPartition
+from mirror.model.translation import TooOld
 from tests.golden.facts import entries
 
 PARTITION = TopicPartition("orders", 0)

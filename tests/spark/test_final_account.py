@@ -1,4 +1,4 @@
-"""The account of a failover and failback, and the moments and amounts that RPO and RTO are made of."""
+"""The account of a failover and failback, and the amounts that the RPO is made of."""
 
 from __future__ import annotations
 
@@ -12,22 +12,9 @@ from mirror.model.verdict import Verdict
 from mirror.proof.account import Account, Fate, Sides, settle_account
 from mirror.proof.delivery import Place, Route
 from mirror.proof.evidence import Gap
-from mirror.proof.history import first_accepted_write, first_new_reads, missing_acked, stranded_records
+from mirror.proof.history import missing_acked, stranded_records
 from mirror.proof.objectives import Missing
-from tests.spark.histories import (
-    COPY,
-    MIRRORED,
-    NEW,
-    SENT_AT,
-    Row,
-    logged,
-    logs_of,
-    own,
-    read,
-    reads_of,
-    sends_of,
-    sent,
-)
+from tests.spark.histories import MIRRORED, NEW, SENT_AT, Row, logged, logs_of, own, sends_of, sent
 
 pytestmark = pytest.mark.spark
 
@@ -141,18 +128,4 @@ def test_the_list_of_the_stranded_holds_what_was_written_without_being_acked(spa
         (4, "acked", True),
         (5, "indeterminate", True),
         (60, "acked", False),
-    }
-
-
-def test_the_first_write_and_the_first_new_reads_are_found(spark: SparkSession) -> None:
-    """Both groups read the copy; ``billing`` alone reads a record that was written to west."""
-    old, new = read(2, place=COPY), read(1, producer="new", place=NEW)
-    idle = read(2, place=COPY, group="audit")
-    sends, reads = sends_of(spark, *SENDS), reads_of(spark, old, new, idle)
-
-    assert first_accepted_write(sends, "west", after_ms=SENT_AT) == SENT_AT
-    assert first_accepted_write(sends, "west", after_ms=SENT_AT + 2) is None
-    assert first_new_reads(reads, sends, ["audit", "billing"], "west", after_ms=SENT_AT) == {
-        "audit": None,
-        "billing": new[-1],
     }

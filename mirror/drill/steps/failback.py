@@ -270,27 +270,22 @@ def _unsettled(account: Account) -> list[FindingFact]:
 
 def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
     """Wait until everything in the applications' topics has been copied along ``flows``."""
-    observers = [observer for observer in observe(stage.settings) if observer.flow in flows]
+    with observe(stage.settings, flows) as observers:
 
-    def waiting() -> list[str]:
-        left = []
-        for observer in observers:
-            status = observer.look()
-            known = {partition.topic for partition in status.partitions}
-            left += [f"{observer.flow} {topic} has no position" for topic in TOPICS if topic not in known]
-            left += [
-                f"{observer.flow} {partition.topic}-{partition.partition}: {partition.lag_records}"
-                for partition in status.partitions
-                if partition.topic in TOPICS and partition.lag_records != 0
-            ]
-        return left
+        def waiting() -> list[str]:
+            left = []
+            for status in (observer.look() for observer in observers):
+                known = {partition.topic for partition in status.partitions}
+                left += [f"{status.flow} {topic} has no position" for topic in TOPICS if topic not in known]
+                left += [
+                    f"{status.flow} {partition.topic}-{partition.partition}: {partition.lag_records}"
+                    for partition in status.partitions
+                    if partition.topic in TOPICS and partition.lag_records != 0
+                ]
+            return left
 
-    try:
         what = f"{', '.join(sorted(map(str, flows)))} to run dry"
         wait_until(waiting, what, timeout_seconds=_DRAIN_SECONDS, until=lambda left: not left)
-    finally:
-        for observer in observers:
-            observer.close()
 
 
 def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
@@ -313,12 +308,8 @@ def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
 
 
 def _status(stage: Stage) -> pd.DataFrame:
-    observers = observe(stage.settings)
-    try:
+    with observe(stage.settings) as observers:
         looks = [observer.look() for observer in observers]
-    finally:
-        for observer in observers:
-            observer.close()
     return pd.DataFrame(
         [
             {"flow": str(look.flow), "state": look.state, "topic": one.topic, "partition": one.partition}

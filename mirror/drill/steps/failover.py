@@ -40,6 +40,7 @@ from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_
 from mirror.waiting import wait_until
 
 STEP = "failover_drill"
+FIRST_WRITE = "first write"
 
 _PROBES = 3
 _PROBE_SECONDS = 0.5
@@ -150,21 +151,14 @@ def start_on_standby(stage: Stage, *, rate: float, value_bytes: int, seed: int) 
 
 def wait_for_service(stage: Stage) -> pd.DataFrame:
     """Wait for the first acknowledged write on the standby, and until every group reads there what is new to it."""
-
-    def first_times() -> dict[str, int]:
-        sends, reads = stage.sends(), stage.reads()
-        written = sends[(sends.cluster == STANDBY) & (sends.status == "acked")].acked_at_ms
-        # A record written on the standby is new to every group.
-        read = reads[(reads.cluster == STANDBY) & reads.topic.isin(TOPICS)].groupby("group").read_at_ms.min()
-        times = {str(group): int(at) for group, at in read.items()}
-        return times | ({"first write": int(written.min())} if len(written) else {})
-
-    wanted = {"first write", *GROUPS}
-    what = f"a first write on {STANDBY} and every group reading there"
-    seen = wait_until(first_times, what, timeout_seconds=_SERVICE_SECONDS, until=lambda times: wanted <= set(times))
-    stage.run.journal.append(
-        Event.FIRST_WRITE, step=STEP, facts={"cluster": STANDBY, "first_at_ms": seen["first write"]}
+    wanted = {FIRST_WRITE, *GROUPS}
+    seen = wait_until(
+        lambda: service_times(stage.sends(), stage.reads()),
+        f"a first write on {STANDBY} and every group reading there",
+        timeout_seconds=_SERVICE_SECONDS,
+        until=lambda times: wanted <= set(times),
     )
+    stage.run.journal.append(Event.FIRST_WRITE, step=STEP, facts={"cluster": STANDBY, "first_at_ms": seen[FIRST_WRITE]})
     for group in GROUPS:
         facts = {"cluster": STANDBY, "group": group, "first_at_ms": seen[group]}
         stage.run.journal.append(Event.GROUP_READING, step=STEP, facts=facts)
@@ -172,6 +166,18 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame(
         [{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items())]
     )
+
+
+def service_times(sends: pd.DataFrame, reads: pd.DataFrame) -> dict[str, int]:
+    """Return when the standby first acknowledged a write, and when each group first read what was written there.
+
+    In ms since the epoch, by ``FIRST_WRITE`` and group; what has not come about is left out.
+    """
+    written = sends[(sends.cluster == STANDBY) & (sends.status == "acked")].acked_at_ms
+    # The copies have other names: a record in the standby's own topics was written there, and is new to every group.
+    read = reads[(reads.cluster == STANDBY) & reads.topic.isin(TOPICS)].groupby("group").read_at_ms.min()
+    times = {str(group): int(at) for group, at in read.items()}
+    return times | ({FIRST_WRITE: int(written.min())} if len(written) else {})
 
 
 def keep_serving(stage: Stage, *, rate: float, seconds: float) -> int:

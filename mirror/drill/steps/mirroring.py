@@ -82,12 +82,8 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
 
 def status_of(stage: Stage) -> FlowStatus:
     """Return where the forward flow stands."""
-    observers = observe(stage.settings)
-    try:
-        return next(observer.look() for observer in observers if observer.flow == FORWARD)
-    finally:
-        for observer in observers:
-            observer.close()
+    with observe(stage.settings, {FORWARD}) as (observer,):
+        return observer.look()
 
 
 def status_table(status: FlowStatus) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import ACTIVE, GROUPS, JUDGES, STANDBY, TOPICS, Stage
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters as lab_clusters
+from mirror.lab import spark_cluster
 from mirror.model.verdict import Verdict
 
 STEP = "setup"
@@ -40,9 +41,6 @@ status.storage.replication.factor = 1
 emit.checkpoints.interval.seconds = 1
 refresh.groups.interval.seconds = 1
 refresh.topics.interval.seconds = 2
-
-# Keys of this engine; MirrorMaker ignores them. Short epochs, so that stopping takes little of the recovery time.
-mirror.epoch.seconds = 2
 """
 
 
@@ -62,6 +60,16 @@ def start_clusters(stage: Stage, brokers: int) -> pd.DataFrame:
             for alias, cluster in lab.clusters.items()
         ]
     )
+
+
+def start_spark(stage: Stage, workers: int) -> str:
+    """Start the Spark cluster the replicator is to run on, if it is to run on one; say where its Spark is."""
+    if not workers:
+        return "the replicator runs Spark on this machine, inside its own processes"
+    running = spark_cluster.load(stage.spark_home) or spark_cluster.up(
+        stage.spark_home, workers, owner_pid=stage.owner_pid
+    )
+    return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 
 
 def write_properties(stage: Stage) -> str:

@@ -21,7 +21,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.journal import Event
 from mirror.drill.rundir import RunDirectory
 from mirror.lab import clusters as lab_clusters
-from mirror.lab import processes
+from mirror.lab import processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
@@ -85,9 +85,16 @@ class Stage:
         """Return the name of a topic's copy on the flow's target."""
         return self.flow(flow).policy.format_remote_topic(flow.source, topic)
 
+    @property
+    def spark_home(self) -> Path:
+        """Where a Spark cluster keeps itself, if this run has one."""
+        return self.run.lab / "spark"
+
     def start_replicator(self, targets: Sequence[str]) -> ManagedProcess:
         """Start ``mirror run`` for the flows into ``targets``."""
-        argv = [sys.executable, "-m", "mirror", "run", str(self.run.mirror_properties), "--clusters", *targets]
+        spark = spark_cluster.load(self.spark_home)
+        master = ["--master", spark.master_url] if spark else []
+        argv = [sys.executable, "-m", "mirror", "run", str(self.run.mirror_properties), *master, "--clusters", *targets]
         return self._start(REPLICATOR, argv)
 
     def start_lag_sampler(self) -> ManagedProcess:

@@ -6,31 +6,17 @@ from dataclasses import replace
 
 from mirror.copier.resume import Ends, NotYet, Ready, Refused, begin, changed_topic, resume
 from mirror.copier.tail_match import Batch
-from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka.batch import Producer
-from mirror.model.flow import Flow
 from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Position
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 
-EAST_WEST = Flow("east", "west")
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 OURS = Producer(7, 0)
-FLOW = FlowWork(
-    flow=EAST_WEST,
-    source_client={},
-    target_client={},
-    state_topic="mm2-state.east.internal",
-    offsets_topic="mm2-offsets.east.internal",
-    offsets_partitions=25,
-    syncs_topic=None,
-    syncs_on_source=True,
-    offset_lag_max=100,
-    read_committed=False,
-    from_latest=False,
-    writers=frozenset({7}),
-)
+FLOW = flow_work(writers=frozenset({7}))
 NEW = PartitionWork(EAST_WEST, SOURCE, TARGET, "id", None)
 ENDS = Ends(source_start=5, source_end=50, target_start=0, target_end=10, target_written=10)
 POSITION = Position(20, 8, 5, True, 0, "id")

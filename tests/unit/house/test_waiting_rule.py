@@ -11,12 +11,14 @@ ROOT = Path(__file__).parents[3]
 
 # Files that may pause, each with the reason. `wait_until` itself pauses inside tenacity.
 MAY_PAUSE: dict[str, str] = {
+    "mirror/copier/epochs.py": "the watchdog of an epoch waits for the bell or the end, not for a condition to look at",
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/flow_control.py": "before the next try it waits a while or for the word to stop",
     "mirror/engine/run.py": "with nothing to copy, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/ticking.py": "a tick waits for the time it is due or for the word to stop",
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
+    "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
 }
 
 

@@ -198,6 +198,7 @@ def test_status_tells_people_and_programs(tmp_path: Path, listening: str) -> Non
     assert "RUNNING" in table.output
     assert json.loads(as_json.output) == {
         "directory": str(tmp_path),
+        "spark_master": None,
         "clusters": [
             {
                 "alias": "prod",

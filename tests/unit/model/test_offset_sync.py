@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from mirror.model.offset_sync import (
     SLOTS,
-    NoSync,
     NotReady,
     OffsetSync,
     OffsetSyncStore,
     SyncWriter,
-    TooOld,
     Translated,
 )
 from mirror.model.partition import TopicPartition
+from mirror.model.translation import NotMirrored, TooOld
 from tests.strategies import OFFSETS, PARTITIONS, sync_logs
 
 ORDERS = TopicPartition("orders", 3)
@@ -145,7 +144,7 @@ def test_the_golden_translations() -> None:
 
 def test_a_position_older_than_every_sync_is_too_old_and_one_of_an_unknown_partition_has_no_sync() -> None:
     assert store((100, 200)).translate(ORDERS, 5) == TooOld(100)
-    assert store((100, 200)).translate(TopicPartition("orders", 4), 5) == NoSync()
+    assert store((100, 200)).translate(TopicPartition("orders", 4), 5) == NotMirrored()
 
 
 @given(log=sync_logs(ORDERS, least_step=1))

@@ -1,0 +1,151 @@
+"""The bell that ends an epoch before its time: rung by the driver, heard by every task wherever it runs.
+
+Epochs are long, so that the pause between two of them is rare; what cannot wait for the end of one (a signal to stop,
+partitions that have just been found, a task that has ended and needs a new plan) rings. Each task holds a connection to
+the driver while it copies. A byte on it is the ring; its end without one means that the driver is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import selectors
+import socket
+import threading
+from types import TracebackType
+from typing import Self
+
+_REACH_SECONDS = 5.0
+_RING = b"\1"
+
+
+class Heard(enum.Enum):
+    """What a task hears of its driver."""
+
+    NOTHING = "nothing"
+    RING = "the epoch is to end"
+    SILENCE = "the driver is gone"
+
+
+class Bell:
+    """The driver's end: one bell for one epoch; rings by itself when the first task has ended.
+
+    Attributes
+    ----------
+    rung
+        set once it has rung.
+    """
+
+    def __init__(self, host: str) -> None:
+        """Listen on ``host``, an address of this machine that the tasks can reach."""
+        self._server = socket.create_server((host, 0))
+        self._hand, self._ear = socket.socketpair()
+        self._listeners: set[socket.socket] = set()
+        self.rung = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="bell", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        """Return the bell itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Take the bell down."""
+        self.close()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where tasks hear it: host and port."""
+        host, port = self._server.getsockname()[:2]
+        return host, port
+
+    @property
+    def listeners(self) -> int:
+        """How many tasks are listening."""
+        return len(self._listeners)
+
+    def ring(self) -> None:
+        """Tell every task, also those that come later, to end the epoch; from any thread."""
+        with contextlib.suppress(OSError):
+            self._hand.send(_RING)
+
+    def close(self) -> None:
+        """Take it down; tasks still listening hear that the driver is gone."""
+        self._hand.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ear, selectors.EVENT_READ)
+            selector.register(self._server, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._ear:
+                        if not self._ear.recv(1):
+                            self._close_all()
+                            return
+                        self._tell_all()
+                    elif key.fileobj is self._server:
+                        listener, _ = self._server.accept()
+                        self._listeners.add(listener)
+                        selector.register(listener, selectors.EVENT_READ)
+                        if self.rung.is_set():
+                            _tell(listener)
+                    else:
+                        assert isinstance(key.fileobj, socket.socket)
+                        # A task never speaks: it has ended, and the others' shares are to be planned anew with its own.
+                        selector.unregister(key.fileobj)
+                        self._listeners.discard(key.fileobj)
+                        key.fileobj.close()
+                        self._tell_all()
+
+    def _tell_all(self) -> None:
+        if not self.rung.is_set():
+            self.rung.set()
+            for listener in self._listeners:
+                _tell(listener)
+
+    def _close_all(self) -> None:
+        for each in (self._server, self._ear, *self._listeners):
+            each.close()
+        self._listeners.clear()
+
+
+def _tell(listener: socket.socket) -> None:
+    # Who has ended meanwhile need not hear it.
+    with contextlib.suppress(OSError):
+        listener.send(_RING)
+
+
+class BellListener:
+    """A task's end: a connection to the driver, for as long as the task copies."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Connect to the driver's bell.
+
+        Raises
+        ------
+        OSError
+            if the driver cannot be reached.
+        """
+        self._socket = socket.create_connection(address, timeout=_REACH_SECONDS)
+        self._socket.setblocking(False)
+        self._heard = Heard.NOTHING
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when there is something to hear."""
+        return self._socket.fileno()
+
+    def heard(self) -> Heard:
+        """Return the last that was heard, without waiting."""
+        with contextlib.suppress(BlockingIOError):
+            try:
+                word = self._socket.recv(1)
+            except ConnectionError:
+                word = b""
+            self._heard = Heard.RING if word else Heard.SILENCE
+        return self._heard
+
+    def close(self) -> None:
+        """Hang up, which rings for the other tasks."""
+        self._socket.close()

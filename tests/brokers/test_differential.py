@@ -1,0 +1,177 @@
+"""Java MirrorMaker 2 and this engine copy the same topics: what lies on the target afterwards must be the same.
+
+Both read the same cluster under two names, so that both copies lie side by side on one target.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import mm2, processes
+from mirror.lab.clusters import Lab
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.copying import log_of
+
+PARTITIONS = 2
+TIME = 1_700_000_000_000
+KINDS: dict[str, dict[str, str]] = {
+    "none": {},
+    "gzip": {},
+    "snappy": {},
+    "lz4": {},
+    "zstd": {},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "compacted": {"cleanup.policy": "compact"},
+    "transactional": {},
+}
+_START_SECONDS = 240.0
+
+
+def fill(bootstrap: str, topic: str, kind: str) -> None:
+    """Write records of every shape: null and empty keys and values, headers in order, twice, null; own timestamps."""
+    chance = random.Random(kind)
+    codec = kind if kind in {"gzip", "snappy", "lz4", "zstd"} else "none"
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5}
+    if kind == "transactional":
+        producer = confluent_kafka.Producer({**settings, "transactional.id": topic})
+        producer.init_transactions()
+        for transaction in range(12):
+            producer.begin_transaction()
+            write(producer, topic, chance, 40, transaction)
+            if transaction % 3 == 1:
+                producer.flush()
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+        return
+    producer = confluent_kafka.Producer(settings)
+    for part in range(12):
+        write(producer, topic, chance, 40, part)
+        producer.flush()
+
+
+def write(producer: confluent_kafka.Producer, topic: str, chance: random.Random, count: int, part: int) -> None:
+    for number in range(count):
+        headers = [
+            (f"h{chance.randrange(3)}", chance.choice([None, b"", b"value", chance.randbytes(40)]))
+            for _ in range(chance.randrange(4))
+        ]
+        producer.produce(
+            topic,
+            chance.choice([None, b"", b"value", chance.randbytes(chance.randrange(2_000))]),
+            b"key-%d-%d" % (part, number)
+            if "compacted" in topic
+            else chance.choice([None, b"", b"key", chance.randbytes(20)]),
+            partition=number % PARTITIONS,
+            timestamp=TIME + part * 1_000 - number,
+            headers=headers,
+        )
+
+
+def run_file(path: Path, source: str, bootstrap: tuple[str, str], topics: list[str], isolation: str) -> Path:
+    replication = "\n".join(
+        f"{name}replication.factor = 1"
+        for name in (
+            *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
+            *("offset.storage.", "config.storage.", "status.storage."),
+        )
+    )
+    path.write_text(
+        f"clusters = {source}, west\n{source}.bootstrap.servers = {bootstrap[0]}\nwest.bootstrap.servers = {bootstrap[1]}\n"
+        f"{source}->west.enabled = true\n{source}->west.topics = {', '.join(topics)}\n{replication}\n"
+        f"offset-syncs.topic.location = target\n{source}->west.emit.heartbeats.enabled = false\n"
+        f"{source}.consumer.isolation.level = {isolation}\n"
+        # Records with timestamps of long ago are to stay on the target too.
+        f"refresh.topics.interval.seconds = 5\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", pytest.param("read_committed", marks=pytest.mark.soak)])
+def test_both_leave_the_same_records_at_the_same_offsets(
+    isolation: str, east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    clients = {alias: {"bootstrap.servers": east_west.clusters[alias].bootstrap_servers} for alias in ("east", "west")}
+    bootstrap = clients["east"]["bootstrap.servers"], clients["west"]["bootstrap.servers"]
+    topics = {kind: unique(f"differential-{kind}") for kind in KINDS}
+    for kind, topic in topics.items():
+        (created,) = east.create_topics([NewTopic(topic, PARTITIONS, 1, {"retention.ms": "-1", **KINDS[kind]})])
+        assert created.problem is None
+        fill(bootstrap[0], topic, kind)
+    replicators = {
+        "levant": mm2.start(
+            tmp_path,
+            run_file(tmp_path / "mm2.properties", "levant", bootstrap, list(topics.values()), isolation),
+            owner_pid=os.getpid(),
+        ),
+        "orient": processes.start(
+            tmp_path,
+            "mirror",
+            [
+                *(sys.executable, "-m", "mirror", "run"),
+                str(run_file(tmp_path / "mirror.properties", "orient", bootstrap, list(topics.values()), isolation)),
+            ],
+            owner_pid=os.getpid(),
+        ),
+    }
+    partitions = [TopicPartition(topic, number) for topic in topics.values() for number in range(PARTITIONS)]
+    expected = {partition: visible(clients["east"], partition, isolation) for partition in partitions}
+
+    def lacking() -> list[TopicPartition]:
+        there = west.topics()
+        return [
+            copy
+            for partition in partitions
+            for source in replicators
+            if (copy := TopicPartition(f"{source}.{partition.topic}", partition.partition)).topic not in there
+            or west.offsets([copy], "latest")[copy] < len(expected[partition])
+        ]
+
+    try:
+        wait_until(lacking, "both to copy everything", timeout_seconds=_START_SECONDS, until=lambda left: not left)
+    finally:
+        for each in replicators.values():
+            each.terminate(30)
+    for partition in partitions:
+        java, ours = (
+            log_of(clients["west"], TopicPartition(f"{source}.{partition.topic}", partition.partition))
+            for source in replicators
+        )
+        assert [record[:5] for record in ours] == [record[:5] for record in java], partition
+        assert [record[1:5] for record in ours] == expected[partition], partition
+
+
+def visible(client: dict[str, str], partition: TopicPartition, isolation: str) -> list[tuple[Any, ...]]:
+    """Return what a Java-compatible consumer of that isolation level sees: timestamp, key, value, headers."""
+    consumer = confluent_kafka.Consumer(
+        {
+            **client,
+            "group.id": "visible",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(partition.topic, partition.partition, 0)])
+    seen: list[tuple[Any, ...]] = []
+    while True:
+        message = consumer.poll(10)
+        assert message is not None, partition
+        problem = message.error()
+        if problem is not None:
+            assert problem.code() == confluent_kafka.KafkaError._PARTITION_EOF, problem
+            break
+        headers = tuple((name, value) for name, value in message.headers() or ())
+        seen.append((message.timestamp()[1], message.key(), message.value(), headers))
+    consumer.close()
+    return seen

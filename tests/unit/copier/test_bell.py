@@ -1,0 +1,87 @@
+"""The bell that ends an epoch: every task hears it, wherever and whenever it listens, and hears when the driver is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from mirror.copier.bell import Bell, BellListener, Heard
+from mirror.waiting import wait_until
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    with Bell("127.0.0.1") as hung:
+        yield hung
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[Bell], BellListener]]:
+    """Return a way to listen to a bell that knows it."""
+    with ExitStack() as ending:
+
+        def listening(bell: Bell) -> BellListener:
+            before = bell.listeners
+            listener = ending.enter_context(closing(BellListener(bell.address)))
+            wait_until(lambda: bell.listeners > before, "the bell to know its listener", timeout_seconds=5)
+            return listener
+
+        yield listening
+
+
+Listen = Callable[[Bell], BellListener]
+
+
+def heard_by(listener: BellListener) -> Heard:
+    return wait_until(
+        listener.heard, "a word from the bell", timeout_seconds=5, until=lambda word: word != Heard.NOTHING
+    )
+
+
+def test_nothing_is_heard_until_it_rings(bell: Bell, listen: Listen) -> None:
+    listener = listen(bell)
+    assert listener.heard() is Heard.NOTHING
+    bell.ring()
+    assert heard_by(listener) is Heard.RING
+
+
+def test_who_comes_late_hears_it_all_the_same(bell: Bell, listen: Listen) -> None:
+    bell.ring()
+    assert heard_by(listen(bell)) is Heard.RING
+
+
+def test_a_task_that_ends_rings_for_the_others(bell: Bell, listen: Listen) -> None:
+    first, second = listen(bell), listen(bell)
+    first.close()
+    assert heard_by(second) is Heard.RING
+
+
+def test_a_driver_that_is_gone_is_not_a_ring(listen: Listen) -> None:
+    bell = Bell("127.0.0.1")
+    listener = listen(bell)
+    bell.close()
+    assert heard_by(listener) is Heard.SILENCE
+
+
+def test_a_driver_that_is_gone_after_a_ring_is_heard_too(bell: Bell, listen: Listen) -> None:
+    listener = listen(bell)
+    bell.ring()
+    assert heard_by(listener) is Heard.RING
+    bell.close()
+    wait_until(listener.heard, "silence", timeout_seconds=5, until=lambda word: word is Heard.SILENCE)
+
+
+def test_where_no_bell_hangs_nobody_listens() -> None:
+    bell = Bell("127.0.0.1")
+    address = bell.address
+    bell.close()
+    with pytest.raises(OSError, match="refused"):
+        BellListener(address)
+
+
+def test_it_is_alone_when_the_last_task_has_ended(bell: Bell, listen: Listen) -> None:
+    listener = listen(bell)
+    listener.close()
+    wait_until(lambda: bell.listeners == 0, "the bell to be alone", timeout_seconds=5)

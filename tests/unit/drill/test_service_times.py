@@ -1,0 +1,31 @@
+"""When the standby serves again: the last links of the RTO, taken from the ledger."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mirror.drill.steps.failover import FIRST_WRITE, service_times
+
+SENDS = pd.DataFrame(
+    [("east", "acked", 10), ("west", "indeterminate", None), ("west", "acked", 32), ("west", "acked", 31)],
+    columns=["cluster", "status", "acked_at_ms"],
+)
+READS = pd.DataFrame(
+    [
+        ("east", "audit", "orders", 5),
+        ("west", "audit", "east.orders", 33),
+        ("west", "billing", "east.orders", 34),
+        ("west", "billing", "orders", 41),
+        ("west", "billing", "payments", 40),
+    ],
+    columns=["cluster", "group", "topic", "read_at_ms"],
+)
+
+
+def test_the_first_write_and_the_first_read_of_something_new_are_found() -> None:
+    """Both groups read the copy; ``billing`` alone reads records that were written on the standby."""
+    assert service_times(SENDS, READS) == {FIRST_WRITE: 31, "billing": 40}
+
+
+def test_what_has_not_come_about_is_left_out() -> None:
+    assert service_times(SENDS[:2], READS[:3]) == {}
