@@ -69,12 +69,13 @@ class Merging:
     def __init__(self, producer: Producer) -> None:
         """Write as ``producer``."""
         self._producer = producer
-        self._largest = math.inf
+        #: No batch is made larger than this; learned from refusals.
+        self.largest = math.inf
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether all are small or the line is long, the whole is not too large, and they are compressed alike."""
         together = size + len(following.content)
-        if together > self._largest or batch.codec_of(last.content) != batch.codec_of(following.content):
+        if together > self.largest or batch.codec_of(last.content) != batch.codec_of(following.content):
             return False
         are_small = len(last.content) < SMALL_BATCH_BYTES and len(following.content) < SMALL_BATCH_BYTES
         return together <= most_bytes or (are_small and together <= MERGED_BYTES)
@@ -93,7 +94,7 @@ class Merging:
         """Return what a batch that is too large was merged from; itself if it was not."""
         assert isinstance(piece, CopiedBatch)
         if piece.parts:
-            self._largest = min(self._largest, len(piece.content) // 2)
+            self.largest = min(self.largest, len(piece.content) // 2)
         return piece.parts or (piece,)
 
 
@@ -116,9 +117,8 @@ class Lane:
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
-        self.stream: Stream = Stream(
-            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer)
-        )
+        self.merging = Merging(producer)
+        self.stream: Stream = Stream(work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging)
         self.fetch_position = handover.position.upstream
         self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self.rest_until = 0.0

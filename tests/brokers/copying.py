@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork
+from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, TaskWork, Throttled
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
@@ -27,6 +27,7 @@ class Copying:
     flow: FlowWork
     pairs: dict[TopicPartition, TopicPartition]
     handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+    throttled: list[Throttled] = field(default_factory=list)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -37,6 +38,7 @@ class Copying:
         result = copy(TaskWork((self.flow,), partitions, seconds, 0.1))
         writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
         self.flow = replace(self.flow, writers=writers)
+        self.throttled += result.throttled.values()
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover

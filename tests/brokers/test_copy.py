@@ -450,7 +450,11 @@ def test_killed_three_times_under_load_nothing_is_lost_and_nothing_is_there_twic
             producer.poll(0.002)
         producer.flush()
 
-    told = {name: value for name, value in dataclasses.asdict(flow).items() if name not in ("flow", "writers")}
+    told = {
+        name: value
+        for name, value in dataclasses.asdict(flow).items()
+        if name not in ("flow", "writers", "fetch_limits")
+    }
     told_all = json.dumps({"flow": told, "pairs": list(copying.pairs.items())})
     argv = [sys.executable, "-m", "tests.brokers.copying", told_all]
     thread = threading.Thread(target=load)
