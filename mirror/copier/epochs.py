@@ -89,7 +89,8 @@ class Epochs:
                 bell.ring()
                 with contextlib.suppress(WaitTimeout):
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
-                said = str(error).strip().splitlines()
+                # Frames of Java's stack say nothing to people; what a task met stands before them.
+                said = [line for line in str(error).strip().splitlines() if line.strip() and not line.startswith("\t")]
                 if jvm_has_ended():
                     self._forget()
                     said = ["Spark's JVM has ended; the next epoch starts another"]

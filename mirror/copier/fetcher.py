@@ -37,7 +37,6 @@ class Fetcher:
         self._session.leave_all()
         # Lanes whose position may have moved, and those that want nothing for now.
         self._unsettled: dict[TopicPartition, None] = {}
-        self._quiet_until = 0.0
 
     def add(self, lane: Lane) -> None:
         """Feed one more lane."""
@@ -67,7 +66,7 @@ class Fetcher:
 
     def may_ask(self, now: float) -> bool:
         """Whether nothing is under way, and the broker is willing."""
-        return self.asked_at is None and now >= self._quiet_until
+        return self.asked_at is None and now >= self.connection.quiet_until
 
     def ask(self, now: float, seconds_left: float) -> None:
         """Ask for what is wanted now, if anything is; answered within ``seconds_left``.
@@ -113,9 +112,8 @@ class Fetcher:
         connection.round_trip = min(connection.round_trip, connection.answer_began_at - self.asked_at)
         self.asked_at = None
         head = wire.fetch_head(frame)
-        if head.throttle_ms > 0:
-            self.cluster.fetch_throttled_ms += head.throttle_ms
-            self._quiet_until = now + head.throttle_ms / 1000
+        connection.throttle(head.throttle_ms)
+        self.cluster.fetch_throttled_ms += head.throttle_ms
         if head.error in codes.FETCH_SESSION_ERRORS:
             self._session.begin_anew()
             return frame, []

@@ -104,13 +104,14 @@ class Merging:
     def __init__(self, producer: Producer, sets_aside: Callable[[CopiedBatch, str], bool]) -> None:
         """Write as ``producer``; ``sets_aside`` says whether a batch that cannot be made smaller is held back."""
         self._producer = producer
-        self._largest = math.inf
+        #: No batch is made larger than this; learned from refusals.
+        self.largest = math.inf
         self._sets_aside = sets_aside
 
     def fits(self, last: Piece, size: int, following: Piece, most_bytes: int) -> bool:
         """Whether all are small or the line is long, the whole is not too large, and they are compressed alike."""
         together = size + len(following.content)
-        if together > self._largest or batch.codec_of(last.content) != batch.codec_of(following.content):
+        if together > self.largest or batch.codec_of(last.content) != batch.codec_of(following.content):
             return False
         are_small = len(last.content) < SMALL_BATCH_BYTES and len(following.content) < SMALL_BATCH_BYTES
         return together <= most_bytes or (are_small and together <= MERGED_BYTES)
@@ -130,7 +131,7 @@ class Merging:
         assert isinstance(piece, CopiedBatch)
         if not piece.parts:
             return piece.halves(self._producer)
-        self._largest = min(self._largest, len(piece.content) // 2)
+        self.largest = min(self.largest, len(piece.content) // 2)
         return piece.parts
 
     def sets_aside(self, piece: Piece, message: str) -> bool:
@@ -171,9 +172,8 @@ class Lane:
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
-        self.stream: Stream = Stream(
-            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer, self._set_aside)
-        )
+        self.merging = Merging(producer, self._set_aside)
+        self.stream: Stream = Stream(work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging)
         self.fetch_position = handover.position.upstream
         self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self.rest_until = 0.0

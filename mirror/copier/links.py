@@ -55,6 +55,8 @@ class Writer:
         """Begin with an id that nothing was written with."""
         self.producer = producer
         self._sequences: dict[TopicPartition, int] = {}
+        #: The largest joined batch that a topic may take, where one was refused.
+        self.largest_batches: dict[str, float] = {}
 
     def sequence(self, partition: TopicPartition) -> int:
         """Return the next sequence on a partition."""

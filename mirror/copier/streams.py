@@ -353,7 +353,6 @@ class Sender:
         self.streams: set[Stream] = set()
         # The streams that may have something to send, in turn; the others cost nothing.
         self._awake: OrderedDict[Stream, None] = OrderedDict()
-        self._quiet_until = 0.0
         self._requests: deque[tuple[float, dict[TopicPartition, Stream]]] = deque()
 
     @property
@@ -383,19 +382,20 @@ class Sender:
         return LONG_ROUND_TRIP_SECONDS <= self.connection.round_trip < math.inf
 
     def send(self, now: float) -> None:
-        """Send what may be sent.
+        """Send what may be sent; one request at a time while quotas hold the line back.
 
         Raises
         ------
         ConnectionFailed
             if the broker hung up, or left a request unanswered for too long.
         """
-        if self._requests and now - self._requests[0][0] > ANSWER_SECONDS:
+        line = self.connection
+        if self._requests and now > max(self._requests[0][0], line.heard_at, line.quiet_until) + ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
         while (
-            now >= self._quiet_until
+            now >= self.connection.quiet_until
             and not self.connection.has_unsent
-            and len(self._requests) < REQUESTS_IN_FLIGHT
+            and len(self._requests) < (1 if self.connection.is_throttled else REQUESTS_IN_FLIGHT)
             and (request := self._compose(now))
         ):
             self._requests.append((now, request))
@@ -422,12 +422,10 @@ class Sender:
         if frame is None:
             return None
         sent_at, streams = self._requests.popleft()
-        now = time.monotonic()
-        self.connection.round_trip = min(self.connection.round_trip, now - sent_at)
+        self.connection.round_trip = min(self.connection.round_trip, time.monotonic() - sent_at)
         throttle_ms = wire.produce_throttle_ms(frame)
-        if throttle_ms > 0:
-            self.cluster.produce_throttled_ms += throttle_ms
-            self._quiet_until = now + throttle_ms / 1000
+        self.connection.throttle(throttle_ms)
+        self.cluster.produce_throttled_ms += throttle_ms
         stale = [
             streams[answer.partition]
             for answer in wire.parse_produce(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -138,7 +139,9 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 sequence = writer.sequence(work.target)
-                share.lanes.append(Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic))
+                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic)
+                lane.merging.largest = writer.largest_batches.get(work.target.topic, math.inf)
+                share.lanes.append(lane)
                 share.skipped_by_match[work.source] = skipped
             case NotYet(reason):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))
@@ -154,6 +157,8 @@ def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
     results = []
     for lane in share.lanes:
         assert share.writer is not None
+        if lane.merging.largest < math.inf:
+            share.writer.largest_batches[lane.work.target.topic] = lane.merging.largest
         share.writer.keep_sequence(lane.work.target, lane.acknowledged_sequence)
         result = replace(lane.result(), skipped_by_match=share.skipped_by_match[lane.work.source])
         if result.handover is None or not result.handover.clean:

@@ -106,6 +106,8 @@ class Connection:
         self.sizes = FetchSizes()
         #: The shortest time an answer has taken to begin, in seconds; about a round trip.
         self.round_trip = math.inf
+        #: Until when the broker's quotas ask for silence, and whether its last answer did; monotonic seconds.
+        self.quiet_until, self.is_throttled = 0.0, False
         #: When something last arrived, and when the answer last returned began to; monotonic seconds.
         self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
@@ -222,6 +224,12 @@ class Connection:
             self.round_trip = min(self.round_trip, time.monotonic() - began)
             if self.round_trip < _SHORT_SECONDS:
                 return
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Take in for how long an answer asks for silence."""
+        self.is_throttled = throttle_ms > 0
+        if self.is_throttled:
+            self.quiet_until = time.monotonic() + throttle_ms / 1000
 
     def close(self) -> None:
         """Close the socket."""

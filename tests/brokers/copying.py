@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 from mirror.config.fetching import FetchLimits
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, GapPolicy, Handover, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.work import (
+    FlowWork,
+    GapPolicy,
+    Handover,
+    PartitionResult,
+    PartitionWork,
+    TaskResult,
+    TaskWork,
+    Throttled,
+)
 from mirror.kafka.channel import EARLIEST, LATEST, Channel
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
@@ -42,6 +51,7 @@ class Copying:
     ids: dict[str, str] = field(default_factory=dict)
     policies: dict[TopicPartition, GapPolicy] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
+    throttled: list[Throttled] = field(default_factory=list)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -75,6 +85,7 @@ class Copying:
     def _taken(self, result: TaskResult) -> dict[TopicPartition, PartitionResult]:
         writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
         self.flow = replace(self.flow, writers=writers)
+        self.throttled += result.throttled.values()
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
