@@ -442,7 +442,7 @@ def test_a_batch_that_no_request_may_hold_is_never_sent() -> None:
     sized(writer, 10)
     sized(writer, 300_000)
     line = Wire()
-    sender = Sender(cast(Cluster, None), cast(Connection, line), 200_000)
+    sender = Sender(Cluster("west", {}), cast(Connection, line), 200_000)
     sender.add(writer.stream)
     while not writer.stream.is_over:
         sender.send(rested())
