@@ -36,7 +36,10 @@ def verify_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings])
 
 
 def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> list[PartitionPair]:
-    """Return the ranges to compare: from where both sides still have their records, to the recorded position."""
+    """Return the ranges to compare: from where both sides still have their records, to the recorded position.
+
+    The source is read as the flow reads it: where that leaves aborted records out, they lack nowhere (REC-08).
+    """
     flow, policy = settings.flow, settings.policy
     source_client, target_client = clusters[flow.source].client, clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
@@ -59,7 +62,14 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
             copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs[0].downstream
             pairs.append(
                 PartitionPair(
-                    LogRange(flow.source, source_client, partition, start, offset_map.upstream_next),
+                    LogRange(
+                        flow.source,
+                        source_client,
+                        partition,
+                        start,
+                        offset_map.upstream_next,
+                        read_committed=settings.isolation_level == "read_committed",
+                    ),
                     LogRange(
                         flow.target, target_client, copy, max(copy_start, copy_starts[copy]), offset_map.downstream_next
                     ),

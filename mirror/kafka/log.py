@@ -134,10 +134,17 @@ def read_batches(
 
 
 def read_records(
-    client: Mapping[str, str], partition: TopicPartition, start: int, end: int, *, alias: str = "cluster"
+    client: Mapping[str, str],
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    alias: str = "cluster",
+    read_committed: bool = False,
 ) -> Iterator[Record]:
     """Yield the data records of ``partition`` with offsets from ``start`` up to, not including, ``end``.
 
+    With ``read_committed`` those of aborted transactions are left out, and ``end`` may not lie behind one still open.
     Opens and closes its own connections, so that it may run inside a Spark task.
 
     Raises
@@ -149,7 +156,7 @@ def read_records(
     """
     channel = Channel(alias, client)
     try:
-        for found, _ in read_batches(channel, partition, start, end):
+        for found, _ in read_batches(channel, partition, start, end, read_committed=read_committed):
             for record in batch.records(found):
                 if start <= record.offset < end:
                     yield record

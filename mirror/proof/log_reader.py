@@ -39,6 +39,8 @@ class LogRange:
         Alias of the cluster, as it is written in the ledger.
     client
         Client properties of the cluster (`mirror.config.settings.ClusterSettings.client`).
+    read_committed
+        Whether the records of aborted transactions are left out.
     """
 
     cluster: str
@@ -46,6 +48,7 @@ class LogRange:
     partition: TopicPartition
     start: int
     end: int
+    read_committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,14 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     with pq.ParquetWriter(unfinished, schema) as writer:
         try:
             found = (
-                read_records(wanted.client, wanted.partition, wanted.start, wanted.end, alias=wanted.cluster)
+                read_records(
+                    wanted.client,
+                    wanted.partition,
+                    wanted.start,
+                    wanted.end,
+                    alias=wanted.cluster,
+                    read_committed=wanted.read_committed,
+                )
                 if wanted.end > wanted.start
                 else ()
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,12 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
 
 FACTORS = "".join(
     f"{name}replication.factor = 1\n"
     for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
 )
-
-
-def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def write(path: Path, east: str, west: str, more: str) -> Path:

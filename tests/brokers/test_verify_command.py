@@ -1,0 +1,105 @@
+"""`mirror verify` on real clusters: it misses what the copy lacks, and nothing that the flow was told to leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from mirror.config.settings import ClusterSettings, load
+from mirror.copier import links
+from mirror.copier.work import FlowWork
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+from tests.brokers.command import mirror
+from tests.brokers.copying import Copying
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """A worker process takes its connections with it; this one goes on."""
+    yield
+    links.forget_all()
+
+
+@pytest.fixture
+def file(settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path) -> Path:
+    """A flow of committed data from a cluster whose alias no other test uses: its state topic is its own."""
+    alias = unique("shop").replace("-", "")
+    path = tmp_path / "mirror.properties"
+    path.write_text(
+        f"clusters = {alias}, west\n"
+        f"{alias}.bootstrap.servers = {settings_of('east').bootstrap_servers}\n"
+        f"west.bootstrap.servers = {settings_of('west').bootstrap_servers}\n"
+        f"{alias}->west.enabled = true\n"
+        f"{alias}.consumer.isolation.level = read_committed\n"
+    )
+    return path
+
+
+@pytest.fixture
+def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], str]) -> Copying:
+    """Two partitions of that flow, to be copied as its settings say."""
+    (settings,) = load(file).enabled_flows
+    topic = unique("orders")
+    copy = settings.policy.format_remote_topic(settings.flow.source, topic)
+    state, offsets = state_topic(settings.flow.source), unique("mm2-offsets")
+    east.create_topics([NewTopic(topic, 2, 1)])
+    west.create_topics([NewTopic(name, count, 1) for name, count in ((copy, 2), (state, 1), (offsets, 1))])
+    work = FlowWork(
+        flow=settings.flow,
+        source_client=dict(settings.source_consumer),
+        target_client=dict(settings.target_producer),
+        state_topic=state,
+        offsets_topic=offsets,
+        offsets_partitions=1,
+        syncs_topic=None,
+        syncs_on_source=False,
+        offset_lag_max=100,
+        read_committed=settings.isolation_level == "read_committed",
+        from_latest=False,
+        writers=frozenset(),
+    )
+    return Copying(work, {TopicPartition(topic, number): TopicPartition(copy, number) for number in range(2)})
+
+
+def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_lost_one_is(
+    file: Path, copying: Copying
+) -> None:
+    """Partition 0 is copied whole. On partition 1 the copy skips one committed record behind the aborted ones."""
+    whole, short = copying.pairs
+    producer = confluent_kafka.Producer({**copying.flow.source_client, "transactional.id": whole.topic})
+    producer.init_transactions(20)
+
+    def write(value: bytes, end: Callable[[], None]) -> None:
+        producer.begin_transaction()
+        for number in range(5):
+            for partition in copying.pairs:
+                producer.produce(partition.topic, b"%s %d" % (value, number), partition=partition.partition)
+        end()
+
+    write(b"first", producer.commit_transaction)
+    write(b"dropped", producer.abort_transaction)
+    copying.until_caught_up()
+    handover = copying.handovers[short]
+    lost = handover.position.upstream
+    copying.handovers[short] = replace(handover, position=replace(handover.position, upstream=lost + 1))
+    write(b"last", producer.commit_transaction)
+    copying.until_caught_up()
+
+    done = mirror("verify", str(file), "--json")
+
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)["partitions"]
+    assert [(each["partition"], each["verdict"], each["records"], each["missing"]) for each in found] == [
+        (0, "PASS", 10, 0),
+        (1, "FAIL", 10, 1),
+    ]
+    assert found[1]["first_difference"]["what"] == "missing"
+    assert found[1]["first_difference"]["upstream_offset"] == lost
+    assert {each[what] for each in found for what in ("extra", "altered", "reordered", "misplaced")} == {0}
