@@ -486,6 +486,32 @@ WORKER: Final = _by_name(
 )
 """The worker settings that matter to this engine (CFG-081, DED-03)."""
 
+EXACTLY_ONCE: Final = _by_name(
+    (
+        Definition(
+            "exactly.once.support",
+            Type.STRING,
+            "requested",
+            Importance.MEDIUM,
+            _one_of("requested", "required", ignore_case=True),
+        ),
+        Definition(
+            "transaction.boundary",
+            Type.STRING,
+            "poll",
+            Importance.MEDIUM,
+            _one_of("poll", "interval", "connector", ignore_case=True),
+        ),
+        Definition("transaction.boundary.interval.ms", Type.LONG, None, Importance.LOW, _at_least(0)),
+    )
+)
+"""What Connect lets a source connector say about transactions; only as ``A->B.<key>`` (CFG-013)."""
+
+TRANSACTIONAL_PRODUCER: Final = _by_name(
+    (Definition("transaction.timeout.ms", Type.INT, 60000, Importance.LOW, _at_least(1)),)
+)
+"""What the data producer's properties say about its transactions."""
+
 ENGINE: Final = _by_name(
     (
         Definition("mirror.epoch.seconds", Type.DOUBLE, 5.0, Importance.LOW, _between(0.1, 3600.0)),

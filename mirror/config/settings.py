@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mirror.config.clients import ConnectorClients, cluster_admin, data_producer
+from mirror.config.clients import ConnectorClients, cluster_admin, data_producer, transactional_ids
 from mirror.config.definitions import (
     CONNECTORS,
     ENGINE,
+    EXACTLY_ONCE,
     FILTERS,
     TOPICS_EXCLUDE_OF_3_9,
+    TRANSACTIONAL_PRODUCER,
     WORKER,
     BadValue,
     Connector,
@@ -38,6 +40,9 @@ __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "
 End = Literal["source", "target"]
 
 _SYNCS_LOCATION = "offset-syncs.topic.location"
+
+# How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer.
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +137,15 @@ class FlowSettings:
     refresh_groups_interval_seconds: float
     offset_commit_interval_seconds: float
 
-    exactly_once: bool
-    """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
+    transactions: TransactionSettings | None
+    """Given where ``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Return whether records and positions are written in transactions."""
+        return self.transactions is not None
 
     @property
     def use_defaults_from(self) -> End:
@@ -172,6 +182,31 @@ class FlowSettings:
             heartbeats_replication=self.heartbeats_replication,
             generation=self.generation,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """How a flow is written in transactions (section 2.14).
+
+    Parameters
+    ----------
+    id_prefix
+        what the transactional id of every task begins with, as MirrorMaker's; the task's number follows (EOS-04)
+    mm2_tasks
+        how many tasks MirrorMaker would have: it may have used as many transactional ids
+    timeout_ms
+        the data producer's ``transaction.timeout.ms``
+    seconds
+        how long a transaction takes records in; never more than half its timeout (EOS-05)
+    ends_early
+        whether it ends before that when there is nothing more to write
+    """
+
+    id_prefix: str
+    mm2_tasks: int
+    timeout_ms: int
+    seconds: float
+    ends_early: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +321,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
-    exactly_once = worker.get("exactly.once.source.support").lower() == "enabled"
+    exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
     policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
@@ -329,7 +364,7 @@ def flow_settings(
         refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
         refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
-        exactly_once=exactly_once,
+        transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
         group_id=worker.get("group.id"),
     )
 
@@ -371,6 +406,40 @@ class _Keys:
     def error(self, name: str, message: str) -> ConfigError:
         key = name if self.flow is None else self.config.key_of(self.flow, name, self.values.get(name))
         return self.config.file.error(key, message)
+
+
+def _transactions(
+    worker: _Keys, source: _Keys, clients: ClientSettings, *, exactly_once: bool
+) -> TransactionSettings | None:
+    """Read what a flow says about transactions, as Connect does; what would have no effect is left alone there too."""
+    required, boundary, interval_ms = (source.read(definition) for definition in EXACTLY_ONCE.values())
+    if required.lower() == "required":
+        if not exactly_once:
+            message = "it is not to be had unless the target's exactly.once.source.support = enabled; set that"
+            raise source.error("exactly.once.support", message)
+        if clients.source_consumer.get("isolation.level") != "read_committed":
+            message = "the source must then be read with consumer.isolation.level = read_committed; set that (EOS-03)"
+            raise source.error("exactly.once.support", message)
+    if not exactly_once:
+        return None
+    if boundary.lower() == "connector":
+        raise source.error("transaction.boundary", "MirrorMaker's connector defines none; write poll or interval")
+    if source.values.get("offsets.storage.topic", "").strip():
+        message = f"positions are kept in {worker.get('offset.storage.topic')} here; remove the key"
+        raise source.error("offsets.storage.topic", message)
+    timeout_ms = _Keys(source.config, TRANSACTIONAL_PRODUCER, clients.data_producer, source.flow).get(
+        "transaction.timeout.ms"
+    )
+    is_poll = boundary.lower() == "poll"
+    if interval_ms is None:
+        interval_ms = worker.get("offset.flush.interval.ms")
+    return TransactionSettings(
+        id_prefix=transactional_ids(worker.get("group.id"), source.get("name")),
+        mm2_tasks=source.get("tasks.max"),
+        timeout_ms=timeout_ms,
+        seconds=min(_POLL_SECONDS if is_poll else interval_ms / 1000, timeout_ms / 2000),
+        ends_early=is_poll,
+    )
 
 
 def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:

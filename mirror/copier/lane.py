@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mirror.copier.streams import Piece, Stream
+from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
 from mirror.kafka import batch, codes
@@ -14,6 +14,7 @@ from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow_state import RUNS_PER_CHUNK, Gap, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run, extend, runs_of
+from mirror.model.offset_sync import OffsetSync
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
@@ -97,15 +98,24 @@ class Lane:
     """
 
     def __init__(
-        self, work: PartitionWork, handover: Handover, producer: Producer, sequence: int, syncs: PartitionSyncs | None
+        self,
+        work: PartitionWork,
+        handover: Handover,
+        producer: Producer,
+        sequence: int,
+        syncs: PartitionSyncs | None,
+        gate: Gate | None = None,
     ) -> None:
-        """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on."""
+        """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on.
+
+        With a ``gate``, inside transactions: only what :meth:`recorded` was called for counts.
+        """
         self.work = work
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
         self.stream: Stream = Stream(
-            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer)
+            work.target, self._acknowledged, self._refused, pipelined=True, merge=Merging(producer), gate=gate
         )
         self.fetch_position = handover.position.upstream
         self.rest_until = 0.0
@@ -124,6 +134,8 @@ class Lane:
         self._unwritten = list(handover.unwritten)
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._committed = self._standing() if gate else None
+        self._committed_sync: OffsetSync | None = None
 
     @property
     def upstream(self) -> int:
@@ -132,7 +144,13 @@ class Lane:
 
     @property
     def _position(self) -> Position:
-        return replace(self._begun_at, upstream=self._upstream, downstream=self._downstream, chunk=self._chunk)
+        return replace(
+            self._begun_at,
+            upstream=self._upstream,
+            downstream=self._downstream,
+            chunk=self._chunk,
+            atomic=self.stream.transactional_id is not None,
+        )
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
@@ -142,6 +160,11 @@ class Lane:
     def is_over(self) -> bool:
         """Whether the source is not to be read any further."""
         return self.stopped is not None or self.stream.closed
+
+    @property
+    def lost(self) -> str | None:
+        """Why it is not known how far the target has got, None when it is."""
+        return self._sequence_lost
 
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
@@ -191,9 +214,31 @@ class Lane:
         """What was last returned by :meth:`unrecorded` is in the state topic."""
         del self._unwritten[: self._offered or 0]
         self._offered = None
+        if self._committed is not None:
+            self._committed = self._standing()
+            self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
+
+    def take_due_sync(self) -> OffsetSync | None:
+        """Return the offset sync that is to be written now, if any; inside transactions only of what is committed."""
+        if self._committed is None:
+            return self.syncs.take_due() if self.syncs else None
+        due, self._committed_sync = self._committed_sync, None
+        return due
+
+    def lose(self, reason: str) -> None:
+        """Take what was acknowledged since the last commit for undone: its transaction will not be committed."""
+        self._sequence_lost = self._sequence_lost or reason
+        self.stream.close()
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
+        now = self._standing()
+        if self._committed is None or self._committed.handover is None:
+            return now
+        handover = replace(self._committed.handover, clean=self._sequence_lost is None)
+        return replace(self._committed, handover=handover, stopped=now.stopped, trouble=now.trouble)
+
+    def _standing(self) -> PartitionResult:
         handover = Handover(
             self._position,
             tuple(self._runs),
@@ -262,7 +307,9 @@ class Lane:
 
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()
-        if code in codes.SEQUENCE_ERRORS:
+        if self._sequence_lost is not None:
+            return
+        if code in codes.SEQUENCE_ERRORS or (self._committed is not None and code in codes.TRANSACTION_ERRORS):
             self._sequence_lost = f"the target answers {said}; what was written is looked up before going on"
         else:
             self.stopped = f"the target refuses the batch behind upstream offset {self.upstream}: {said}"

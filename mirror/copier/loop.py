@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.streams import ANSWER_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
@@ -48,20 +49,32 @@ class _Fetcher:
         self.asked_at: float | None = None
 
 
-_End: TypeAlias = _Fetcher | Sender
+_End: TypeAlias = _Fetcher | Sender | Transactions
 
 
 class CopyLoop:
     """Copies lanes until the epoch ends; a broker's failure rests the lanes that need it and no others."""
 
-    def __init__(self, flows: Iterable[FlowWork], clusters: dict[tuple[Flow, str], Cluster]) -> None:
-        """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``."""
+    def __init__(
+        self,
+        flows: Iterable[FlowWork],
+        clusters: dict[tuple[Flow, str], Cluster],
+        transactions: Mapping[Flow, Transactions],
+    ) -> None:
+        """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``.
+
+        Flows that have ``transactions`` are written in them.
+        """
         self._flows = {flow.flow: flow for flow in flows}
         self._clusters = clusters
         self._lanes: dict[Flow, list[Lane]] = {flow: [] for flow in self._flows}
-        self._commits = {flow.flow: FlowCommits(flow) for flow in self._flows.values()}
+        self._transactions = transactions
+        self._commits = {
+            flow: transactions[flow].commits if flow in transactions else FlowCommits(work)
+            for flow, work in self._flows.items()
+        }
         self._fetchers: dict[tuple[Flow, int], _Fetcher] = {}
-        self._senders: dict[tuple[Cluster, int], Sender] = {}
+        self._senders: dict[tuple[Cluster, int, str | None], Sender] = {}
         self._sync_at = 0.0
         self._place_streams_at = 0.0
         self._selector = selectors.DefaultSelector()
@@ -91,6 +104,7 @@ class CopyLoop:
                 if now > deadline + GRACE_SECONDS or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
+                self._advance(now)
                 self._place(now, over=over)
                 if not over:
                     self._fetch(now, deadline)
@@ -101,13 +115,15 @@ class CopyLoop:
                     self._emit_syncs()
                     self._sync_at = now + _TICK_SECONDS
                 self._send(now)
-                self._wait(min(_TICK_SECONDS, max(0.0, (next_commit if over else min(deadline, next_commit)) - now)))
+                pause = max(0.0, (next_commit if over else min(deadline, next_commit)) - now)
+                self._wait(min(_TICK_SECONDS, pause, *(each.pause(now) for each in self._transactions.values())))
         finally:
             self._release()
 
     def troubles(self) -> dict[Flow, str]:
-        """Say for which flows something could not be written down, and why."""
-        return {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+        """Say for which flows something could not be written down or committed, and why."""
+        said = {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+        return said | {flow: each.trouble for flow, each in self._transactions.items() if each.trouble}
 
     def _wind_down(self, now: float) -> None:
         """Send what can go out at once and drop the rest: the next epoch reads it again."""
@@ -115,12 +131,16 @@ class CopyLoop:
         for lanes in self._lanes.values():
             for lane in lanes:
                 lane.stream.wind_down()
+        for transactions in self._transactions.values():
+            transactions.wind_down()
 
     def _give_up(self) -> None:
         """Send no data any more; the next epoch finds out what is in the log."""
         for lanes in self._lanes.values():
             for lane in lanes:
                 lane.stream.give_up()
+        for transactions in self._transactions.values():
+            transactions.give_up()
 
     def _is_drained(self) -> bool:
         return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
@@ -185,13 +205,15 @@ class CopyLoop:
         """Give the stream to the sender of its leader; return why not, if not."""
         try:
             node = cluster.ask(lambda channel: channel.leader(stream.partition))
-            if (cluster, node) not in self._senders:
-                sender = Sender(cluster, cluster.lease(node, "produce"))
+            place = cluster, node, stream.transactional_id
+            if place not in self._senders:
+                connection = cluster.lease(node, _produce_role(stream.transactional_id))
+                sender = Sender(cluster, connection, stream.transactional_id)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
-                self._senders[cluster, node] = sender
+                self._senders[place] = sender
         except (LeaderUnknown, ConnectionFailed) as problem:
             return str(problem)
-        self._senders[cluster, node].streams.append(stream)
+        self._senders[place].streams.append(stream)
         if stream.is_idle:
             stream.trouble = None
         return None
@@ -310,14 +332,30 @@ class CopyLoop:
     def _commit(self) -> None:
         for flow, lanes in self._lanes.items():
             dirty = [lane for lane in lanes if lane.is_dirty]
-            if dirty:
+            if dirty and flow in self._transactions:
+                self._transactions[flow].call()
+            elif dirty:
                 self._commits[flow].commit(dirty)
 
     def _commit_rest(self) -> bool:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
-        return any(not commits.is_over for commits in self._commits.values())
+        return any(not commits.is_over for commits in self._commits.values()) or any(
+            not transactions.is_over for transactions in self._transactions.values()
+        )
+
+    def _advance(self, now: float) -> None:
+        """Move the transactions on."""
+        for transactions in self._transactions.values():
+            if transactions.connect(now) and transactions.connection is not None:
+                self._selector.register(transactions.connection, selectors.EVENT_READ, transactions)
+            try:
+                transactions.advance(now)
+            except ConnectionFailed as failure:
+                self._lose(transactions, str(failure))
+            else:
+                self._watch(transactions)
 
     def _emit_syncs(self) -> None:
         for flow, commits in self._commits.items():
@@ -343,6 +381,9 @@ class CopyLoop:
             if isinstance(end, _Fetcher):
                 if not self._fetched(end):
                     return
+            elif isinstance(end, Transactions):
+                if not end.receive():
+                    return
             else:
                 stale = end.receive()
                 if stale is None:
@@ -350,18 +391,21 @@ class CopyLoop:
                 if stale:
                     self._unplaced_streams += [(end.cluster, stream) for stream in stale]
                     end.cluster.forget_leaders({stream.partition.topic for stream in stale})
-            if not end.connection.has_buffered_data:
+            if end.connection is None or not end.connection.has_buffered_data:
                 return
 
     def _watch(self, end: _End) -> None:
         """Wait for answers, and for room too if the socket did not take everything."""
+        if end.connection is None:
+            return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if end.connection.has_unsent else 0)
         if self._selector.get_key(end.connection).events != wanted:
             self._selector.modify(end.connection, wanted, end)
 
     def _lose(self, end: _End, reason: str) -> None:
         """Close a broken connection; who used it is placed anew, with the leaders as they are then."""
-        self._selector.unregister(end.connection)
+        if end.connection is not None:
+            self._selector.unregister(end.connection)
         end.cluster.forget_leaders()
         if isinstance(end, _Fetcher):
             end.connection.close()
@@ -369,6 +413,8 @@ class CopyLoop:
             for lane in end.lanes.values():
                 self._rest(lane, time.monotonic(), reason)
                 self._unplaced_lanes.append(lane)
+        elif isinstance(end, Transactions):
+            end.abandon(reason)
         else:
             end.abandon(reason)
             self._senders = {key: one for key, one in self._senders.items() if one is not end}
@@ -381,14 +427,21 @@ class CopyLoop:
                 fetcher.cluster.give_back(node, _fetch_role(flow), fetcher.connection)
             else:
                 fetcher.connection.close()
-        for (cluster, node), sender in self._senders.items():
+        for (cluster, node, transactional_id), sender in self._senders.items():
             if sender.is_idle:
-                cluster.give_back(node, "produce", sender.connection)
+                cluster.give_back(node, _produce_role(transactional_id), sender.connection)
             else:
                 sender.connection.close()
+        for transactions in self._transactions.values():
+            transactions.release()
         self._selector.close()
 
 
 def _fetch_role(flow: Flow) -> str:
     """Each flow fetches over connections of its own: two flows may read the same partition from different positions."""
     return f"fetch {flow}"
+
+
+def _produce_role(transactional_id: str | None) -> str:
+    """A request carries batches of one transactional id, or of none: each has connections of its own."""
+    return "produce" if transactional_id is None else f"produce {transactional_id}"

@@ -48,13 +48,14 @@ def match_tail(
     upstream
         the recorded upstream position.
     is_ours
-        whether a producer id is one of the flow's writers; batches of others in between are passed over.
+        whether a producer id is one of the flow's writers; batches of others in between are passed over. So are those
+        of transactions, ours too: positions are committed with them, so what lies behind the position was aborted.
     """
     runs: list[Run] = []
     reader = _SourceRecords(source, upstream)
     count = 0
     for content, header in tail:
-        if not is_ours(header.producer_id):
+        if header.is_transactional or not is_ours(header.producer_id):
             continue
         whole = reader.take_batch(content, header)
         if whole is not None:

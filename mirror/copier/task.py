@@ -12,7 +12,8 @@ from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import CopyLoop
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
-from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
+from mirror.copier.transactions import Transactions
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogWriter, read_batches
@@ -40,10 +41,12 @@ def copy(work: TaskWork) -> TaskResult:
     }
     shares = [_open(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     lanes = [lane for share in shares for lane in share.lanes]
-    loop = CopyLoop(work.flows, clusters)
+    transactions = {share.flow: share.transactions for share in shares if share.transactions}
+    loop = CopyLoop(work.flows, clusters, transactions)
     if lanes:
         loop.run(lanes, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds)
     troubles = loop.troubles()
+    slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [
         replace(result, trouble=result.trouble or troubles.get(result.flow))
         for share in shares
@@ -54,6 +57,7 @@ def copy(work: TaskWork) -> TaskResult:
         {share.flow: frozenset([share.writer.producer.producer_id]) for share in shares if share.writer},
         time.process_time() - cpu,
         time.monotonic() - began,
+        slots,
     )
 
 
@@ -66,14 +70,23 @@ class _Share:
     lanes: list[Lane]
     idle: list[PartitionResult]
     skipped_by_match: dict[TopicPartition, int]
+    transactions: Transactions | None = None
+
+
+def _leave(slot: Slot, transactions: Transactions | None) -> SlotEnd:
+    return transactions.end() if transactions else SlotEnd(slot.sequences)
 
 
 def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[Flow, str], Cluster]) -> _Share:
     """Make lanes of what can be copied; the rest comes back as results that say why not."""
     source, target = clusters[flow.flow, "source"], clusters[flow.flow, "target"]
+    transactions = Transactions(flow, flow.slot, target) if flow.slot else None
     try:
-        writer = target.writer(flow.flow)
+        writer = transactions.writer if transactions else target.writer(flow.flow)
         places = _find_places(flow, partitions, source, target)
+        if transactions:
+            # What is written down about the partitions goes into the first transaction, or a fenced task could add it.
+            places = {source: _unrecorded(place) for source, place in places.items()}
         records: list[StateRecord] = []
         if writer.producer.producer_id not in flow.writers:
             records.append(writer_record(writer.producer.producer_id, int(time.time() * 1000)))
@@ -85,12 +98,16 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
         idle = [PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions]
         return _Share(flow.flow, None, [], idle, {})
-    share = _Share(flow.flow, writer, [], [], {})
+    share = _Share(flow.flow, writer, [], [], {}, transactions)
     for work in partitions:
         match places[work.source]:
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
-                share.lanes.append(Lane(work, handover, writer.producer, writer.sequence(work.target), syncs))
+                sequence = writer.sequence(work.target)
+                lane = Lane(work, handover, writer.producer, sequence, syncs, transactions)
+                if transactions:
+                    transactions.serve(lane)
+                share.lanes.append(lane)
                 share.skipped_by_match[work.source] = skipped
             case NotYet(reason):
                 share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))
@@ -106,10 +123,18 @@ def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
         assert share.writer is not None
         share.writer.keep_sequence(lane.work.target, lane.acknowledged_sequence)
         result = replace(lane.result(), skipped_by_match=share.skipped_by_match[lane.work.source])
-        if result.handover is None or not result.handover.clean:
+        if not share.transactions and (result.handover is None or not result.handover.clean):
             target.retire_writer(share.flow)
         results.append(result)
     return results
+
+
+def _unrecorded(place: Ready | NotYet | Refused) -> Ready | NotYet | Refused:
+    """Leave it to the lane to write down what there is to write down."""
+    if not isinstance(place, Ready) or not place.records:
+        return place
+    handover = replace(place.handover, is_recorded=False, unwritten=place.records)
+    return replace(place, handover=handover, records=())
 
 
 def _find_places(
@@ -143,6 +168,7 @@ def _resume(
 ) -> Ready | NotYet | Refused:
     assert work.handover is not None
     old = work.handover.position
+    is_decided = flow.slot is not None and old.atomic
     try:
         return resume.resume(
             work,
@@ -156,7 +182,10 @@ def _resume(
                 ends.source_end,
                 read_committed=flow.read_committed,
             ),
-            read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
+            # Behind a position that was committed with its records lies nothing of ours but what was aborted.
+            ()
+            if is_decided
+            else read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
         )
     except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
         return NotYet(str(problem))

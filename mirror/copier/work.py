@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mirror.kafka.batch import Producer
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, StateRecord
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """As whom a task writes transactions: one transactional id a flow and task, held by this engine alone.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition that it has written to.
+    seconds
+        how long a transaction takes records in; ``ends_early`` says whether it ends before that when there are no more.
+    """
+
+    transactional_id: str
+    producer: Producer
+    sequences: Mapping[TopicPartition, int]
+    seconds: float
+    ends_early: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEnd:
+    """How a task leaves its slot.
+
+    Attributes
+    ----------
+    sequences
+        where the producer stands now.
+    lost
+        why the slot cannot be used any more before it is taken over anew; None when it can.
+    """
+
+    sequences: Mapping[TopicPartition, int]
+    lost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +65,8 @@ class FlowWork:
         whether aborted transactions are left out.
     from_latest
         whether a partition never copied before begins at its end instead of its beginning.
+    slot
+        as whom to write inside transactions (``exactly.once.source.support``); None: without.
     """
 
     flow: Flow
@@ -43,6 +81,7 @@ class FlowWork:
     read_committed: bool
     from_latest: bool
     writers: frozenset[int]
+    slot: Slot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +165,13 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process."""
+    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process.
+
+    ``slots`` has the flows that were copied in transactions.
+    """
 
     partitions: tuple[PartitionResult, ...]
     writers: Mapping[Flow, frozenset[int]]
     cpu_seconds: float
     wall_seconds: float
+    slots: Mapping[Flow, SlotEnd] = field(default_factory=dict)

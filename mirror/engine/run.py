@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
+from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
 from mirror.copier.epochs import EpochFailed, Epochs
-from mirror.copier.work import FlowWork, PartitionWork, TaskWork
+from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import FlowHold, Superseded
 from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
@@ -76,6 +80,7 @@ class Engine:
         self._standings = {flow.flow: FlowStanding(flow) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
+        self._id = uuid.uuid4().hex
 
     def check(self) -> None:
         """Reach every cluster, and refuse a flow from a cluster to itself; changes nothing anywhere.
@@ -129,6 +134,8 @@ class Engine:
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.
+        Superseded
+            if other engines have taken all flows over.
         """
         self.check()
         threads = [
@@ -149,6 +156,11 @@ class Engine:
             self._epochs.stop()
         if self._defects:
             raise self._defects[0]
+        if self._is_superseded():
+            raise Superseded("; ".join(str(standing.superseded) for standing in self._standings.values()))
+
+    def _is_superseded(self) -> bool:
+        return all(standing.superseded for standing in self._standings.values())
 
     def _guarded(
         self, target: Callable[[FlowSettings, threading.Event], None], flow: FlowSettings, stop: threading.Event
@@ -164,7 +176,7 @@ class Engine:
     # The copy: rolling epochs.
 
     def _copy(self, stop: threading.Event) -> None:
-        while not stop.is_set():
+        while not (stop.is_set() or self._is_superseded()):
             works = self._plan_epoch()
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -188,8 +200,15 @@ class Engine:
                     standing.take_result(partition)
                     standing.writers |= result.writers.get(partition.flow, frozenset())
                     self._loads[partition.flow, partition.source] = partition.bytes / seconds
+            self._take_slots(results)
             if all(partition.trouble for result in results for partition in result.partitions):
                 stop.wait(_REST_SECONDS)
+
+    def _take_slots(self, results: Sequence[TaskResult]) -> None:
+        """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
+        ends = [(flow, number, end) for number, result in enumerate(results) for flow, end in result.slots.items()]
+        for flow, number, end in sorted(ends, key=lambda each: each[2].lost is not None):
+            self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self) -> list[TaskWork]:
         partitions = [
@@ -202,27 +221,28 @@ class Engine:
                 standing.mm2_positions.get(source),
             )
             for flow, standing in self._standings.items()
-            if standing.is_known
+            if standing.is_known and not standing.superseded
             for source, target, topic_id in standing.partitions
             if source not in standing.stopped
         ]
         engine = self._settings.engine
         return [
             TaskWork(
-                tuple(self._flow_work(flow) for flow in sorted({work.flow for work in share})),
+                tuple(self._flow_work(flow, number, share) for flow in sorted({work.flow for work in share})),
                 share,
                 engine.epoch_seconds,
                 engine.commit_interval_seconds,
             )
-            for share in assign(partitions, self._load, self._epochs.tasks)
+            for number, share in enumerate(assign(partitions, self._load, self._epochs.tasks))
         ]
 
     def _load(self, work: PartitionWork) -> float:
         return max(self._loads.get((work.flow, work.source), _UNMEASURED_BYTES), 1.0)
 
-    def _flow_work(self, flow: Flow) -> FlowWork:
+    def _flow_work(self, flow: Flow, task: int, share: Sequence[PartitionWork]) -> FlowWork:
         standing = self._standings[flow]
         settings = standing.settings
+        side_topics = {state_topic(flow.source), settings.offset_storage_topic}
         return FlowWork(
             flow=flow,
             source_client=dict(settings.source_consumer),
@@ -236,6 +256,7 @@ class Engine:
             read_committed=settings.isolation_level == "read_committed",
             from_latest=settings.auto_offset_reset == "latest",
             writers=frozenset(standing.writers),
+            slot=standing.slot(task, {work.target for work in share}, side_topics),
         )
 
     # The control plane: a thread a flow, another for its heartbeats.
@@ -250,7 +271,15 @@ class Engine:
             return
         target = LogWriter(settings.target_producer, alias=settings.flow.target)
         tick = HeartbeatsTick(settings, target).tick
-        self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, tick)])
+        standing = self._standings.get(settings.flow)
+
+        def beat() -> TickReport:
+            if standing and standing.superseded:
+                raise Superseded(standing.superseded)
+            return tick()
+
+        with suppress(Superseded):
+            self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
         target.close()
 
     def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
@@ -259,7 +288,14 @@ class Engine:
         with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
             if settings.enabled:
                 seconds = self._discovery_seconds(settings)
-                FlowControl(settings, self._standings[flow], source, target, ticking).run(stop, seconds)
+                standing = self._standings[flow]
+                client, transactions = settings.target_producer, settings.transactions
+                hold = FlowHold(flow, client, transactions, engine=self._id, slots=self._epochs.tasks)
+                try:
+                    FlowControl(settings, standing, source, target, ticking, hold).run(stop, seconds)
+                except Superseded as other:
+                    standing.superseded = str(other)
+                    self._tell(str(other))
             else:
                 topics = TopicsTick(source, target, settings).tick
                 ticking.until(stop, [(self._discovery_seconds(settings), topics)])

@@ -107,10 +107,16 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who writes: a producer id with its epoch, as InitProducerId gave them."""
+    """Who writes: a producer id with its epoch, as InitProducerId gave them; and whether inside transactions."""
 
     producer_id: int
     epoch: int
+    is_transactional: bool = False
+
+    @property
+    def flags(self) -> int:
+        """Return the bits that every batch of this producer has among its attributes."""
+        return _TRANSACTIONAL if self.is_transactional else 0
 
 
 PLAIN = Producer(NO_PRODUCER, -1)
@@ -151,11 +157,12 @@ def batches(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
 def pass_on(buffer: memoryview, start: int, stop: int, header: Header, producer: Producer, sequence: int) -> memoryview:
     """Rewrite the header of a dense data batch in place so that ``producer`` may append it elsewhere; return its bytes.
 
-    Base offset 0, no leader epoch, the given producer and sequence, not transactional; the CRC follows. The records are
-    not touched.
+    Base offset 0, no leader epoch, the given producer and sequence, transactional if the producer is; the CRC follows.
+    The records are not touched.
     """
+    attributes = header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON) | producer.flags
     struct.pack_into(">qiib", buffer, start, 0, header.length, -1, MAGIC)
-    struct.pack_into(">h", buffer, start + _CRC_COVERS_FROM, header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON))
+    struct.pack_into(">h", buffer, start + _CRC_COVERS_FROM, attributes)
     struct.pack_into(">qhi", buffer, start + _PRODUCER_AT, producer.producer_id, producer.epoch, sequence)
     batch = buffer[start:stop]
     struct.pack_into(">I", buffer, start + _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
@@ -245,7 +252,7 @@ def encode(contents: Sequence[Record], codec: int, producer: Producer = PLAIN, s
         leader_epoch=-1,
         magic=MAGIC,
         crc=0,
-        attributes=codec,
+        attributes=codec | producer.flags,
         last_offset_delta=len(contents) - 1,
         base_timestamp=base_timestamp,
         max_timestamp=max(record.timestamp for record in contents),

@@ -41,6 +41,9 @@ class Position:
         number of the chunk of the offset map that is still being filled.
     topic_id
         the source topic's id when it was copied; another id means the topic was created anew.
+    atomic
+        whether it was committed in one transaction with the records before it: then nothing of this flow lies behind
+        it but what was aborted.
     """
 
     upstream: int
@@ -49,6 +52,7 @@ class Position:
     complete: bool
     chunk: int = 0
     topic_id: str = ""
+    atomic: bool = False
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -59,6 +63,7 @@ class Position:
             "complete": self.complete,
             "chunk": self.chunk,
             "topic_id": self.topic_id,
+            "atomic": self.atomic,
         }
         return _record(["position", source.topic, source.partition], value)
 
@@ -102,6 +107,16 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return _record(["writer", producer_id], {"since_ms": since_ms})
 
 
+def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
+    """Return the record that registers a transactional id before its first use: whoever takes over must fence it."""
+    return _record(["transactional_id", transactional_id], {"since_ms": since_ms})
+
+
+def claim_record(engine: str, since_ms: int) -> StateRecord:
+    """Return the record that says which engine runs the flow from now on: the last one to say so."""
+    return _record(["claim"], {"engine": engine, "since_ms": since_ms})
+
+
 @dataclass(slots=True)
 class FlowState:
     """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log."""
@@ -110,6 +125,8 @@ class FlowState:
     chunks: dict[TopicPartition, dict[int, tuple[Run, ...]]] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     gaps: dict[tuple[TopicPartition, int], Gap] = field(default_factory=dict)
+    transactional_ids: set[str] = field(default_factory=set)
+    claim: str | None = None
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -139,6 +156,10 @@ class FlowState:
             case ["gap", topic, partition, start]:
                 source = TopicPartition(topic, partition)
                 self.gaps[source, start] = Gap(source, start, **content)
+            case ["transactional_id", transactional_id]:
+                self.transactional_ids.add(transactional_id)
+            case ["claim"]:
+                self.claim = content["engine"]
             case ["run"]:
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
             case _:
