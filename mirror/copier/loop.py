@@ -128,8 +128,8 @@ class CopyLoop:
     def _wind_down(self, now: float) -> None:
         """Send what can go out at once and drop the rest: the next epoch reads it again."""
         self._send(now)
-        for lanes in self._lanes.values():
-            for lane in lanes:
+        for flow, lanes in self._lanes.items():
+            for lane in lanes if flow not in self._transactions else ():
                 lane.stream.wind_down()
         for transactions in self._transactions.values():
             transactions.wind_down()

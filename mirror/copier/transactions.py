@@ -79,6 +79,8 @@ class Transactions:
         self._close_at = 0.0
         self._committed_at = -math.inf
         self._is_called_for = False
+        # Whether any data has gone out since the epoch began.
+        self._has_let = False
         self._is_winding_down = False
         self._is_given_up = False
 
@@ -94,8 +96,8 @@ class Transactions:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is under way, nor called for."""
-        return self._phase is _Phase.LOST or (self._phase is _Phase.IDLE and not self._is_called_for)
+        """Whether nothing is under way, nor to be begun."""
+        return self._phase is _Phase.LOST or (self._phase is _Phase.IDLE and not self._may_begin())
 
     @property
     def has_unanswered(self) -> bool:
@@ -111,6 +113,7 @@ class Transactions:
             return False
         match self._phase:
             case _Phase.OPEN:
+                self._has_let = True
                 return True
             case _Phase.RECORDING:
                 return again or partition not in self._lanes
@@ -122,12 +125,24 @@ class Transactions:
         self._is_called_for = True
 
     def wind_down(self) -> None:
-        """Take nothing new in; what has been sent is still committed."""
+        """Take nothing new in; what has been sent is still committed.
+
+        If nothing has been sent yet in this epoch, something is: one that is short for what a fetch brings would
+        otherwise never get anywhere.
+        """
         self._is_winding_down = True
+        if self._has_let or self.is_over:
+            self._wind_streams_down()
 
     def give_up(self) -> None:
         """Wait no longer for what may or may not have arrived."""
-        self._is_given_up = True
+        if not self._is_given_up:
+            self._is_given_up = True
+            self._wind_streams_down()
+
+    def _wind_streams_down(self) -> None:
+        for lane in self._lanes.values():
+            lane.stream.wind_down()
 
     def end(self) -> SlotEnd:
         """Say how the slot is left; a transaction that is not committed yet never will be."""
@@ -228,6 +243,8 @@ class Transactions:
                 self._barred.clear()
             case _Phase.OPEN if self._should_close(now):
                 self._phase = _Phase.CLOSING
+                if self._is_winding_down:
+                    self._wind_streams_down()
             case _Phase.CLOSING if self._is_settled():
                 self._write_positions()
             case _Phase.RECORDING if (refused := self.commits.refused_inside) is not None:
@@ -239,7 +256,8 @@ class Transactions:
         return True
 
     def _may_begin(self) -> bool:
-        return self._is_called_for or bool(self._wanted and not self._is_winding_down)
+        is_late = self._is_given_up or (self._is_winding_down and self._has_let)
+        return self._is_called_for or bool(self._wanted and not is_late)
 
     def _may_close_at(self) -> float:
         """Return when a transaction that has nothing more to write may end."""
@@ -248,8 +266,10 @@ class Transactions:
     def _should_close(self, now: float) -> bool:
         if self._asked_at is not None:
             return False
-        if self._is_winding_down or now >= self._close_at:
+        if now >= self._close_at:
             return True
+        if self._is_winding_down:
+            return self._is_given_up or self._has_let or not (self._wanted or self._added)
         return any(lane.lost for lane in self._touched()) or (now >= self._may_close_at() and self._is_drained())
 
     def _is_drained(self) -> bool:
