@@ -348,10 +348,11 @@ class CopyLoop:
     def _advance(self, now: float) -> None:
         """Move the transactions on."""
         for transactions in self._transactions.values():
+            transactions.advance(now)
             if transactions.connect(now) and transactions.connection is not None:
                 self._selector.register(transactions.connection, selectors.EVENT_READ, transactions)
             try:
-                transactions.advance(now)
+                transactions.ask(now)
             except ConnectionFailed as failure:
                 self._lose(transactions, str(failure))
             else:

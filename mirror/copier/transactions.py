@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 import math
-import time
 from collections.abc import Iterator, Sequence
 
 from mirror.copier.commits import FlowCommits
@@ -25,6 +24,7 @@ from mirror.model.partition import TopicPartition
 
 _FIRST_REST_SECONDS = 0.002
 _LONGEST_REST_SECONDS = 0.2
+_PATIENCE_SECONDS = 1.0
 
 
 class _Phase(enum.Enum):
@@ -68,19 +68,20 @@ class Transactions:
         self._phase = _Phase.IDLE
         self._lanes: dict[TopicPartition, Lane] = {}
         self._written: Sequence[Lane] = ()
-        # What may be written to, what wants to be, and what the coordinator will not have in this transaction.
+        # What may be written to, what wants to be, and what the coordinator would not have for now.
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
-        self._barred: set[TopicPartition] = set()
+        self._barred_until: dict[TopicPartition, float] = {}
         self._asked: set[TopicPartition] = set()
         self._asked_at: float | None = None
+        self._now = 0.0
         self._rest_until = 0.0
         self._rest_seconds = _FIRST_REST_SECONDS
         self._close_at = 0.0
         self._committed_at = -math.inf
         self._is_called_for = False
-        # Whether any data has gone out since the epoch began.
-        self._has_let = False
+        # Whether data has gone out, in this transaction and in this epoch.
+        self._has_let = self._has_ever_let = False
         self._is_winding_down = False
         self._is_given_up = False
 
@@ -108,12 +109,14 @@ class Transactions:
         """Whether a batch may go out to ``partition`` now; if that is not part of the transaction yet it will be."""
         if partition not in self._added:
             is_in_time = self._phase in (_Phase.IDLE, _Phase.OPEN) or partition not in self._lanes
-            if is_in_time and partition not in self._barred:
+            if is_in_time and self._now >= self._barred_until.get(partition, 0.0):
                 self._wanted.add(partition)
             return False
         match self._phase:
             case _Phase.OPEN:
-                self._has_let = True
+                if not self._has_let:
+                    self._has_let = self._has_ever_let = True
+                    self._close_at = self._now + self._slot.seconds
                 return True
             case _Phase.RECORDING:
                 return again or partition not in self._lanes
@@ -131,7 +134,7 @@ class Transactions:
         otherwise never get anywhere.
         """
         self._is_winding_down = True
-        if self._has_let or self.is_over:
+        if self._has_ever_let or self.is_over:
             self._wind_streams_down()
 
     def give_up(self) -> None:
@@ -146,7 +149,7 @@ class Transactions:
 
     def end(self) -> SlotEnd:
         """Say how the slot is left; a transaction that is not committed yet never will be."""
-        if self._added or self._phase in (_Phase.RECORDING, _Phase.COMMITTING):
+        if self.lost is None and (self._added or self._phase in (_Phase.RECORDING, _Phase.COMMITTING)):
             self._lose("the epoch was over before it was")
         for target, lane in self._lanes.items():
             self.writer.keep_sequence(target, lane.acknowledged_sequence)
@@ -178,7 +181,7 @@ class Transactions:
             self._node = self.cluster.ask(lambda channel: coordinator.find_coordinator(channel, self.transactional_id))
             self.connection = self.cluster.lease(self._node, self.role)
         except (ConnectionFailed, BrokerRefused) as problem:
-            self._rest(now, str(problem))
+            self._rest(str(problem))
             return False
         return True
 
@@ -195,24 +198,28 @@ class Transactions:
         if self.connection is not None:
             self.connection.close()
         self.connection, self._asked_at = None, None
-        self._rest(time.monotonic(), reason)
+        self._rest(reason)
 
     def advance(self, now: float) -> None:
-        """Do whatever can be done now.
+        """Move on as far as what has happened allows; what there is to ask for then is asked by :meth:`ask`."""
+        self._now = now
+        while self._step(now):
+            pass
+
+    def ask(self, now: float) -> None:
+        """Ask the coordinator for what is needed next, if it is connected and owes no answer.
 
         Raises
         ------
         ConnectionFailed
-            if the coordinator hung up, or has not answered for too long.
+            if it hung up, or has not answered for too long.
         """
-        while self._step(now):
-            pass
         if self._phase is _Phase.LOST:
             return
         if self._asked_at is not None and now - self._asked_at > ANSWER_SECONDS:
             raise ConnectionFailed(f"the coordinator of {self.transactional_id} has not answered")
         if self.connection is not None and self._wants_to_ask() and now >= self._rest_until:
-            self._ask(self.connection, now)
+            self._send(self.connection, now)
 
     def receive(self) -> bool:
         """Take in one answer of the coordinator; return whether there was one.
@@ -238,9 +245,9 @@ class Transactions:
         match self._phase:
             case _Phase.IDLE if self._may_begin():
                 self._phase = _Phase.OPEN
-                self._close_at = now + self._slot.seconds
-                self._is_called_for = False
-                self._barred.clear()
+                # Its time begins when something goes out, if that is not kept from doing so.
+                self._close_at = now + self._slot.seconds + _PATIENCE_SECONDS
+                self._is_called_for = self._has_let = False
             case _Phase.OPEN if self._should_close(now):
                 self._phase = _Phase.CLOSING
                 if self._is_winding_down:
@@ -256,7 +263,7 @@ class Transactions:
         return True
 
     def _may_begin(self) -> bool:
-        is_late = self._is_given_up or (self._is_winding_down and self._has_let)
+        is_late = self._is_given_up or (self._is_winding_down and self._has_ever_let)
         return self._is_called_for or bool(self._wanted and not is_late)
 
     def _may_close_at(self) -> float:
@@ -266,10 +273,13 @@ class Transactions:
     def _should_close(self, now: float) -> bool:
         if self._asked_at is not None:
             return False
+        if not self._added:
+            # It has not begun: it ends if nobody wants it to.
+            return self._is_given_up or not self._wanted
         if now >= self._close_at:
             return True
-        if self._is_winding_down:
-            return self._is_given_up or self._has_let or not (self._wanted or self._added)
+        if self._is_winding_down and (self._is_given_up or self._has_ever_let):
+            return True
         return any(lane.lost for lane in self._touched()) or (now >= self._may_close_at() and self._is_drained())
 
     def _is_drained(self) -> bool:
@@ -307,7 +317,7 @@ class Transactions:
         self._written = ()
         self._added.clear()
         self._wanted.clear()
-        self._committed_at = time.monotonic()
+        self._committed_at = self._now
         self._phase = _Phase.IDLE
 
     def _lose(self, reason: str) -> None:
@@ -326,7 +336,7 @@ class Transactions:
             return bool(self._wanted)
         return self._phase is _Phase.COMMITTING
 
-    def _ask(self, connection: Connection, now: float) -> None:
+    def _send(self, connection: Connection, now: float) -> None:
         correlation, slot = connection.next_correlation(), self._slot
         if self._phase is _Phase.COMMITTING:
             frame = coordinator.commit_request(correlation, slot.transactional_id, slot.producer)
@@ -362,7 +372,7 @@ class Transactions:
                 self._lose(f"the coordinator of {partition} {_said(code)}")
                 return
             self._lanes[partition].stream.trouble = f"the coordinator of transactions {_said(code)} for {partition}"
-        self._barred |= refused.keys()
+        self._barred_until |= dict.fromkeys(refused, self._now + _PATIENCE_SECONDS)
         self._wanted -= refused.keys()
 
     def _answered_commit(self, code: int) -> None:
@@ -382,11 +392,11 @@ class Transactions:
             raise ConnectionFailed(f"the coordinator of {self.transactional_id} {_said(code)}")
         # While the last transaction is being completed the next one cannot begin: nothing to speak of unless it lasts.
         is_usual = code == codes.CONCURRENT_TRANSACTIONS and self._rest_seconds < _LONGEST_REST_SECONDS
-        self._rest(time.monotonic(), None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
+        self._rest(None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
 
-    def _rest(self, now: float, reason: str | None) -> None:
+    def _rest(self, reason: str | None) -> None:
         self.trouble = reason
-        self._rest_until = now + self._rest_seconds
+        self._rest_until = self._now + self._rest_seconds
         self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
 
 
