@@ -13,7 +13,9 @@ from mirror.model.flow_state import (
     RunReport,
     StateRecord,
     chunk_record,
+    claim_record,
     state_topic,
+    transactional_id_record,
     writer_record,
 )
 from mirror.model.offset_map import OffsetMap, Run
@@ -24,7 +26,9 @@ ORDERS = TopicPartition("orders", 3)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 offsets = st.integers(0, 2**63 - 1)
-positions = st.builds(Position, offsets, offsets, offsets, st.booleans(), st.integers(0, 9), st.text(max_size=22))
+positions = st.builds(
+    Position, offsets, offsets, offsets, st.booleans(), st.integers(0, 9), st.text(max_size=22), st.booleans()
+)
 gaps = st.builds(Gap, partitions, offsets, offsets, st.text(max_size=30), offsets)
 runs = st.lists(st.builds(Run, offsets, offsets, st.integers(1, 9)), max_size=4).map(tuple)
 
@@ -52,12 +56,17 @@ def test_what_is_written_is_read_back(
         chunk_record(source, 2, written),
         gap.record(),
         writer_record(writer, 77),
+        transactional_id_record("east-mm2-MirrorSourceConnector-0", 78),
+        claim_record("an engine", 79),
+        claim_record("another", 80),
         report.record(),
     )
     assert state.positions == {source: position}
     assert state.chunks == {source: {2: written}}
     assert state.gaps == {(gap.source, gap.start): gap}
     assert state.writers == {writer}
+    assert state.transactional_ids == {"east-mm2-MirrorSourceConnector-0"}
+    assert state.claim == "another"
     assert state.run == report
 
 
@@ -69,6 +78,11 @@ def test_the_newest_record_of_a_key_counts(written: list[tuple[TopicPartition, P
     assert state.positions == dict(written)
     newest = dict(position.record(source) for source, position in written)
     assert folded(*newest.items()).positions == state.positions
+
+
+def test_a_position_of_before_there_were_transactions_is_read() -> None:
+    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"chunk":0,"topic_id":""}'
+    assert folded((b'["position","orders",3]', value)).positions == {ORDERS: Position(7, 5, 0, True)}
 
 
 def test_chunks_make_one_map() -> None:
