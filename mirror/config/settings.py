@@ -41,8 +41,11 @@ End = Literal["source", "target"]
 
 _SYNCS_LOCATION = "offset-syncs.topic.location"
 
-# How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer.
-_POLL_SECONDS = 0.25
+# How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer; and how soon
+# one may follow another when there is little to write: each takes offsets, and a run of the offset map, on every
+# partition that it has written to.
+_POLL_SECONDS = 1.0
+_IDLE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +201,15 @@ class TransactionSettings:
         the data producer's ``transaction.timeout.ms``
     seconds
         how long a transaction takes records in; never more than half its timeout (EOS-05)
-    ends_early
-        whether it ends before that when there is nothing more to write
+    idle_seconds
+        how long after the last commit one may end before that, when it has nothing more to write; ``None``: it may not
     """
 
     id_prefix: str
     mm2_tasks: int
     timeout_ms: int
     seconds: float
-    ends_early: bool
+    idle_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +441,7 @@ def _transactions(
         mm2_tasks=source.get("tasks.max"),
         timeout_ms=timeout_ms,
         seconds=min(_POLL_SECONDS if is_poll else interval_ms / 1000, timeout_ms / 2000),
-        ends_early=is_poll,
+        idle_seconds=_IDLE_SECONDS if is_poll else None,
     )
 
 

@@ -268,7 +268,8 @@ class Transactions:
 
     def _may_close_at(self) -> float:
         """Return when a transaction that has nothing more to write may end."""
-        return min(self._close_at, self._committed_at + self._slot.seconds) if self._slot.ends_early else self._close_at
+        idle_seconds = self._slot.idle_seconds
+        return self._close_at if idle_seconds is None else min(self._close_at, self._committed_at + idle_seconds)
 
     def _should_close(self, now: float) -> bool:
         if self._asked_at is not None:

@@ -21,14 +21,16 @@ class Slot:
     sequences
         the producer's next sequence on each partition that it has written to.
     seconds
-        how long a transaction takes records in; ``ends_early`` says whether it ends before that when there are no more.
+        how long a transaction takes records in.
+    idle_seconds
+        how long after the last commit a transaction ends that has nothing more to write; None: when its time is over.
     """
 
     transactional_id: str
     producer: Producer
     sequences: Mapping[TopicPartition, int]
     seconds: float
-    ends_early: bool
+    idle_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class FlowStanding:
         """
         if (transactions := self.settings.transactions) is not None:
             self.slots = tuple(
-                Slot(transactional_id, producer, {}, transactions.seconds, transactions.ends_early)
+                Slot(transactional_id, producer, {}, transactions.seconds, transactions.idle_seconds)
                 for transactional_id, producer in producers
             )
         self.writers |= {producer.producer_id for _, producer in producers}

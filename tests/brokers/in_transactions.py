@@ -27,7 +27,7 @@ class InTransactions(Copying):
 
     prefix: str = ""
     seconds: float = 0.1
-    ends_early: bool = True
+    idle_seconds: float | None = 0.1
     log: FlowLog | None = field(init=False, default=None)
     hold: FlowHold = field(init=False)
 
@@ -38,7 +38,7 @@ class InTransactions(Copying):
     def restart(self) -> None:
         """Forget everything but what the target says, and take the flow over when it is copied next."""
         self.close()
-        settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.ends_early)
+        settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
         self.hold = FlowHold(
             EAST_WEST, self.flow.target_client, settings, engine=uuid.uuid4().hex, slots=1, topic=self.flow.state_topic
         )
@@ -68,7 +68,7 @@ class InTransactions(Copying):
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()
         }
-        slot = Slot(transactional_id, producer, {}, self.seconds, self.ends_early)
+        slot = Slot(transactional_id, producer, {}, self.seconds, self.idle_seconds)
         writers = frozenset(state.writers | {producer.producer_id})
         self.flow = replace(self.flow, slot=slot, writers=writers)
 

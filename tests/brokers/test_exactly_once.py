@@ -160,7 +160,7 @@ def test_a_frozen_task_adds_nothing_and_what_it_had_begun_leaves_neither_records
     new_copying: NewCopying,
 ) -> None:
     """The successor reads positions when nothing can be added to them any more; the predecessor gives up for good."""
-    old = new_copying(seconds=20.0, ends_early=False)
+    old = new_copying(seconds=20.0, idle_seconds=None)
     (source,) = old.pairs
     client = old.flow.source_client
     write(client, source, range(10))
@@ -332,7 +332,7 @@ def test_a_target_that_is_killed_in_the_middle_of_a_transaction_and_comes_back_c
     """Coordinator, data and positions are all away for a while."""
     mortal = {"bootstrap.servers": south.bootstrap_servers}
     with Cluster.connect(ClusterSettings("south", mortal)) as cluster:
-        copying = new_copying(2, target=cluster, target_client=mortal, seconds=1.0, ends_early=False)
+        copying = new_copying(2, target=cluster, target_client=mortal, seconds=1.0, idle_seconds=None)
     for source in copying.pairs:
         write(copying.flow.source_client, source, range(5_000))
     restarted = threading.Event()

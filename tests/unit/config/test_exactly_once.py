@@ -39,7 +39,7 @@ def test_with_it_ids_are_mirror_makers_and_a_transaction_is_short(tmp_path: Path
     """EOS-04, EOS-05."""
     settings = flow(tmp_path, ENABLED, "tasks.max = 3")
     prefix = "A-mm2-MirrorSourceConnector-"
-    assert settings.transactions == TransactionSettings(prefix, 3, 60_000, 0.25, True)
+    assert settings.transactions == TransactionSettings(prefix, 3, 60_000, 1.0, 0.25)
     assert settings.exactly_once
     assert settings.target_producer["transactional.id"] == f"{prefix}0"
     named = flow(tmp_path, ENABLED, "B.group.id = ours", "A->B.name = copier").transactions
@@ -65,7 +65,7 @@ def test_an_interval_is_the_connectors_or_the_workers_and_never_near_the_timeout
     """CFG-013: only the flow's own keys count; Connect would take a minute, the timeout of its transactions."""
     found = flow(tmp_path, ENABLED, "A->B.transaction.boundary = INTERVAL", *lines).transactions
     assert found is not None
-    assert (found.seconds, found.ends_early) == (seconds, False)
+    assert (found.seconds, found.idle_seconds) == (seconds, None)
 
 
 def test_it_can_be_required(tmp_path: Path) -> None:

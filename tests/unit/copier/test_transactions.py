@@ -57,11 +57,11 @@ class Connection:
 class Target:
     """A cluster as a task sees it: logs that grow, and a coordinator."""
 
-    def __init__(self, *, seconds: float = 10.0, ends_early: bool = True, lanes: int = 1) -> None:
+    def __init__(self, *, seconds: float = 10.0, idle_seconds: float | None = 0.5, lanes: int = 1) -> None:
         self.connection = Connection()
         self.logs: dict[TopicPartition, list[memoryview]] = {}
         self.now = 100.0
-        slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, ends_early)
+        slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
         flow = FlowWork(
             FLOW, {}, {}, STATE.topic, "mm2-offsets", 1, "syncs", True, 100, False, False, frozenset({7}), slot
         )
@@ -203,7 +203,7 @@ def test_only_what_is_committed_counts() -> None:
 
 def test_a_transaction_with_more_to_write_goes_on_until_its_time_is_over() -> None:
     """And what comes while it closes waits for the next."""
-    target = Target(seconds=1.0, ends_early=False)
+    target = Target(seconds=1.0, idle_seconds=None)
     target.take(0, 0)
     target.turn()
     target.turn()
@@ -238,7 +238,7 @@ def test_a_fenced_transaction_is_lost_and_the_lanes_are_where_the_last_one_left_
     target.turn()
     target.answer_adding()
     target.turn()
-    target.now += 10.0
+    target.now += 0.5
     for _ in range(3):
         target.turn()
     target.answer_commit(code)
@@ -365,11 +365,11 @@ def test_what_there_is_to_record_without_data_is_committed_when_called_for() -> 
 
 def test_an_epoch_that_ends_commits_what_was_sent_and_sends_at_least_something() -> None:
     """One fetch may bring more than an epoch has time for; without this none would ever get on."""
-    target = Target(seconds=60.0, ends_early=False)
+    target = Target(seconds=60.0, idle_seconds=None)
     target.take(0, 0)
     target.transactions.wind_down()
     assert target.transactions.is_over
-    target = Target(seconds=60.0, ends_early=False)
+    target = Target(seconds=60.0, idle_seconds=None)
     target.take(0, 0)
     target.turn()
     target.transactions.wind_down()
