@@ -24,6 +24,7 @@ from mirror.control.group_view import view_groups
 from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
+from mirror.engine.hold import Superseded
 from mirror.engine.refusals import NotReachable
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
@@ -181,7 +182,7 @@ def _explained() -> Iterator[None]:
     except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(BAD_USAGE) from None
-    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown) as error:
+    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(COULD_NOT_START) from None
 

@@ -98,9 +98,14 @@ def data_producer(worker: Mapping[str, str], connector: Mapping[str, str], *, ex
         **with_prefix_taken_off(connector, "producer.override."),
     }
     if exactly_once:
-        transactional_id = f"{worker.get('group.id', '')}-{name}-0"
+        transactional_id = f"{transactional_ids(worker.get('group.id', ''), name)}0"
         properties |= {"enable.idempotence": "true", "transactional.id": transactional_id}
     return properties
+
+
+def transactional_ids(group_id: str, connector: str) -> str:
+    """Return what the transactional ids of a connector's tasks begin with; the task's number follows (EOS-04)."""
+    return f"{group_id}-{connector}-"
 
 
 def cluster_admin(cluster: Mapping[str, str]) -> dict[str, str]:

@@ -513,6 +513,31 @@ READER: Final = _by_name(
     )
 )
 """The settings of the source's consumer that this engine's reader keeps to."""
+EXACTLY_ONCE: Final = _by_name(
+    (
+        Definition(
+            "exactly.once.support",
+            Type.STRING,
+            "requested",
+            Importance.MEDIUM,
+            _one_of("requested", "required", ignore_case=True),
+        ),
+        Definition(
+            "transaction.boundary",
+            Type.STRING,
+            "poll",
+            Importance.MEDIUM,
+            _one_of("poll", "interval", "connector", ignore_case=True),
+        ),
+        Definition("transaction.boundary.interval.ms", Type.LONG, None, Importance.LOW, _at_least(0)),
+    )
+)
+"""What Connect lets a source connector say about transactions; only as ``A->B.<key>`` (CFG-013)."""
+
+TRANSACTIONAL_PRODUCER: Final = _by_name(
+    (Definition("transaction.timeout.ms", Type.INT, 60000, Importance.LOW, _at_least(1)),)
+)
+"""What the data producer's properties say about its transactions."""
 
 ENGINE: Final = _by_name(
     (

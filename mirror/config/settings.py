@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mirror.config.clients import ConnectorClients, cluster_admin, data_producer
+from mirror.config.clients import ConnectorClients, cluster_admin, data_producer, transactional_ids
 from mirror.config.definitions import (
     CONNECTORS,
     ENGINE,
+    EXACTLY_ONCE,
     FILTERS,
     TOPICS_EXCLUDE_OF_3_9,
+    TRANSACTIONAL_PRODUCER,
     WORKER,
     BadValue,
     Connector,
@@ -43,6 +45,12 @@ __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "
 End = Literal["source", "target"]
 
 _SYNCS_LOCATION = "offset-syncs.topic.location"
+
+# How long a transaction takes records in where MirrorMaker would make one of every batch of a consumer; and how soon
+# one may follow another when there is little to write: each takes offsets, and a run of the offset map, on every
+# partition that it has written to.
+_POLL_SECONDS = 1.0
+_IDLE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +148,8 @@ class FlowSettings:
 
     stops_at_gaps: bool
     """A gap stops its partition until it is acknowledged: ``mirror.gaps`` is ``stop``, for this flow or for all."""
-    exactly_once: bool
-    """``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
+    transactions: TransactionSettings | None
+    """Given where ``exactly.once.source.support`` is ``enabled`` for the target's worker (EOS-01)."""
     group_id: str
     """The Connect group id of MirrorMaker's worker for this flow (DED-01)."""
     oversized_records: Oversized
@@ -151,6 +159,11 @@ class FlowSettings:
 
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Return whether records and positions are written in transactions."""
+        return self.transactions is not None
 
     @property
     def use_defaults_from(self) -> End:
@@ -200,6 +213,31 @@ class FlowSettings:
             heartbeats_replication=self.heartbeats_replication,
             generation=self.generation,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """How a flow is written in transactions (section 2.14).
+
+    Parameters
+    ----------
+    id_prefix
+        what the transactional id of every task begins with, as MirrorMaker's; the task's number follows (EOS-04)
+    mm2_tasks
+        how many tasks MirrorMaker would have: it may have used as many transactional ids
+    timeout_ms
+        the data producer's ``transaction.timeout.ms``
+    seconds
+        how long a transaction takes records in; never more than half its timeout (EOS-05)
+    idle_seconds
+        how long after the last commit one may end before that, when it has nothing more to write; ``None``: it may not
+    """
+
+    id_prefix: str
+    mm2_tasks: int
+    timeout_ms: int
+    seconds: float
+    idle_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +357,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
-    exactly_once = worker.get("exactly.once.source.support").lower() == "enabled"
+    exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
     policy, aliases, location = _policy(source, engine.generation), _aliases(source), source.get(_SYNCS_LOCATION)
@@ -364,7 +402,7 @@ def flow_settings(
         refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
         stops_at_gaps=_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.gaps") == "stop",
-        exactly_once=exactly_once,
+        transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
@@ -419,6 +457,40 @@ class _Keys:
     def error(self, name: str, message: str) -> ConfigError:
         key = name if self.flow is None else self.config.key_of(self.flow, name, self.values.get(name))
         return self.config.file.error(key, message)
+
+
+def _transactions(
+    worker: _Keys, source: _Keys, clients: ClientSettings, *, exactly_once: bool
+) -> TransactionSettings | None:
+    """Read what a flow says about transactions, as Connect does; what would have no effect is left alone there too."""
+    required, boundary, interval_ms = (source.read(definition) for definition in EXACTLY_ONCE.values())
+    if required.lower() == "required":
+        if not exactly_once:
+            message = "it is not to be had unless the target's exactly.once.source.support = enabled; set that"
+            raise source.error("exactly.once.support", message)
+        if clients.source_consumer.get("isolation.level") != "read_committed":
+            message = "the source must then be read with consumer.isolation.level = read_committed; set that (EOS-03)"
+            raise source.error("exactly.once.support", message)
+    if not exactly_once:
+        return None
+    if boundary.lower() == "connector":
+        raise source.error("transaction.boundary", "MirrorMaker's connector defines none; write poll or interval")
+    if source.values.get("offsets.storage.topic", "").strip():
+        message = f"positions are kept in {worker.get('offset.storage.topic')} here; remove the key"
+        raise source.error("offsets.storage.topic", message)
+    timeout_ms = _Keys(source.config, TRANSACTIONAL_PRODUCER, clients.data_producer, source.flow).get(
+        "transaction.timeout.ms"
+    )
+    is_poll = boundary.lower() == "poll"
+    if interval_ms is None:
+        interval_ms = worker.get("offset.flush.interval.ms")
+    return TransactionSettings(
+        id_prefix=transactional_ids(worker.get("group.id"), source.get("name")),
+        mm2_tasks=source.get("tasks.max"),
+        timeout_ms=timeout_ms,
+        seconds=min(_POLL_SECONDS if is_poll else interval_ms / 1000, timeout_ms / 2000),
+        idle_seconds=_IDLE_SECONDS if is_poll else None,
+    )
 
 
 def _clients(source: _Keys, checkpoint: _Keys, heartbeat: _Keys) -> ClientSettings:

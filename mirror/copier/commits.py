@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 from mirror.copier.lane import Lane
-from mirror.copier.streams import Piece, Stream
+from mirror.copier.links import Writer
+from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.work import FlowWork
-from mirror.kafka import codes
+from mirror.kafka import batch, codes
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
 from mirror.model.flow_state import StateRecord
 from mirror.model.partition import TopicPartition
 
 Side = Literal["source", "target"]
+
+
+class Inside(Gate, Protocol):
+    """A transaction, as what is written beside the data sees it."""
+
+    @property
+    def writer(self) -> Writer:
+        """Who writes in it."""
+        ...
 
 
 class SideBatch:
@@ -33,9 +43,10 @@ class SideBatch:
 class FlowCommits:
     """The side topics of one flow, as one task writes them: never two batches of a partition under way at once."""
 
-    def __init__(self, work: FlowWork) -> None:
-        """Open no stream before something is written to it."""
+    def __init__(self, work: FlowWork, inside: Inside | None = None) -> None:
+        """Open no stream before something is written to it; positions go ``inside`` transactions if given."""
         self.work = work
+        self._inside = inside
         self._refusal: str | None = None
         self._streams: dict[tuple[Side, TopicPartition], Stream] = {}
         self._new: list[tuple[Side, Stream]] = []
@@ -52,6 +63,17 @@ class FlowCommits:
     def is_quiet(self) -> bool:
         """Whether nothing more will come of any letter now."""
         return self._post is None or self._post.is_quiet
+
+    @property
+    def is_written_inside(self) -> bool:
+        """Whether all that was written inside the transaction is acknowledged."""
+        return all(stream.is_idle for stream in self._streams.values() if stream.transactional_id)
+
+    @property
+    def refused_inside(self) -> str | None:
+        """Why something of the transaction will never be written, None while it may."""
+        is_refused = any(stream.closed for stream in self._streams.values() if stream.transactional_id)
+        return self._refusal if is_refused else None
 
     @property
     def trouble(self) -> str | None:
@@ -78,22 +100,57 @@ class FlowCommits:
         """
         if not self.is_over:
             return
-        state: list[StateRecord] = []
-        mm2: dict[int, list[StateRecord]] = defaultdict(list)
-        for lane in lanes:
-            state += lane.unrecorded()
-            if lane.upstream > 0:
-                key = connect_offsets.source_key(self.work.flow.source, lane.work.source)
-                value = connect_offsets.source_value(lane.upstream - 1)
-                mm2[connect_offsets.partition_of(key, self.work.offsets_partitions)].append((key, value))
+        state, mm2 = self._positions(lanes)
 
         def recorded() -> None:
             for lane in lanes:
                 lane.recorded()
-            for partition, records in mm2.items():
-                self._write("target", TopicPartition(self.work.offsets_topic, partition), records)
+            for address, records in mm2.items():
+                self._write("target", address, records)
 
-        self._write("target", TopicPartition(self.work.state_topic, 0), state, recorded)
+        self._write("target", self.state_address, state, recorded)
+
+    def record_inside(self, lanes: Sequence[Lane]) -> None:
+        """Write the positions of ``lanes`` in both formats as part of the transaction that is open.
+
+        They count, and the lanes are told, when it is committed.
+        """
+        assert self._inside is not None
+        state, mm2 = self._positions(lanes)
+        for address, records in {self.state_address: state, **mm2}.items():
+            self._write("target", address, records, inside=self._inside)
+
+    @property
+    def state_address(self) -> TopicPartition:
+        """Where this engine's positions go."""
+        return TopicPartition(self.work.state_topic, 0)
+
+    def drop_inside(self) -> None:
+        """Write nothing more inside a transaction: none will be committed."""
+        for stream in self._streams.values():
+            if stream.transactional_id:
+                stream.close()
+
+    def addresses(self, lanes: Sequence[Lane]) -> set[TopicPartition]:
+        """Return where the positions of ``lanes`` go, in both formats."""
+        return {self.state_address, *(self.mm2_address(lane.work.source) for lane in lanes)} if lanes else set()
+
+    def mm2_address(self, source: TopicPartition) -> TopicPartition:
+        """Return where MM2's position of a source partition goes."""
+        key = connect_offsets.source_key(self.work.flow.source, source)
+        partition = connect_offsets.partition_of(key, self.work.offsets_partitions)
+        return TopicPartition(self.work.offsets_topic, partition)
+
+    def _positions(self, lanes: Sequence[Lane]) -> tuple[list[StateRecord], Mapping[TopicPartition, list[StateRecord]]]:
+        """Return what brings the state topic up to date, and by partition what does so for MM2's positions."""
+        state: list[StateRecord] = []
+        mm2: dict[TopicPartition, list[StateRecord]] = defaultdict(list)
+        for lane in lanes:
+            state += lane.unrecorded()
+            if lane.upstream > 0:
+                key = connect_offsets.source_key(self.work.flow.source, lane.work.source)
+                mm2[self.mm2_address(lane.work.source)].append((key, connect_offsets.source_value(lane.upstream - 1)))
+        return state, mm2
 
     def park(self, lane: Lane) -> None:
         """Write the letter of ``lane``, if there is one, to the topic of parked records; tell it what comes of that."""
@@ -132,7 +189,7 @@ class FlowCommits:
         stream = self._streams.get((side, address))
         if stream is not None and not stream.is_idle:
             return
-        due = [sync for lane in lanes if lane.syncs is not None and (sync := lane.syncs.take_due()) is not None]
+        due = [sync for lane in lanes if (sync := lane.take_due_sync()) is not None]
         self._write(side, address, [(sync.key_bytes(), sync.value_bytes()) for sync in due])
 
     def _write(
@@ -141,22 +198,29 @@ class FlowCommits:
         address: TopicPartition,
         records: Sequence[StateRecord],
         acknowledged: Callable[[], None] = lambda: None,
+        inside: Inside | None = None,
     ) -> None:
         """Put records on their way; ``acknowledged`` is called when the last of them is in the log."""
         now = int(time.time() * 1000)
-        contents = list(side_batches([(key, value, (), now) for key, value in records]))
+        stamped = [(key, value, (), now) for key, value in records]
+        if inside is None:
+            contents = list(side_batches(stamped))
+        else:
+            first = inside.writer.sequence(address)
+            contents = list(side_batches(stamped, inside.writer.producer, first))
+            inside.writer.keep_sequence(address, batch.next_sequence(first, len(stamped)))
         for content in contents:
             is_last = content is contents[-1]
-            self._stream(side, address).put(SideBatch(content, acknowledged if is_last else lambda: None))
+            self._stream(side, address, inside).put(SideBatch(content, acknowledged if is_last else lambda: None))
 
-    def _stream(self, side: Side, address: TopicPartition) -> Stream:
+    def _stream(self, side: Side, address: TopicPartition, gate: Gate | None) -> Stream:
         if (side, address) not in self._streams:
 
             def refused(code: int, message: str) -> None:
                 said = f"{codes.name(code)} {message}".rstrip()
                 self._refusal = f"{address} on the {side} refuses what the flow writes down: {said}"
 
-            stream = Stream(address, _acknowledged, refused, pipelined=False)
+            stream = Stream(address, _acknowledged, refused, pipelined=False, gate=gate)
             self._streams[side, address] = stream
             self._new.append((side, stream))
         return self._streams[side, address]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from mirror.copier import gaps, oversized
 from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
-from mirror.copier.streams import Piece, Stream
+from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transforming import change
 from mirror.copier.work import Handover, PartitionResult, PartitionWork
@@ -22,6 +22,7 @@ from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
+from mirror.model.offset_sync import OffsetSync
 
 # More than this waiting for the target, and the source is not asked for more.
 BACKLOG_BYTES = 8 << 20
@@ -163,17 +164,21 @@ class Lane:
         sequence: int,
         syncs: PartitionSyncs | None,
         parked_topic: str | None = None,
+        gate: Gate | None = None,
     ) -> None:
         """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on.
 
-        Without a topic for parked records, one that the target finds too large stops the partition.
+        Without a topic for parked records, one that the target finds too large stops the partition. With a ``gate``,
+        inside transactions: only what :meth:`recorded` was called for counts.
         """
         self.work = work
         self.producer = producer
         self.sequence = sequence
         self.acknowledged_sequence = sequence
         self.merging = Merging(producer, self._set_aside)
-        self.stream: Stream = Stream(work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging)
+        self.stream: Stream = Stream(
+            work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
+        )
         self.fetch_position = handover.position.upstream
         self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
         self.rest_until = 0.0
@@ -190,6 +195,7 @@ class Lane:
         self._epochs = list(handover.position.epochs[:-1])
         self._source_end = handover.position.source_end
         self._lost: str | None = None
+        self._doubts: str | None = None
         self._target_ended_at: int | None = None
         self._begun_at = handover.position
         self._upstream, self._downstream, self._chunk = (
@@ -201,6 +207,8 @@ class Lane:
         self._unwritten = list(handover.unwritten)
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._committed = self._standing() if gate else None
+        self._committed_sync: OffsetSync | None = None
 
     @property
     def upstream(self) -> int:
@@ -217,6 +225,7 @@ class Lane:
             chunk=self._chunk,
             epochs=epochs_before(read, self._upstream) if self.read_epoch != NOT_KNOWN else (),
             source_end=max(self._source_end, self._upstream),
+            atomic=self.stream.transactional_id is not None,
         )
 
     def wants_data(self, now: float) -> bool:
@@ -226,7 +235,8 @@ class Lane:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is under way, and nothing has to be written down."""
-        return self.stream.is_idle and not self.is_dirty and (self.syncs is None or self.syncs.is_settled)
+        is_recorded = not self.is_dirty and self._offered is None and self._committed_sync is None
+        return self.stream.is_idle and is_recorded and (self.syncs is None or self.syncs.is_settled)
 
     @property
     def is_over(self) -> bool:
@@ -247,6 +257,11 @@ class Lane:
     def is_troubled(self) -> bool:
         """Whether something keeps it from being copied, for now or for good."""
         return bool(self.stopped or self.trouble or self.stream.trouble or self.is_lost)
+
+    @property
+    def doubts(self) -> str | None:
+        """Why it is not known how far the target has got, None when it is."""
+        return self._doubts
 
     def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
         """Turn the fetched batches into batches for the target.
@@ -291,6 +306,11 @@ class Lane:
         """Read no further: the next epoch finds out what became of the source, or of the copy, and where to go on."""
         self._lost = self._lost or reason
 
+    def _doubt(self, reason: str) -> None:
+        """Take it for unknown how far the target has got."""
+        self._doubts = self._doubts or reason
+        self.look_again(reason)
+
     def stop(self, reason: str) -> None:
         """Read no further until somebody looks at it; what was read is still copied."""
         self.stopped = reason
@@ -319,6 +339,21 @@ class Lane:
         self._offered = None
         if self._letter is not None and self._is_offered_parked:
             self._go_on_behind_parked(self._letter)
+        if self._committed is not None:
+            self._committed = self._standing()
+            self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
+
+    def take_due_sync(self) -> OffsetSync | None:
+        """Return the offset sync that is to be written now, if any; inside transactions only of what is committed."""
+        if self._committed is None:
+            return self.syncs.take_due() if self.syncs else None
+        due, self._committed_sync = self._committed_sync, None
+        return due
+
+    def lose(self, reason: str) -> None:
+        """Take what was acknowledged since the last commit for undone: its transaction will not be committed."""
+        self._doubt(reason)
+        self.stream.close()
 
     @property
     def is_held(self) -> bool:
@@ -349,6 +384,13 @@ class Lane:
 
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
+        now = self._standing()
+        if self._committed is None or self._committed.handover is None:
+            return now
+        handover = replace(self._committed.handover, clean=not self.is_lost, target_ended_at=self._target_ended_at)
+        return replace(self._committed, handover=handover, stopped=now.stopped, trouble=now.trouble)
+
+    def _standing(self) -> PartitionResult:
         handover = Handover(
             self._position,
             tuple(self._runs),
@@ -448,8 +490,11 @@ class Lane:
 
     def _refused(self, code: int, message: str) -> None:
         said = f"{codes.name(code)} {message}".strip()
-        if code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
-            self.look_again(f"the target answers {said}; what was written is looked up before going on")
+        if self._doubts is not None:
+            return
+        is_fenced = self._committed is not None and code in codes.TRANSACTION_ERRORS
+        if is_fenced or code in codes.SEQUENCE_ERRORS or (code in codes.TOO_LARGE and not self.stream.is_settled):
+            self._doubt(f"the target answers {said}; what was written is looked up before going on")
         elif code in codes.TOO_LARGE and self._too_large is not None:
             self.stopped = (
                 f"the target refuses the record at upstream offset {self._too_large.spans[0][0]}: {said}; with "

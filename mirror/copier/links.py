@@ -51,12 +51,17 @@ class _Attempts:
 class Writer:
     """A producer id, and the next sequence on each partition."""
 
-    def __init__(self, producer: Producer) -> None:
-        """Begin with an id that nothing was written with."""
+    def __init__(self, producer: Producer, sequences: Mapping[TopicPartition, int] | None = None) -> None:
+        """Begin where the id stands; by default with one that nothing was written with."""
         self.producer = producer
-        self._sequences: dict[TopicPartition, int] = {}
+        self._sequences: dict[TopicPartition, int] = dict(sequences or {})
         #: The largest joined batch that a topic may take, where one was refused.
         self.largest_batches: dict[str, float] = {}
+
+    @property
+    def sequences(self) -> Mapping[TopicPartition, int]:
+        """The next sequence on each partition that was written to."""
+        return dict(self._sequences)
 
     def sequence(self, partition: TopicPartition) -> int:
         """Return the next sequence on a partition."""

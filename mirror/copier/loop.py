@@ -9,7 +9,7 @@ import math
 import os
 import selectors
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from mirror.copier.bell import BellListener, Heard
@@ -19,6 +19,7 @@ from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
 from mirror.copier.links import Cluster
 from mirror.copier.rests import Rest
 from mirror.copier.streams import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.copier.transactions import Transactions
 from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
@@ -40,22 +41,34 @@ _TICK_SECONDS = 0.1
 _BACKLOG_BYTES = 128 << 20
 
 
-_End: TypeAlias = Fetcher | Sender
+_End: TypeAlias = Fetcher | Sender | Transactions
 
 
 class CopyLoop:
     """Copies lanes until the epoch ends; a broker's failure rests the lanes that need it and no others."""
 
-    def __init__(self, flows: Iterable[FlowWork], clusters: dict[tuple[Flow, str], Cluster]) -> None:
-        """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``."""
+    def __init__(
+        self,
+        flows: Iterable[FlowWork],
+        clusters: dict[tuple[Flow, str], Cluster],
+        transactions: Mapping[Flow, Transactions],
+    ) -> None:
+        """Prepare to copy the given flows; ``clusters`` has each flow's ``"source"`` and ``"target"``.
+
+        Flows that have ``transactions`` are written in them.
+        """
         self._flows = {flow.flow: flow for flow in flows}
         self._clusters = clusters
         self._lanes: dict[Flow, list[Lane]] = {flow: [] for flow in self._flows}
-        self._commits = {flow.flow: FlowCommits(flow) for flow in self._flows.values()}
+        self._transactions = transactions
+        self._commits = {
+            flow: transactions[flow].commits if flow in transactions else FlowCommits(work)
+            for flow, work in self._flows.items()
+        }
         # Lanes with something under way or not yet written down; the others cost nothing.
         self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
         self._fetchers: dict[tuple[Flow, int], Fetcher] = {}
-        self._senders: dict[tuple[Cluster, int], Sender] = {}
+        self._senders: dict[tuple[Cluster, int, str | None], Sender] = {}
         self._sync_at = 0.0
         self._place_streams_at = 0.0
         self._stream_rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
@@ -95,6 +108,7 @@ class CopyLoop:
                 if now > deadline + GRACE_SECONDS or heard is Heard.SILENCE or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
+                self._advance(now)
                 self._place(now, over=over)
                 if not over:
                     self._fetch(now, deadline)
@@ -109,13 +123,15 @@ class CopyLoop:
                         next_commit = now
                     self._sync_at = now + _TICK_SECONDS
                 self._send(now)
-                self._wait(min(_TICK_SECONDS, max(0.0, (next_commit if over else min(deadline, next_commit)) - now)))
+                pause = max(0.0, (next_commit if over else min(deadline, next_commit)) - now)
+                self._wait(min(_TICK_SECONDS, pause, *(each.pause(now) for each in self._transactions.values())))
         finally:
             self._release()
 
     def troubles(self) -> dict[Flow, str]:
-        """Say for which flows something could not be written down, and why."""
-        return {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+        """Say for which flows something could not be written down or committed, and why."""
+        said = {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
+        return said | {flow: each.trouble for flow, each in self._transactions.items() if each.trouble}
 
     def _longest_seconds(self) -> float:
         """Return how long the epoch should be, as things stand."""
@@ -129,9 +145,11 @@ class CopyLoop:
     def _wind_down(self, now: float) -> None:
         """Send what can go out at once and drop the rest: the next epoch reads it again."""
         self._send(now)
-        for lanes in self._lanes.values():
-            for lane in lanes:
+        for flow, lanes in self._lanes.items():
+            for lane in lanes if flow not in self._transactions else ():
                 lane.stream.wind_down()
+        for transactions in self._transactions.values():
+            transactions.wind_down()
         for commits in self._commits.values():
             commits.wind_down()
 
@@ -140,6 +158,8 @@ class CopyLoop:
         for lanes in self._lanes.values():
             for lane in lanes:
                 lane.stream.give_up()
+        for transactions in self._transactions.values():
+            transactions.give_up()
         for commits in self._commits.values():
             commits.give_up()
 
@@ -213,14 +233,16 @@ class CopyLoop:
         """Give the stream to the sender of its leader; return why not, if not."""
         try:
             node = cluster.ask(lambda channel: channel.leader(stream.partition))
-            if (cluster, node) not in self._senders:
+            place = cluster, node, stream.transactional_id
+            if place not in self._senders:
                 largest = cluster.largest_request(node)
-                sender = Sender(cluster, cluster.lease(node, "produce"), largest)
+                connection = cluster.lease(node, _produce_role(stream.transactional_id))
+                sender = Sender(cluster, connection, largest, stream.transactional_id)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
-                self._senders[cluster, node] = sender
+                self._senders[place] = sender
         except (LeaderUnknown, ConnectionFailed) as problem:
             return str(problem)
-        self._senders[cluster, node].add(stream)
+        self._senders[place].add(stream)
         if stream.is_idle:
             stream.trouble = None
         return None
@@ -347,14 +369,18 @@ class CopyLoop:
             for lane in [lane for lane in lanes if lane.is_at_rest]:
                 del lanes[lane]
             dirty = [lane for lane in lanes if lane.is_dirty]
-            if dirty:
+            if dirty and flow in self._transactions:
+                self._transactions[flow].call()
+            elif dirty:
                 self._commits[flow].commit(dirty)
 
     def _commit_rest(self) -> bool:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
-        return any(not (commits.is_over and commits.is_quiet) for commits in self._commits.values())
+        return any(not (commits.is_over and commits.is_quiet) for commits in self._commits.values()) or any(
+            not transactions.is_over for transactions in self._transactions.values()
+        )
 
     def _park(self, *, over: bool) -> bool:
         """Write the letters there are, before the epoch is over; return whether a lane waits for a commit."""
@@ -362,6 +388,19 @@ class CopyLoop:
         for flow, lane in () if over else held:
             self._commits[flow].park(lane)
         return any(lane.awaits_commit for _, lane in held)
+
+    def _advance(self, now: float) -> None:
+        """Move the transactions on."""
+        for transactions in self._transactions.values():
+            transactions.advance(now)
+            if transactions.connect(now) and transactions.connection is not None:
+                self._selector.register(transactions.connection, selectors.EVENT_READ, transactions)
+            try:
+                transactions.ask(now)
+            except ConnectionFailed as failure:
+                self._lose(transactions, str(failure))
+            else:
+                self._watch(transactions)
 
     def _emit_syncs(self) -> None:
         for flow, commits in self._commits.items():
@@ -389,6 +428,9 @@ class CopyLoop:
             if isinstance(end, Fetcher):
                 if not self._fetched(end):
                     return
+            elif isinstance(end, Transactions):
+                if not end.receive():
+                    return
             else:
                 stale = end.receive()
                 if stale is None:
@@ -396,18 +438,21 @@ class CopyLoop:
                 if stale:
                     self._unplaced_streams += [(end.cluster, stream) for stream in stale]
                     end.cluster.forget_leaders({stream.partition.topic for stream in stale})
-            if not end.connection.has_buffered_data:
+            if end.connection is None or not end.connection.has_buffered_data:
                 return
 
     def _watch(self, end: _End) -> None:
         """Wait for answers, and for room too if the socket did not take everything."""
+        if end.connection is None:
+            return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if end.connection.has_unsent else 0)
         if self._selector.get_key(end.connection).events != wanted:
             self._selector.modify(end.connection, wanted, end)
 
     def _lose(self, end: _End, reason: str) -> None:
         """Close a broken connection; who used it is placed anew, with the leaders as they are then."""
-        self._selector.unregister(end.connection)
+        if end.connection is not None:
+            self._selector.unregister(end.connection)
         end.cluster.forget_leaders()
         if isinstance(end, Fetcher):
             end.connection.close()
@@ -415,6 +460,8 @@ class CopyLoop:
             for lane in end.lanes.values():
                 self._rest(lane, time.monotonic(), reason)
                 self._unplaced_lanes.append(lane)
+        elif isinstance(end, Transactions):
+            end.abandon(reason)
         else:
             end.abandon(reason)
             self._senders = {key: one for key, one in self._senders.items() if one is not end}
@@ -427,14 +474,21 @@ class CopyLoop:
                 fetcher.cluster.give_back(node, _fetch_role(flow), fetcher.connection)
             else:
                 fetcher.connection.close()
-        for (cluster, node), sender in self._senders.items():
+        for (cluster, node, transactional_id), sender in self._senders.items():
             if sender.is_idle:
-                cluster.give_back(node, "produce", sender.connection)
+                cluster.give_back(node, _produce_role(transactional_id), sender.connection)
             else:
                 sender.connection.close()
+        for transactions in self._transactions.values():
+            transactions.release()
         self._selector.close()
 
 
 def _fetch_role(flow: Flow) -> str:
     """Each flow fetches over connections of its own: two flows may read the same partition from different positions."""
     return f"fetch {flow}"
+
+
+def _produce_role(transactional_id: str | None) -> str:
+    """A request carries batches of one transactional id, or of none: each has connections of its own."""
+    return "produce" if transactional_id is None else f"produce {transactional_id}"

@@ -71,6 +71,19 @@ class Merge(Protocol):
         ...
 
 
+class Gate(Protocol):
+    """A transaction, as a stream sees it: what it writes goes out only while the transaction takes it."""
+
+    @property
+    def transactional_id(self) -> str:
+        """Whose transaction it is."""
+        ...
+
+    def lets(self, partition: TopicPartition, *, again: bool) -> bool:
+        """Whether a batch may go out to ``partition`` now; ``again``: one that was sent before, in this transaction."""
+        ...
+
+
 class Stream:
     """The batches for one target partition, in order.
 
@@ -96,6 +109,7 @@ class Stream:
         "_acknowledged",
         "_failed",
         "_failure",
+        "_gate",
         "_held",
         "_in_flight",
         "_is_given_up",
@@ -125,6 +139,7 @@ class Stream:
         *,
         pipelined: bool,
         merge: Merge | None = None,
+        gate: Gate | None = None,
     ) -> None:
         """Open a stream; one that is not ``pipelined`` has one batch in flight at most."""
         self.partition = partition
@@ -140,6 +155,7 @@ class Stream:
         # The smallest size that the broker was seen to refuse as too large.
         self._too_large = LARGEST_REQUEST_BYTES
         self._held: Piece | None = None
+        self._gate = gate
         self._is_proven = False
         self._is_winding_down = False
         self._is_given_up = False
@@ -187,6 +203,16 @@ class Stream:
         while len(self._queue) > unsent:
             self.bytes -= len(self._queue.pop().content)
 
+    @property
+    def transactional_id(self) -> str | None:
+        """In whose transactions it writes, None without."""
+        return self._gate.transactional_id if self._gate else None
+
+    def close(self) -> None:
+        """Take and send nothing any more; answers to what is in flight no longer matter."""
+        self.give_up()
+        self.closed = True
+
     def give_up(self) -> None:
         """Send nothing any more, certain or not."""
         self._is_winding_down = self._is_given_up = True
@@ -211,6 +237,10 @@ class Stream:
             and self._held is None
             and now >= self._rest_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
+            and (
+                self._gate is None
+                or self._gate.lets(self.partition, again=self._perhaps_appended > len(self._in_flight))
+            )
         )
 
     def take(self, most_bytes: int = 0) -> Piece:
@@ -343,13 +373,20 @@ class Stream:
 
 
 class Sender:
-    """The produce connection to one broker and the streams that go over it."""
+    """The produce connection to one broker and the streams that go over it, all of one transactional id or of none."""
 
-    def __init__(self, cluster: Cluster, connection: Connection, largest_request: int = LARGEST_REQUEST_BYTES) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        connection: Connection,
+        largest_request: int = LARGEST_REQUEST_BYTES,
+        transactional_id: str | None = None,
+    ) -> None:
         """Send over ``connection`` to a broker of ``cluster`` that takes requests up to ``largest_request`` bytes."""
         self._largest_batch = largest_request - _REQUEST_HEAD_BYTES
         self.cluster = cluster
         self.connection = connection
+        self.transactional_id = transactional_id
         self.streams: set[Stream] = set()
         # The streams that may have something to send, in turn; the others cost nothing.
         self._awake: OrderedDict[Stream, None] = OrderedDict()
@@ -401,9 +438,13 @@ class Sender:
             self._requests.append((now, request))
             share = min(REQUEST_BYTES // len(request), MERGED_BYTES, self._largest_batch) if self._is_long else 0
             contents = [(partition, stream.take(share).content) for partition, stream in request.items()]
-            self.connection.send(
-                wire.produce_request(self.connection.next_correlation(), contents, timeout_ms=REQUEST_TIMEOUT_MS)
+            request_frame = wire.produce_request(
+                self.connection.next_correlation(),
+                contents,
+                timeout_ms=REQUEST_TIMEOUT_MS,
+                transactional_id=self.transactional_id,
             )
+            self.connection.send(request_frame)
 
     def receive(self) -> list[Stream] | None:
         """Read one answer and pass its parts to their streams.

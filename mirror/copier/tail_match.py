@@ -52,7 +52,8 @@ def match_tail(
     upstream
         the recorded upstream position.
     is_ours
-        whether a producer id is one of the flow's writers; batches of others in between are passed over.
+        whether a producer id is one of the flow's writers; batches of others in between are passed over. So are those
+        of transactions, ours too: positions are committed with them, so what lies behind the position was aborted.
     changed
         decodes a batch of the source into what was sent of it, with the offsets of the originals, where that is not
         what it holds.
@@ -61,7 +62,7 @@ def match_tail(
     reader = _SourceRecords(source, upstream, changed)
     count = 0
     for content, header in tail:
-        if not is_ours(header.producer_id):
+        if header.is_transactional or not is_ours(header.producer_id):
             continue
         whole = reader.take_batch(content, header)
         if whole is not None:

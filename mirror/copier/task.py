@@ -15,12 +15,15 @@ from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
 from mirror.copier.resume import Ends, Javas, NotYet, Place, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.takeover import JavaWrote, watched
+from mirror.copier.transactions import Transactions
 from mirror.copier.work import (
     FlowWork,
     GapPolicy,
     Handover,
     PartitionResult,
     PartitionWork,
+    Slot,
+    SlotEnd,
     TaskResult,
     TaskWork,
     Throttled,
@@ -73,13 +76,15 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
     shares = [_open(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     lanes = [lane for share in shares for lane in share.lanes]
-    loop = CopyLoop(work.flows, clusters)
+    transactions = {share.flow: share.transactions for share in shares if share.transactions}
+    loop = CopyLoop(work.flows, clusters, transactions)
     # What could not be opened is tried again soon, and not at once.
     is_troubled = any(result.trouble for share in shares for result in share.idle)
     seconds = min(work.seconds, TROUBLED_SECONDS) if is_troubled else work.seconds
     if lanes or is_troubled:
         loop.run(lanes, max(0.0, seconds - (time.monotonic() - began)), work.commit_seconds, bell)
     troubles = loop.troubles()
+    slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [
         replace(result, trouble=result.trouble or troubles.get(result.flow))
         for share in shares
@@ -95,6 +100,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
             for flow, before in already.items()
             for now in [_throttled(flow, clusters)]
         },
+        slots,
     )
 
 
@@ -112,14 +118,23 @@ class _Share:
     lanes: list[Lane]
     idle: list[PartitionResult]
     skipped_by_match: dict[TopicPartition, int]
+    transactions: Transactions | None = None
+
+
+def _leave(slot: Slot, transactions: Transactions | None) -> SlotEnd:
+    return transactions.end() if transactions else SlotEnd(slot.sequences)
 
 
 def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[Flow, str], Cluster]) -> _Share:
     """Make lanes of what can be copied; the rest comes back as results that say why not."""
     source, target = clusters[flow.flow, "source"], clusters[flow.flow, "target"]
+    transactions = Transactions(flow, flow.slot, target) if flow.slot else None
     try:
-        writer = target.writer(flow.flow)
+        writer = transactions.writer if transactions else target.writer(flow.flow)
         places = _find_places(flow, partitions, source, target)
+        if transactions:
+            # What is written down about the partitions goes into the first transaction, or a fenced task could add it.
+            places = {source: _unrecorded(place) for source, place in places.items()}
         records: list[StateRecord] = []
         if writer.producer.producer_id not in flow.writers:
             records.append(writer_record(writer.producer.producer_id, int(time.time() * 1000)))
@@ -133,14 +148,16 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
         idle = [PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions]
         return _Share(flow.flow, None, [], idle, {})
-    share = _Share(flow.flow, writer, [], [], {})
+    share = _Share(flow.flow, writer, [], [], {}, transactions)
     for work in partitions:
         match places[work.source]:
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 sequence = writer.sequence(work.target)
-                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic)
+                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions)
                 lane.merging.largest = writer.largest_batches.get(work.target.topic, math.inf)
+                if transactions:
+                    transactions.serve(lane)
                 share.lanes.append(lane)
                 share.skipped_by_match[work.source] = skipped
             case NotYet(reason):
@@ -161,10 +178,18 @@ def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
             share.writer.largest_batches[lane.work.target.topic] = lane.merging.largest
         share.writer.keep_sequence(lane.work.target, lane.acknowledged_sequence)
         result = replace(lane.result(), skipped_by_match=share.skipped_by_match[lane.work.source])
-        if result.handover is None or not result.handover.clean:
+        if not share.transactions and (result.handover is None or not result.handover.clean):
             target.retire_writer(share.flow)
         results.append(result)
     return results
+
+
+def _unrecorded(place: Place) -> Place:
+    """Leave it to the lane to write down what there is to write down."""
+    if not isinstance(place, Ready) or not place.records:
+        return place
+    handover = replace(place.handover, is_recorded=False, unwritten=place.records)
+    return replace(place, handover=handover, records=())
 
 
 def _find_places(
@@ -271,6 +296,10 @@ def _go_on(
     """Go on from the handover: around what is missing, or behind what lies on the target already."""
     assert work.handover is not None
     handover = work.handover
+    if flow.slot is None and handover.position.atomic:
+        # What is written behind it from now on is not decided.
+        handover = replace(handover, position=replace(handover.position, atomic=False))
+        work = replace(work, handover=handover)
     if ends.target_end < ends.target_written:
         return NotYet(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
@@ -328,23 +357,28 @@ def _resume(
     assert work.handover is not None
     old = work.handover.position
     start = max(old.upstream, ends.source_start)
+    stretches = work.mm2.stretches if work.mm2 else ()
+    is_ours = flow.writers.__contains__
+    # Behind a position that was committed with its records lies nothing of ours but what was aborted.
+    is_decided = flow.slot is not None and old.atomic
+    tail = read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end)
     try:
         return resume.resume(
             work,
             work.handover,
             ends,
-            flow.writers.__contains__,
+            _nobodys if is_decided else is_ours,
             read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed),
-            watched(
-                read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end),
-                work.mm2.stretches if work.mm2 else (),
-                flow.writers.__contains__,
-            ),
+            () if is_decided and not stretches else watched(tail, stretches, is_ours),
         )
     except JavaWrote:
         return Javas()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+def _nobodys(_producer_id: int) -> bool:
+    return False
 
 
 def _moved_back(

@@ -6,12 +6,50 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirror.config.fetching import FetchLimits
+from mirror.kafka.batch import Producer
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Gap, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import TopicTransform
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """As whom a task writes transactions: one transactional id a flow and task, held by this engine alone.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition that it has written to.
+    seconds
+        how long a transaction takes records in.
+    idle_seconds
+        how long after the last commit a transaction ends that has nothing more to write; None: when its time is over.
+    """
+
+    transactional_id: str
+    producer: Producer
+    sequences: Mapping[TopicPartition, int]
+    seconds: float
+    idle_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEnd:
+    """How a task leaves its slot.
+
+    Attributes
+    ----------
+    sequences
+        where the producer stands now.
+    lost
+        why the slot cannot be used any more before it is taken over anew; None when it can.
+    """
+
+    sequences: Mapping[TopicPartition, int]
+    lost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +74,8 @@ class FlowWork:
         whether a partition never copied before begins at its end instead of its beginning.
     parked_topic
         where records go that are too large for the target; None: they stop their partition.
+    slot
+        as whom to write inside transactions (``exactly.once.source.support``); None: without.
     """
 
     flow: Flow
@@ -52,6 +92,7 @@ class FlowWork:
     writers: frozenset[int]
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     parked_topic: str | None = None
+    slot: Slot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +217,14 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process."""
+    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process.
+
+    ``slots`` has the flows that were copied in transactions.
+    """
 
     partitions: tuple[PartitionResult, ...]
     writers: Mapping[Flow, frozenset[int]]
     cpu_seconds: float
     wall_seconds: float
     throttled: Mapping[Flow, Throttled] = field(default_factory=dict)
+    slots: Mapping[Flow, SlotEnd] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
+from mirror.engine.hold import FlowHold
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
@@ -33,6 +34,7 @@ class FlowControl:
         source: Cluster,
         target: Cluster,
         ticking: Ticking,
+        hold: FlowHold,
         *,
         matches_mm2: bool,
     ) -> None:
@@ -43,9 +45,16 @@ class FlowControl:
         self._source = source
         self._target = target
         self._ticking = ticking
+        self._hold = hold
 
     def run(self, stop: threading.Event, discovery_seconds: float) -> None:
-        """Tick until told to stop; the last report says that the flow has stopped."""
+        """Tick until told to stop; the last report says that the flow has stopped.
+
+        Raises
+        ------
+        Superseded
+            if another engine has taken the flow over; what is reported of it is the other's then.
+        """
         settings, flow = self._settings, self._settings.flow
         topics = TopicsTick(self._source, self._target, settings)
         # Nothing else can be done before the side topics are there.
@@ -93,9 +102,10 @@ class FlowControl:
         def read_back(_: int) -> tuple[int, Sequence[str]]:
             if self._standing.is_known:
                 return 0, ()
-            state = log.poll()
+            producers = self._hold.take(log)
+            state = log.state
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
-            self._standing.take_state(state, mm2)
+            self._standing.take_state(state, mm2, producers)
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
@@ -115,6 +125,7 @@ class FlowControl:
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
+            self._hold.require(state)
             self._standing.take_gaps(state)
             self._standing.taking = state.takeovers
             reasons = self._standing.reasons()

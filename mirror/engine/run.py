@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
+from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
 from mirror.copier.epochs import EpochFailed, Epochs
-from mirror.copier.work import FlowWork, PartitionWork, TaskWork
+from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import FlowHold, Superseded
 from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
@@ -80,6 +85,7 @@ class Engine:
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
+        self._id = uuid.uuid4().hex
 
     def check(self) -> None:
         """Reach every cluster, and refuse a flow from a cluster to itself; changes nothing anywhere.
@@ -133,6 +139,8 @@ class Engine:
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.
+        Superseded
+            if other engines have taken all flows over.
         """
         self.check()
         threads = [
@@ -160,6 +168,11 @@ class Engine:
             taking_over.join(timeout=_JOIN_SECONDS)
         if self._defects:
             raise self._defects[0]
+        if self._is_superseded():
+            raise Superseded("; ".join(str(standing.superseded) for standing in self._standings.values()))
+
+    def _is_superseded(self) -> bool:
+        return all(standing.superseded for standing in self._standings.values())
 
     def _end_epoch(self, stop: threading.Event) -> None:
         stop.wait()
@@ -179,7 +192,7 @@ class Engine:
     def _copy(self, stop: threading.Event) -> None:
         longest = self._settings.engine.epoch_seconds
         seconds = min(_FIRST_EPOCH_SECONDS, longest)
-        while not stop.is_set():
+        while not (stop.is_set() or self._is_superseded()):
             works = self._plan_epoch(seconds)
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -205,8 +218,15 @@ class Engine:
                     standing.take_result(partition)
                     standing.writers |= result.writers.get(partition.flow, frozenset())
                     self._loads[partition.flow, partition.source] = partition.bytes / lasted
+            self._take_slots(results)
             for flow, standing in self._standings.items():
                 standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
+
+    def _take_slots(self, results: Sequence[TaskResult]) -> None:
+        """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
+        ends = [(flow, number, end) for number, result in enumerate(results) for flow, end in result.slots.items()]
+        for flow, number, end in sorted(ends, key=lambda each: each[2].lost is not None):
+            self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         partitions = [
@@ -222,23 +242,29 @@ class Engine:
                 standing.gap_policy(source),
             )
             for flow, standing in self._standings.items()
-            if standing.is_known
+            if standing.is_known and not standing.superseded
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped and source not in standing.takeovers
         ]
         engine = self._settings.engine
         return [
             TaskWork(
-                tuple(self._flow_work(flow) for flow in sorted({work.flow for work in share})),
+                tuple(self._slotted(flow, number, share) for flow in sorted({work.flow for work in share})),
                 share,
                 seconds,
                 engine.commit_interval_seconds,
             )
-            for share in assign(partitions, self._load, self._epochs.tasks)
+            for number, share in enumerate(assign(partitions, self._load, self._epochs.tasks))
         ]
 
     def _load(self, work: PartitionWork) -> float:
         return max(self._loads.get((work.flow, work.source), _UNMEASURED_BYTES), 1.0)
+
+    def _slotted(self, flow: Flow, task: int, share: Sequence[PartitionWork]) -> FlowWork:
+        """Return what a task must know of a flow, and as whom it writes."""
+        work = self._flow_work(flow)
+        slot = self._standings[flow].slot(task, {one.target for one in share}, {work.state_topic, work.offsets_topic})
+        return replace(work, slot=slot)
 
     def _flow_work(self, flow: Flow) -> FlowWork:
         standing = self._standings[flow]
@@ -272,7 +298,15 @@ class Engine:
             return
         target = LogWriter(settings.target_producer, alias=settings.flow.target)
         tick = HeartbeatsTick(settings, target).tick
-        self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, tick)])
+        standing = self._standings.get(settings.flow)
+
+        def beat() -> TickReport:
+            if standing and standing.superseded:
+                raise Superseded(standing.superseded)
+            return tick()
+
+        with suppress(Superseded):
+            self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
         target.close()
 
     def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
@@ -281,15 +315,18 @@ class Engine:
         with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
             if settings.enabled:
                 seconds = self._discovery_seconds(settings)
+                standing = self._standings[flow]
+                client, transactions = settings.target_producer, settings.transactions
+                hold = FlowHold(flow, client, transactions, engine=self._id, slots=self._epochs.tasks)
                 control = FlowControl(
-                    settings,
-                    self._standings[flow],
-                    source,
-                    target,
-                    ticking,
-                    matches_mm2=self._settings.engine.matches_mm2,
+                    settings, standing, source, target, ticking, hold, matches_mm2=self._settings.engine.matches_mm2
                 )
-                control.run(stop, seconds)
+                try:
+                    control.run(stop, seconds)
+                except Superseded as other:
+                    standing.superseded = str(other)
+                    standing.changed()
+                    self._tell(str(other))
             else:
                 topics = TopicsTick(source, target, settings).tick
                 ticking.until(stop, [(self._discovery_seconds(settings), topics)])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Container, Sequence
+from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import TickReport
-from mirror.copier.work import GapPolicy, Handover, PartitionResult, Throttled
+from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Gap, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
@@ -39,13 +40,22 @@ class FlowStanding:
     open_gaps: tuple[Gap, ...] = ()
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
+    slots: tuple[Slot, ...] = ()
+    superseded: str | None = None
     is_known: bool = False
 
-    def take_state(self, state: FlowState, mm2: Mm2Traces) -> None:
+    def take_state(self, state: FlowState, mm2: Mm2Traces, producers: Sequence[tuple[str, Producer]] = ()) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
 
         ``mm2`` is what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
+        ``producers`` are those that write in transactions, each with its transactional id, one a task.
         """
+        if (transactions := self.settings.transactions) is not None:
+            self.slots = tuple(
+                Slot(transactional_id, producer, {}, transactions.seconds, transactions.idle_seconds)
+                for transactional_id, producer in producers
+            )
+        self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
         self.take_gaps(state)
         self.mm2 = mm2
@@ -112,6 +122,27 @@ class FlowStanding:
             for alias, ms in longest
             if ms
         )
+
+    def slot(self, number: int, addresses: Container[TopicPartition], side_topics: Container[str]) -> Slot | None:
+        """Return as whom task ``number`` writes to some partitions, and to any of the side topics; None: as anybody."""
+        if not self.slots:
+            return None
+        slot = self.slots[number]
+        sequences = {
+            partition: sequence
+            for partition, sequence in slot.sequences.items()
+            if partition in addresses or partition.topic in side_topics
+        }
+        return replace(slot, sequences=sequences)
+
+    def take_slot(self, number: int, end: SlotEnd) -> None:
+        """Take in how a task left its slot; one that is lost must be taken over anew, and positions be read again."""
+        if end.lost is not None:
+            self.is_known = False
+            return
+        slots = list(self.slots)
+        slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
+        self.slots = tuple(slots)
 
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""

@@ -72,7 +72,13 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
                         transform=settings.transform_of(partition.topic),
                     ),
                     LogRange(
-                        flow.target, target_client, copy, max(copy_start, copy_starts[copy]), offset_map.downstream_next
+                        flow.target,
+                        target_client,
+                        copy,
+                        max(copy_start, copy_starts[copy]),
+                        offset_map.downstream_next,
+                        # What the flow itself has aborted is not part of the copy (EOS-09).
+                        read_committed=bool(state.transactional_ids),
                     ),
                     offset_map.runs,
                     frozenset(state.writers),

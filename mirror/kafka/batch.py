@@ -111,10 +111,16 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who writes: a producer id with its epoch, as InitProducerId gave them."""
+    """Who writes: a producer id with its epoch, as InitProducerId gave them; and whether inside transactions."""
 
     producer_id: int
     epoch: int
+    is_transactional: bool = False
+
+    @property
+    def flags(self) -> int:
+        """Return the bits that every batch of this producer has among its attributes."""
+        return _TRANSACTIONAL if self.is_transactional else 0
 
 
 PLAIN = Producer(NO_PRODUCER, -1)
@@ -188,11 +194,12 @@ def _rows(found: Sequence[OldRecord]) -> Iterator[list[OldRecord]]:
 def pass_on(batch: memoryview, header: Header, producer: Producer, sequence: int) -> memoryview:
     """Rewrite the header of a dense data batch in place so that ``producer`` may append it elsewhere; return it.
 
-    Base offset 0, no leader epoch, the given producer and sequence, not transactional; the CRC follows. The records are
-    not touched.
+    Base offset 0, no leader epoch, the given producer and sequence, transactional if the producer is; the CRC follows.
+    The records are not touched.
     """
+    attributes = header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON) | producer.flags
     struct.pack_into(">qiib", batch, 0, 0, header.length, -1, MAGIC)
-    struct.pack_into(">h", batch, _CRC_COVERS_FROM, header.attributes & ~(_TRANSACTIONAL | _DELETE_HORIZON))
+    struct.pack_into(">h", batch, _CRC_COVERS_FROM, attributes)
     struct.pack_into(">qhi", batch, _PRODUCER_AT, producer.producer_id, producer.epoch, sequence)
     struct.pack_into(">I", batch, _CRC_AT, crc32c(batch[_CRC_COVERS_FROM:]))
     return batch
@@ -313,7 +320,7 @@ def assembled(
         leader_epoch=-1,
         magic=MAGIC,
         crc=0,
-        attributes=codec,
+        attributes=codec | producer.flags,
         last_offset_delta=count - 1,
         base_timestamp=timestamps[0],
         max_timestamp=timestamps[1],

@@ -10,12 +10,25 @@ MESSAGE_TOO_LARGE = 10
 # The broker has lost a fetch session, or takes the request for another than the next: the list is sent whole again.
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 DUPLICATE_SEQUENCE = 46
+INVALID_PRODUCER_EPOCH = 47
+PRODUCER_FENCED = 90
 
 # A batch over the topic's max.message.bytes, and one over its segment.bytes: a smaller one may be taken.
 TOO_LARGE = frozenset({MESSAGE_TOO_LARGE, 18})
 
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.
-SEQUENCE_ERRORS = frozenset({45, DUPLICATE_SEQUENCE, 47, 59, 90})
+SEQUENCE_ERRORS = frozenset({45, DUPLICATE_SEQUENCE, INVALID_PRODUCER_EPOCH, 59, PRODUCER_FENCED})
+
+# The transaction can no longer be committed: another has taken its transactional id over, or it was aborted meanwhile
+# (it took too long), or its id is not known any more.
+TRANSACTION_ERRORS = frozenset({INVALID_PRODUCER_EPOCH, 48, 49, 53, PRODUCER_FENCED, 120})
+
+OPERATION_NOT_ATTEMPTED = 55
+CONCURRENT_TRANSACTIONS = 51
+# Another broker coordinates the transactional id.
+COORDINATOR_MOVED = frozenset({15, 16})
+# The coordinator cannot do now what it will be able to do later, whatever partition it is about.
+COORDINATOR_BUSY = frozenset({-1, 7, 14, 15, 16, CONCURRENT_TRANSACTIONS})
 
 # Unknown trouble in the broker, a batch damaged on its way, rights that somebody can still grant: nothing of the batch
 # itself stands against it.

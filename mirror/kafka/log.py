@@ -9,7 +9,7 @@ from typing import TypeAlias
 import kafka.errors
 
 from mirror.kafka import batch, wire
-from mirror.kafka.batch import CorruptBatch, Header, Record, UnsupportedMagic
+from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.model.partition import TopicPartition
@@ -226,20 +226,24 @@ class LogWriter:
         return answer.base_offset
 
 
-def side_batches(records: Sequence[NewRecord]) -> Iterator[memoryview]:
-    """Encode records as batches of no producer that stay under the broker's usual limit of 1 MB."""
+def side_batches(records: Sequence[NewRecord], producer: Producer = PLAIN, sequence: int = -1) -> Iterator[memoryview]:
+    """Encode records as batches that stay under the broker's usual limit of 1 MB.
+
+    They are of no producer unless one is given, with the sequence of its first record.
+    """
     pending: list[Record] = []
     size = 0
     for key, value, headers, timestamp in records:
         content = sum(len(name) + len(part or b"") + 8 for name, part in headers)
         more = len(key or b"") + len(value or b"") + content + 32
         if pending and size + more > _LARGEST_WRITE:
-            yield batch.encode(pending, 0)
+            yield batch.encode(pending, 0, producer, sequence)
+            sequence = sequence if producer is PLAIN else batch.next_sequence(sequence, len(pending))
             pending, size = [], 0
         pending.append(Record(len(pending), timestamp, key, value, headers, -1))
         size += more
     if pending:
-        yield batch.encode(pending, 0)
+        yield batch.encode(pending, 0, producer, sequence)
 
 
 class LogTail:

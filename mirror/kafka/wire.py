@@ -182,12 +182,19 @@ def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
 
 
 def produce_request(
-    correlation: int, contents: Sequence[tuple[TopicPartition, memoryview]], *, timeout_ms: int = 30_000
+    correlation: int,
+    contents: Sequence[tuple[TopicPartition, memoryview]],
+    *,
+    timeout_ms: int = 30_000,
+    transactional_id: str | None = None,
 ) -> list[bytes | bytearray | memoryview]:
-    """Return the pieces of a produce frame with acks=all; each partition stands in ``contents`` at most once."""
+    """Return the pieces of a produce frame with acks=all; each partition stands in ``contents`` at most once.
+
+    Transactional batches need the ``transactional_id`` of their producer; a request carries those of one only.
+    """
     head = struct.pack(">hhih", PRODUCE_KEY, PRODUCE_VERSION, correlation, len(_CLIENT_ID)) + _CLIENT_ID
     by_topic = _by_topic(contents)
-    current = bytearray(head + struct.pack(">hhii", -1, -1, timeout_ms, len(by_topic)))
+    current = bytearray(head + _nullable_string(transactional_id) + struct.pack(">hii", -1, timeout_ms, len(by_topic)))
     pieces: list[bytes | bytearray | memoryview] = []
     for topic, entries in by_topic.items():
         name = topic.encode()
@@ -240,6 +247,13 @@ def _read_string(frame: memoryview, position: int) -> tuple[str, int]:
     if length < 0:
         return "", position
     return str(frame[position : position + length], "utf-8"), position + length
+
+
+def _nullable_string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    content = text.encode()
+    return struct.pack(">h", len(content)) + content
 
 
 def _unsigned(number: int) -> bytes:

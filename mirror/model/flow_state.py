@@ -51,6 +51,9 @@ class Position:
         epochs end elsewhere was truncated and has written something else since.
     source_end
         how far the source's log was seen to reach: what of it was never copied, once it is gone.
+    atomic
+        whether it was committed in one transaction with the records before it: then nothing of this flow lies behind
+        it but what was aborted.
     """
 
     upstream: int
@@ -63,6 +66,7 @@ class Position:
     epochs: tuple[EpochEnd, ...] = ()
     source_end: int = 0
     target: str = ""
+    atomic: bool = False
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -77,6 +81,7 @@ class Position:
             "target_id": self.target_id,
             "epochs": [list(epoch) for epoch in self.epochs],
             "source_end": self.source_end,
+            "atomic": self.atomic,
         }
         return _record(["position", source.topic, source.partition], value)
 
@@ -236,6 +241,16 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return _record(["writer", producer_id], {"since_ms": since_ms})
 
 
+def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
+    """Return the record that registers a transactional id before its first use: whoever takes over must fence it."""
+    return _record(["transactional_id", transactional_id], {"since_ms": since_ms})
+
+
+def claim_record(engine: str, since_ms: int) -> StateRecord:
+    """Return the record that says which engine runs the flow from now on: the last one to say so."""
+    return _record(["claim"], {"engine": engine, "since_ms": since_ms})
+
+
 @dataclass(slots=True)
 class FlowState:
     """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log."""
@@ -247,6 +262,8 @@ class FlowState:
     acknowledgements: dict[GapKey, Acknowledgement] = field(default_factory=dict)
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
+    transactional_ids: set[str] = field(default_factory=set)
+    claim: str | None = None
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -288,6 +305,10 @@ class FlowState:
             case ["takeover", topic, partition]:
                 source = TopicPartition(topic, partition)
                 self.takeovers[source] = Takeover(source, **content)
+            case ["transactional_id", transactional_id]:
+                self.transactional_ids.add(transactional_id)
+            case ["claim"]:
+                self.claim = content["engine"]
             case ["run"]:
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
             case _:

@@ -162,6 +162,14 @@ def test_more_than_the_source_has_is_a_mismatch() -> None:
     assert isinstance(outcome, Mismatch)
 
 
+def test_what_lies_in_the_tail_of_a_transaction_is_no_copy() -> None:
+    """Its position would have been committed with it: it was aborted."""
+    inside = [bytes(batch.encode([record(number)], 0, Producer(7, 0, is_transactional=True), 0)) for number in (0, 1)]
+    outside = bytes(batch.encode([record(0)], 0, ALSO_OURS, 0))
+    outcome = match_tail([dense([record(0)])], appended([inside[0], outside, inside[1]], 4), 0, is_ours)
+    assert outcome == Matched(1, (Run(0, 5, 1),), 1)
+
+
 def test_a_target_that_stamps_records_itself_is_matched_by_the_rest() -> None:
     content = bytearray(batch.encode([record(0), record(1)], 0, OURS, 0))
     struct.pack_into(">h", content, 21, 0x08)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ def test_another_implementation_reads_what_is_encoded(written: list[Record], cod
     source=producers,
     transactional=st.booleans(),
     horizon=st.booleans(),
+    in_transaction=st.booleans(),
 )
 def test_a_batch_is_passed_on_with_its_records_untouched(
     written: list[Record],
@@ -126,7 +128,9 @@ def test_a_batch_is_passed_on_with_its_records_untouched(
     source: Producer,
     transactional: bool,
     horizon: bool,
+    in_transaction: bool,
 ) -> None:
+    producer = replace(producer, is_transactional=in_transaction)
     original = logged(batch.encode(written, codec, source, 7), 1234)
     struct.pack_into(">h", original, 21, codec | (0x10 if transactional else 0) | (0x40 if horizon else 0))
     before = bytes(original)
@@ -137,7 +141,9 @@ def test_a_batch_is_passed_on_with_its_records_untouched(
     assert content[HEADER_BYTES:] == before[HEADER_BYTES:]
     assert without_place(batch.records(content)) == without_place(written)
     passed = header_of(content)
-    assert (passed.base_offset, passed.leader_epoch, passed.attributes) == (0, -1, codec)
+    assert (passed.base_offset, passed.leader_epoch, passed.codec) == (0, -1, codec)
+    assert passed.attributes == header_of(batch.encode(written, codec, producer, sequence)).attributes
+    assert passed.is_transactional == in_transaction
     assert (passed.producer_id, passed.producer_epoch, passed.base_sequence) == (*_fields(producer), sequence)
     kept = ("length", "magic", "last_offset_delta", "base_timestamp", "max_timestamp", "record_count")
     assert all(getattr(passed, name) == getattr(header, name) for name in kept)

@@ -177,13 +177,16 @@ def test_an_error_of_the_whole_fetch_is_raised() -> None:
 
 
 @some
-@given(st.dictionaries(partitions, contents, min_size=1, max_size=6))
-def test_a_produce_request_is_read_by_another_implementation(batches: dict[TopicPartition, bytes]) -> None:
-    pieces = wire.produce_request(9, [(each, memoryview(content)) for each, content in batches.items()], timeout_ms=77)
+@given(st.dictionaries(partitions, contents, min_size=1, max_size=6), st.none() | st.text(max_size=20))
+def test_a_produce_request_is_read_by_another_implementation(
+    batches: dict[TopicPartition, bytes], transactional_id: str | None
+) -> None:
+    contents = [(each, memoryview(content)) for each, content in batches.items()]
+    pieces = wire.produce_request(9, contents, timeout_ms=77, transactional_id=transactional_id)
     read = ProduceRequest.decode(unframed(pieces), version=wire.PRODUCE_VERSION, header=True)
     assert (read.header.request_api_key, read.header.request_api_version) == (wire.PRODUCE_KEY, wire.PRODUCE_VERSION)
     assert (read.header.correlation_id, read.acks, read.timeout_ms) == (9, -1, 77)
-    assert read.transactional_id is None
+    assert read.transactional_id == transactional_id
     found = {
         TopicPartition(topic.name, each.index): bytes(each.records or b"")
         for topic in read.topic_data

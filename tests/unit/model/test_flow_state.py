@@ -18,8 +18,10 @@ from mirror.model.flow_state import (
     StateRecord,
     Takeover,
     chunk_record,
+    claim_record,
     sketch_record,
     state_topic,
+    transactional_id_record,
     writer_record,
 )
 from mirror.model.leader_epochs import EpochEnd
@@ -36,7 +38,17 @@ offsets = st.integers(0, 2**63 - 1)
 epochs = st.lists(st.builds(EpochEnd, st.integers(-1, 2**31 - 1), offsets), max_size=3).map(tuple)
 ids = st.text(max_size=22)
 positions = st.builds(
-    Position, offsets, offsets, offsets, st.booleans(), st.integers(0, 9), ids, ids, epochs, source_end=offsets
+    Position,
+    offsets,
+    offsets,
+    offsets,
+    st.booleans(),
+    st.integers(0, 9),
+    ids,
+    ids,
+    epochs,
+    source_end=offsets,
+    atomic=st.booleans(),
 )
 gaps = st.builds(
     Gap,
@@ -78,6 +90,9 @@ def test_what_is_written_is_read_back(
         gap.record(),
         known.record(gap.key),
         writer_record(writer, 77),
+        transactional_id_record("east-mm2-MirrorSourceConnector-0", 78),
+        claim_record("an engine", 79),
+        claim_record("another", 80),
         report.record(),
     )
     assert state.positions == {source: position}
@@ -85,6 +100,8 @@ def test_what_is_written_is_read_back(
     assert state.gaps == {gap.key: gap}
     assert state.acknowledgements == {gap.key: known}
     assert state.writers == {writer}
+    assert state.transactional_ids == {"east-mm2-MirrorSourceConnector-0"}
+    assert state.claim == "another"
     assert state.run == report
 
 
@@ -96,6 +113,11 @@ def test_the_newest_record_of_a_key_counts(written: list[tuple[TopicPartition, P
     assert state.positions == dict(written)
     newest = dict(position.record(source) for source, position in written)
     assert folded(*newest.items()).positions == state.positions
+
+
+def test_a_position_of_before_there_were_transactions_is_read() -> None:
+    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"chunk":0,"epochs":[]}'
+    assert folded((b'["position","orders",3]', value)).positions == {ORDERS: Position(7, 5, 0, True)}
 
 
 def test_chunks_make_one_map() -> None:

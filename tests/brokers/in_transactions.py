@@ -1,0 +1,126 @@
+"""Copying a flow in transactions, without Spark and without an engine: each life is one that an engine could have.
+
+Run as a program, it copies until it is killed, beginning as an engine does that has just been started.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from dataclasses import dataclass, field, replace
+
+from mirror.config.fetching import FetchLimits
+from mirror.config.settings import TransactionSettings
+from mirror.control.flow_log import FlowLog
+from mirror.copier.task import copy
+from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
+from mirror.engine.hold import FlowHold
+from mirror.kafka.log import LogTail, Record, read_records
+from mirror.model import connect_offsets
+from mirror.model.partition import TopicPartition
+from tests.brokers.copying import EAST_WEST, Copying, ends_of
+
+
+@dataclass
+class InTransactions(Copying):
+    """A flow whose engine holds it with transactions; ``restart`` makes it another engine."""
+
+    prefix: str = ""
+    seconds: float = 0.1
+    idle_seconds: float | None = 0.1
+    log: FlowLog | None = field(init=False, default=None)
+    hold: FlowHold = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin as an engine that has just been started."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything but what the target says, and take the flow over when it is copied next."""
+        self.close()
+        settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
+        self.hold = FlowHold(
+            EAST_WEST, self.flow.target_client, settings, engine=uuid.uuid4().hex, slots=1, topic=self.flow.state_topic
+        )
+        self.flow = replace(self.flow, slot=None)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self.log is not None:
+            self.log.close()
+            self.log = None
+
+    def without_transactions(self) -> None:
+        """Take the flow over as an engine of the default mode does."""
+        log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
+        hold = FlowHold(
+            EAST_WEST, self.flow.target_client, None, engine=uuid.uuid4().hex, slots=1, topic=self.flow.state_topic
+        )
+        assert hold.take(log) == ()
+        log.close()
+
+    def take(self) -> None:
+        """Take the flow over and read where it stands."""
+        self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
+        ((transactional_id, producer),) = self.hold.take(self.log)
+        state = self.log.state
+        self.handovers = {
+            source: Handover(position, state.open_runs(source), clean=False)
+            for source, position in state.positions.items()
+        }
+        slot = Slot(transactional_id, producer, {}, self.seconds, self.idle_seconds)
+        writers = frozenset(state.writers | {producer.producer_id})
+        self.flow = replace(self.flow, slot=slot, writers=writers)
+
+    def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
+        """Copy for a while; a slot that is lost is taken over before the next epoch."""
+        if self.flow.slot is None:
+            self.take()
+        result = self.copied(seconds)
+        for each in result.partitions:
+            if each.handover is not None:
+                self.handovers[each.source] = each.handover
+        end = result.slots[EAST_WEST]
+        assert self.flow.slot is not None
+        kept = replace(self.flow.slot, sequences={**self.flow.slot.sequences, **end.sequences})
+        self.flow = replace(self.flow, slot=None if end.lost else kept)
+        return {each.source: each for each in result.partitions}
+
+    def copied(self, seconds: float) -> TaskResult:
+        """Run one task."""
+        partitions = tuple(
+            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            for source, target in self.pairs.items()
+        )
+        return copy(TaskWork((self.flow,), partitions, seconds, 0.1))
+
+    def copies(self, source: TopicPartition) -> list[Record]:
+        """Return the records of the copy that a reader of committed data sees."""
+        target = self.pairs[source]
+        (end,) = ends_of(self.flow.target_client, [target]).values()
+        return list(read_records(self.flow.target_client, target, 0, end, read_committed=True))
+
+    def mm2_positions(self) -> dict[TopicPartition, int]:
+        """Return the positions that Java MM2 would begin from."""
+        tail = LogTail(self.flow.target_client, self.flow.offsets_topic, range(self.flow.offsets_partitions))
+        try:
+            return connect_offsets.read_source_positions([(each.key, each.value) for each in tail.poll()], "east")
+        finally:
+            tail.close()
+
+
+def main() -> None:
+    """Copy until killed."""
+    told = json.loads(sys.argv[1])
+    known = {"flow": EAST_WEST, "writers": frozenset(), "slot": None}
+    flow = FlowWork(**{**told["flow"], **known, "fetch_limits": FetchLimits(**told["flow"]["fetch_limits"])})
+    pairs = {TopicPartition(*source): TopicPartition(*target) for source, target in told["pairs"]}
+    copying = InTransactions(flow, pairs, prefix=told["prefix"])
+    while True:
+        for result in copying.epoch(0.7).values():
+            sys.stderr.write(f"{result.source} {result.records} {result.trouble or result.stopped or ''}\n")
+
+
+if __name__ == "__main__":
+    main()

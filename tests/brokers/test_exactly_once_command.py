@@ -1,0 +1,125 @@
+"""`mirror run` with transactions, as processes: killed, frozen, thawed, superseded, and verified."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from mirror.config.settings import ClusterSettings, load
+from mirror.engine.verify import plan_pairs
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail
+from mirror.lab import faults, processes
+from mirror.model.flow_state import FlowState, state_topic
+from mirror.waiting import wait_until
+from tests.brokers.command import mirror
+
+
+def committed(client: dict[str, str], topic: str, partitions: int) -> list[list[int]]:
+    """Return what a consumer of committed data reads of each partition, to its end."""
+    consumer = Consumer(
+        {**client, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+    )
+    found: list[list[int]] = [[] for _ in range(partitions)]
+    consumer.assign([ClientPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    ended: set[int] = set()
+    while len(ended) < partitions:
+        message = consumer.poll(20.0)
+        assert message is not None
+        if message.error():
+            ended.add(message.partition() or 0)
+        else:
+            found[message.partition() or 0].append(int(message.value() or b"-1"))
+    consumer.close()
+    return found
+
+
+def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_readers_of_committed_data(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Kill -9 the first engine, freeze the second with all its processes, run a third, thaw the second."""
+    topic, alias = unique("once"), unique("shop").replace("-", "")
+    east.create_topics([NewTopic(topic, 2, 1)])
+    source, target = dict(settings_of("east").client), dict(settings_of("west").client)
+    file = tmp_path / "mirror.properties"
+    factors = "".join(
+        f"{name}replication.factor = 1\n"
+        for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
+    )
+    file.write_text(
+        f"clusters = {alias}, west\n"
+        f"{alias}.bootstrap.servers = {source['bootstrap.servers']}\n"
+        f"west.bootstrap.servers = {target['bootstrap.servers']}\n"
+        f"{alias}->west.enabled = true\n{alias}->west.topics = {topic}\n"
+        f"west.exactly.once.source.support = enabled\nmirror.epoch.seconds = 3\nmirror.tasks = 2\n{factors}"
+    )
+    producer = Producer({**source, "linger.ms": 5, "compression.type": "lz4"})
+    sent = 0
+
+    def send(count: int) -> None:
+        nonlocal sent
+        for number in range(sent, sent + count):
+            producer.produce(topic, b"%d" % number, partition=number % 2)
+            if number % 500 == 0:
+                producer.flush()
+        producer.flush()
+        sent += count
+
+    def copied() -> int:
+        tail = LogTail(target, state_topic(alias))
+        state = FlowState()
+        try:
+            for each in tail.poll():
+                state.apply(each.key, each.value)
+        except (BrokerRefused, LeaderUnknown):
+            return 0
+        finally:
+            tail.close()
+        return sum(position.upstream for source, position in state.positions.items() if source.topic == topic)
+
+    def until_copied(enough: int, engine: processes.ManagedProcess) -> None:
+        wait_until(
+            lambda: copied() >= enough or not engine.is_alive(), f"{enough} records to be copied", timeout_seconds=120
+        )
+        assert engine.is_alive(), engine.log_tail()
+
+    def start(name: str) -> processes.ManagedProcess:
+        return processes.start(tmp_path, name, [sys.executable, "-m", "mirror", "run", str(file)])
+
+    first = start("first")
+    send(10_000)
+    until_copied(1, first)
+    send(10_000)
+    first.kill()
+    second = start("second")
+    until_copied(20_000, second)
+    send(10_000)
+    faults.suspend([second])
+    third = start("third")
+    send(10_000)
+    until_copied(sent, third)
+    faults.resume([second])
+    send(10_000)
+    wait_until(lambda: not second.is_alive(), "the thawed engine to give up", timeout_seconds=60)
+    assert second.return_code() == 3
+    assert "another engine" in second.log_tail()
+    until_copied(sent, third)
+    expected = [list(range(number, sent, 2)) for number in range(2)]
+    assert committed(target, f"{alias}.{topic}", 2) == expected
+    (settings,) = load(file).enabled_flows
+    groups: list[Any] = [pair.runs for pair in plan_pairs(settings, load(file).clusters)]
+    assert all(len(runs) > 1 for runs in groups)
+    verified = mirror("verify", str(file), "--json")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert json.loads(verified.stdout)["verdict"] == "PASS"
+    assert third.terminate(15)
+    assert third.return_code() == 0, third.log_tail()
+    last = json.loads(mirror("status", str(file), "--json").stdout)
+    assert last["flows"][0]["state"] == "STOPPED"

@@ -1,0 +1,439 @@
+"""A transaction takes batches and positions together, and counts only when the coordinator has committed it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse
+
+from mirror.copier import transactions as module
+from mirror.copier.lane import Lane
+from mirror.copier.streams import Stream
+from mirror.copier.syncs import PartitionSyncs
+from mirror.copier.transactions import Transactions
+from mirror.copier.work import FlowWork, Handover, PartitionWork, Slot
+from mirror.kafka import batch
+from mirror.kafka.batch import HEADER, Header, Producer
+from mirror.kafka.channel import ConnectionFailed
+from mirror.model import connect_offsets
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, Position
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.builders import as_logged, dense, record
+from tests.unit.copier.test_lane import fetched
+
+FLOW = Flow("east", "west")
+SOURCES = [TopicPartition("orders", number) for number in range(2)]
+TARGETS = [TopicPartition("east.orders", number) for number in range(2)]
+STATE = TopicPartition("mm2-state", 0)
+OURS = Producer(7, 3, is_transactional=True)
+NOT_COORDINATOR, INVALID_EPOCH, CONCURRENT, FENCED, UNKNOWN_TOPIC, NOT_ATTEMPTED = 16, 47, 51, 90, 3, 55
+ADD, END = 24, 26
+
+
+class Connection:
+    """The connection to a coordinator that is told what to answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.answers: list[bytes] = []
+
+    def next_correlation(self) -> int:
+        return 1
+
+    def send(self, pieces: Sequence[bytes]) -> None:
+        self.asked.append(struct.unpack_from(">h", pieces[0], 4)[0])
+
+    def receive(self) -> memoryview | None:
+        return memoryview(self.answers.pop(0)) if self.answers else None
+
+    def close(self) -> None:
+        pass
+
+
+class Target:
+    """A cluster as a task sees it: logs that grow, and a coordinator."""
+
+    def __init__(self, *, seconds: float = 10.0, idle_seconds: float | None = 0.5, lanes: int = 1) -> None:
+        self.connection = Connection()
+        self.logs: dict[TopicPartition, list[memoryview]] = {}
+        self.now = 100.0
+        slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
+        flow = FlowWork(
+            FLOW, {}, {}, STATE.topic, "mm2-offsets", 1, "syncs", True, 100, False, False, frozenset({7}), slot=slot
+        )
+        self.transactions = Transactions(flow, slot, self)  # type: ignore[arg-type]  # as much of one as is asked
+        self.lanes = [self._lane(number) for number in range(lanes)]
+        self.streams: list[Stream] = [lane.stream for lane in self.lanes]
+
+    def _lane(self, number: int) -> Lane:
+        work = PartitionWork(FLOW, SOURCES[number], TARGETS[number], "", None)
+        handover = Handover(Position(0, 0, 0, True), (), clean=True)
+        sequence = self.transactions.writer.sequence(TARGETS[number])
+        lane = Lane(work, handover, OURS, sequence, PartitionSyncs(SOURCES[number], 100), gate=self.transactions)
+        self.transactions.serve(lane)
+        return lane
+
+    def ask(self, question: Callable[[Any], int]) -> int:
+        """The coordinator is found."""
+        return 1
+
+    def lease(self, node: int, role: str) -> Connection:
+        return self.connection
+
+    def give_back(self, node: int, role: str, connection: Connection) -> None:
+        pass
+
+    def turn(self) -> None:
+        """One round of a copy loop, a little later: whatever may be sent is sent and acknowledged."""
+        self.now += 0.01
+        self.transactions.advance(self.now)
+        self.transactions.connect(self.now)
+        self.transactions.ask(self.now)
+        self.streams += [stream for _, stream in self.transactions.commits.new_streams()]
+        for stream in self.streams:
+            while stream.can_send(self.now):
+                log = self.logs.setdefault(stream.partition, [])
+                place = sum(batch_header(each).record_count for each in log)
+                log.append(stream.take().content)
+                stream.answered(0, place, "")
+
+    def answer_adding(self, *wrong: tuple[TopicPartition, int]) -> None:
+        """The coordinator answers that partitions are added, or why not."""
+        topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        partition = topic.AddPartitionsToTxnPartitionResult
+        response = AddPartitionsToTxnResponse(
+            throttle_time_ms=0,
+            results_by_topic_v3_and_below=[
+                topic(
+                    name=address.topic,
+                    results_by_partition=[partition(partition_index=address.partition, partition_error_code=code)],
+                )
+                for address, code in wrong or [(TARGETS[0], 0)]
+            ],
+        )
+        self._answer(response)
+
+    def answer_commit(self, code: int = 0) -> None:
+        """The coordinator answers that the transaction is committed, or why not."""
+        self._answer(EndTxnResponse(throttle_time_ms=0, error_code=code))
+
+    def _answer(self, response: Any) -> None:
+        self.connection.answers.append(b"\0\0\0\1" + bytes(response.encode(version=2)))
+        assert self.transactions.receive()
+
+    def take(self, number: int, *offsets: int) -> None:
+        """A lane is given records."""
+        frame, part = fetched(dense([record(offset) for offset in offsets]))
+        self.lanes[number].take(frame, part, read_committed=False)
+
+    def commit(self) -> None:
+        """Let the transaction be committed that wants to go on."""
+        self.turn()
+        self.turn()
+        self.answer_adding()
+        for _ in range(3):
+            self.turn()
+        assert self.connection.asked[-1] == END
+        self.answer_commit()
+
+    def upstream(self, number: int = 0) -> int:
+        handover = self.lanes[number].result().handover
+        assert handover is not None
+        assert handover.clean
+        return handover.position.upstream
+
+
+def batch_header(content: memoryview) -> Header:
+    return Header._make(HEADER.unpack_from(content))
+
+
+def test_nothing_goes_out_before_its_partition_is_added_and_positions_go_with_the_data() -> None:
+    """One question adds the data's partition and those of the positions; all batches are the transaction's."""
+    target = Target()
+    target.take(0, 0, 1, 2)
+    target.turn()
+    target.turn()
+    assert target.connection.asked == [ADD]
+    assert target.logs == {}
+    target.answer_adding()
+    target.turn()
+    assert target.logs.keys() == {TARGETS[0]}
+    target.turn()
+    target.turn()
+    assert target.logs.keys() == {TARGETS[0], STATE, TopicPartition("mm2-offsets", 0)}
+    headers = {address: batch_header(log[0]) for address, log in target.logs.items()}
+    assert all(header.is_transactional and header.producer_epoch == 3 for header in headers.values())
+    assert (headers[TARGETS[0]].base_sequence, headers[STATE].base_sequence) == (5, 9)
+    assert target.connection.asked == [ADD, END]
+    state = FlowState()
+    for each in batch.records(as_logged(target.logs[STATE][0], 0)[0]):
+        state.apply(each.key, each.value)
+    assert state.positions[SOURCES[0]].upstream == 3
+    assert state.positions[SOURCES[0]].atomic
+    (mm2,) = batch.records(as_logged(target.logs[TopicPartition("mm2-offsets", 0)][0], 0)[0])
+    assert connect_offsets.read_source_positions([(mm2.key, mm2.value)], "east") == {SOURCES[0]: 3}
+
+
+def test_only_what_is_committed_counts() -> None:
+    """The position, the records, and the offset sync (OSW-07) follow the commit."""
+    target = Target()
+    target.take(0, 0, 1, 2)
+    for _ in range(2):
+        target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    (lane,) = target.lanes
+    assert lane.upstream == 3
+    assert (target.upstream(), lane.result().records, lane.take_due_sync()) == (0, 0, None)
+    target.answer_commit()
+    assert (target.upstream(), lane.result().records) == (3, 3)
+    sync = lane.take_due_sync()
+    assert sync is not None
+    assert (sync.upstream, lane.take_due_sync()) == (2, None)
+    assert target.transactions.is_over
+    end = target.transactions.end()
+    assert end.lost is None
+    assert (end.sequences[TARGETS[0]], end.sequences[STATE]) == (8, 11)
+
+
+def test_a_transaction_with_more_to_write_goes_on_until_its_time_is_over() -> None:
+    """And what comes while it closes waits for the next."""
+    target = Target(seconds=1.0, idle_seconds=None)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    for offset in range(1, 50):
+        target.take(0, offset)
+        target.turn()
+    assert target.connection.asked == [ADD]
+    assert len(target.logs[TARGETS[0]]) >= 49
+    target.now += 1.0
+    target.turn()
+    target.take(0, 50)
+    before = len(target.logs[TARGETS[0]])
+    target.turn()
+    assert target.connection.asked == [ADD, END]
+    target.answer_commit()
+    assert len(target.logs[TARGETS[0]]) == before
+    assert target.upstream() == 50
+    target.turn()
+    target.turn()
+    assert target.connection.asked == [ADD, END, ADD]
+
+
+@pytest.mark.parametrize("code", [INVALID_EPOCH, FENCED])
+def test_a_fenced_transaction_is_lost_and_the_lanes_are_where_the_last_one_left_them(code: int) -> None:
+    target = Target(lanes=2)
+    target.take(0, 0, 1)
+    target.commit()
+    target.take(0, 2, 3)
+    target.take(1, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    target.now += 0.5
+    for _ in range(3):
+        target.turn()
+    target.answer_commit(code)
+    assert target.transactions.is_over
+    end = target.transactions.end()
+    assert end.lost is not None
+    assert "orders-0" in end.lost
+    results = [lane.result() for lane in target.lanes]
+    assert [(each.records, each.stopped) for each in results] == [(2, None), (0, None)]
+    for each, upstream in zip(results, [2, 0], strict=True):
+        assert each.handover is not None
+        assert (each.handover.position.upstream, each.handover.clean) == (upstream, False)
+        assert each.trouble == end.lost
+    asked = list(target.connection.asked)
+    target.take(0, 4)
+    target.turn()
+    assert target.connection.asked == asked
+
+
+def test_a_batch_that_is_refused_because_the_producer_is_fenced_loses_the_transaction() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    assert lane.stream.can_send(target.now)
+    lane.stream.take()
+    lane.stream.answered(INVALID_EPOCH, -1, "")
+    target.turn()
+    end = target.transactions.end()
+    assert end.lost is not None
+    assert "InvalidProducerEpoch" in end.lost
+    assert lane.result().stopped is None
+
+
+def test_a_batch_that_the_target_will_not_have_stops_its_partition_and_the_others_are_committed() -> None:
+    target = Target(lanes=2)
+    target.take(0, 0)
+    target.take(1, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    stream = target.lanes[1].stream
+    assert stream.can_send(target.now)
+    stream.take()
+    stream.answered(10, -1, "")
+    for _ in range(3):
+        target.turn()
+    target.answer_commit()
+    assert (target.upstream(0), target.upstream(1)) == (1, 0)
+    assert "MessageSizeTooLarge" in str(target.lanes[1].result().stopped)
+
+
+def test_the_coordinator_is_asked_again_while_it_still_completes_the_last_transaction() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    for _ in range(3):
+        target.answer_adding((TARGETS[0], CONCURRENT))
+        assert target.transactions.trouble is None
+        target.now += 0.2
+        target.turn()
+    assert target.connection.asked == [ADD] * 4
+    target.answer_adding()
+    target.turn()
+    assert TARGETS[0] in target.logs
+
+
+def test_another_coordinator_is_looked_for_when_this_one_is_it_no_more() -> None:
+    """A commit that is asked for again changes nothing."""
+    target = Target()
+    target.take(0, 0)
+    for _ in range(2):
+        target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    with pytest.raises(ConnectionFailed, match="NotCoordinator"):
+        target.answer_commit(NOT_COORDINATOR)
+    target.transactions.abandon("moved")
+    assert target.transactions.trouble == "moved"
+    target.now += 1.0
+    target.turn()
+    assert target.connection.asked == [ADD, END, END]
+    target.answer_commit()
+    assert (target.upstream(), target.transactions.trouble) == (1, None)
+
+
+def test_a_partition_that_is_not_there_keeps_no_other_waiting() -> None:
+    """Where one is refused the coordinator adds none."""
+    target = Target(lanes=2)
+    target.take(0, 0)
+    target.take(1, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding((TARGETS[0], NOT_ATTEMPTED), (TARGETS[1], UNKNOWN_TOPIC), (STATE, NOT_ATTEMPTED))
+    target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    target.answer_commit()
+    assert (target.upstream(0), target.upstream(1)) == (1, 0)
+    assert "UnknownTopicOrPartition" in str(target.lanes[1].result().trouble)
+
+
+def test_what_there_is_to_record_without_data_is_committed_when_called_for() -> None:
+    target = Target()
+    (lane,) = target.lanes
+    lane.skip_gap(10, 0)
+    assert target.transactions.is_over
+    target.transactions.call()
+    assert not target.transactions.is_over
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    target.turn()
+    target.answer_commit()
+    assert (target.upstream(), target.transactions.is_over) == (10, True)
+    assert target.logs.keys() == {STATE, TopicPartition("mm2-offsets", 0)}
+
+
+def test_an_epoch_that_ends_commits_what_was_sent_and_sends_at_least_something() -> None:
+    """One fetch may bring more than an epoch has time for; without this none would ever get on."""
+    target = Target(seconds=60.0, idle_seconds=None)
+    target.take(0, 0)
+    target.transactions.wind_down()
+    assert target.transactions.is_over
+    target = Target(seconds=60.0, idle_seconds=None)
+    target.take(0, 0)
+    target.turn()
+    target.transactions.wind_down()
+    target.commit()
+    assert target.upstream() == 1
+    target.take(0, 1)
+    target.turn()
+    assert target.transactions.is_over
+    assert target.transactions.end().lost is None
+
+
+def test_an_epoch_that_is_over_before_its_transaction_loses_it() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    target.transactions.wind_down()
+    assert not target.transactions.is_over
+    end = target.transactions.end()
+    assert end.lost is not None
+    assert "epoch was over" in end.lost
+    handover = target.lanes[0].result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.clean) == (0, False)
+
+
+def test_what_may_or_may_not_have_arrived_loses_the_transaction_when_it_is_not_waited_for() -> None:
+    target = Target(seconds=0.0)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    assert lane.stream.can_send(target.now)
+    lane.stream.take()
+    lane.stream.lost("the connection broke")
+    target.transactions.wind_down()
+    target.transactions.advance(target.now)
+    assert not target.transactions.is_over
+    target.transactions.give_up()
+    lane.stream.give_up()
+    target.transactions.advance(target.now)
+    assert "not certain" in str(target.transactions.end().lost)
+
+
+def test_a_coordinator_that_cannot_be_reached_rests_the_transaction_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target()
+
+    def away(_: Any) -> int:
+        raise ConnectionFailed("west: nobody there")
+
+    monkeypatch.setattr(target, "ask", away)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    assert target.transactions.trouble == "west: nobody there"
+    assert 0 < target.transactions.pause(target.now) <= module._LONGEST_REST_SECONDS
+    target.transactions.wind_down()
+    target.transactions.give_up()
+    target.turn()
+    assert target.transactions.is_over
+    assert target.transactions.end().lost is None
+    assert target.upstream() == 0

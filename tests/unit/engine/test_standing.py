@@ -1,0 +1,62 @@
+"""Between epochs the engine keeps where its producers stand, and begins anew with a slot that is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.copier.work import SlotEnd
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import Producer
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+
+ORDERS, BILLS, STATE = (TopicPartition(topic, 0) for topic in ("A.orders", "A.bills", "mm2-state.A.internal"))
+PRODUCERS = [(f"A-mm2-MirrorSourceConnector-{number}", Producer(40 + number, 1, True)) for number in range(2)]
+
+
+@pytest.fixture
+def standing(tmp_path: Path) -> FlowStanding:
+    """A flow in transactions, of two tasks."""
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\nA->B.enabled = true\n"
+        "B.exactly.once.source.support = enabled\n"
+    )
+    (settings,) = load(file).enabled_flows
+    found = FlowStanding(settings)
+    found.take_state(FlowState(), Mm2Traces(), PRODUCERS)
+    return found
+
+
+def test_a_task_is_told_the_sequences_of_what_it_writes_to(standing: FlowStanding) -> None:
+    assert standing.writers == {40, 41}
+    standing.take_slot(1, SlotEnd({ORDERS: 5, STATE: 7}))
+    standing.take_slot(1, SlotEnd({BILLS: 9, STATE: 8}))
+    slot = standing.slot(1, {BILLS}, {STATE.topic})
+    assert slot is not None
+    assert (slot.transactional_id, slot.producer) == PRODUCERS[1]
+    assert slot.sequences == {BILLS: 9, STATE: 8}
+    other = standing.slot(0, {ORDERS}, {STATE.topic})
+    assert other is not None
+    assert other.sequences == {}
+    assert standing.is_known
+
+
+def test_a_lost_slot_makes_the_flow_begin_anew_with_fresh_sequences(standing: FlowStanding) -> None:
+    standing.take_slot(0, SlotEnd({ORDERS: 5}))
+    standing.take_slot(0, SlotEnd({ORDERS: 6}, "fenced"))
+    assert not standing.is_known
+    standing.take_state(FlowState(), Mm2Traces(), PRODUCERS)
+    slot = standing.slot(0, {ORDERS}, set())
+    assert slot is not None
+    assert slot.sequences == {}
+
+
+def test_without_transactions_there_is_no_slot(tmp_path: Path, standing: FlowStanding) -> None:
+    plain = FlowStanding(standing.settings)
+    plain.take_state(FlowState(), Mm2Traces())
+    assert plain.slot(0, {ORDERS}, set()) is None

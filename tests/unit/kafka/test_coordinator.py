@@ -1,0 +1,57 @@
+"""What a coordinator is asked is what another implementation reads, and its answers are understood."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnRequest, EndTxnResponse
+
+from mirror.kafka import coordinator
+from mirror.kafka.batch import Producer
+from mirror.model.partition import TopicPartition
+
+some = settings(max_examples=50, deadline=None)
+partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
+producers = st.builds(Producer, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.just(True))
+
+
+@some
+@given(st.text(max_size=30), producers, st.sets(partitions, min_size=1, max_size=6))
+def test_partitions_are_added(transactional_id: str, producer: Producer, added: set[TopicPartition]) -> None:
+    frame = coordinator.add_partitions_request(9, transactional_id, producer, added)
+    read = AddPartitionsToTxnRequest.decode(memoryview(frame)[4:], version=2, header=True)
+    assert (read.header.request_api_version, read.header.correlation_id) == (2, 9)
+    assert read.v3_and_below_transactional_id == transactional_id
+    assert read.v3_and_below_producer_id == producer.producer_id
+    assert read.v3_and_below_producer_epoch == producer.epoch
+    topics = read.v3_and_below_topics
+    assert {TopicPartition(topic.name, number) for topic in topics for number in topic.partitions} == added
+    assert len({topic.name for topic in topics}) == len(topics)
+
+
+@some
+@given(st.text(max_size=30), producers)
+def test_a_transaction_is_committed(transactional_id: str, producer: Producer) -> None:
+    frame = coordinator.commit_request(3, transactional_id, producer)
+    read = EndTxnRequest.decode(memoryview(frame)[4:], version=2, header=True)
+    assert read.transactional_id == transactional_id
+    assert (read.producer_id, read.producer_epoch, read.committed) == (producer.producer_id, producer.epoch, True)
+
+
+@some
+@given(st.dictionaries(partitions, st.integers(0, 120), max_size=5), st.integers(0, 120))
+def test_answers_are_read(codes: dict[TopicPartition, int], code: int) -> None:
+    topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+    partition = topic.AddPartitionsToTxnPartitionResult
+    results = [
+        topic(
+            name=each.topic,
+            results_by_partition=[partition(partition_index=each.partition, partition_error_code=wrong)],
+        )
+        for each, wrong in codes.items()
+    ]
+    added = AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
+    frame = memoryview(b"\0\0\0\1" + added.encode(version=2))
+    assert dict(coordinator.parse_added(frame)) == codes
+    ended = EndTxnResponse(throttle_time_ms=0, error_code=code)
+    assert coordinator.parse_committed(memoryview(b"\0\0\0\1" + ended.encode(version=2))) == code
