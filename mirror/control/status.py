@@ -103,8 +103,6 @@ class FlowObserver:
         self._target_settings = target
         self._source: Channel | None = None
         self._log: FlowLog | None = None
-        # Kept from look to look, each with its connection: who samples every second should not connect every second.
-        self._readers: dict[TopicPartition, LogReader] = {}
 
     def look(self) -> FlowStatus:
         """Return where the flow stands now. A target that does not answer makes it FAILED, with the reason."""
@@ -154,8 +152,7 @@ class FlowObserver:
 
         None if it bears no time: message format 0 knows none, and a producer may leave it out.
         """
-        reader = self._readers.setdefault(source, LogReader(channel, source, position))
-        reader.position = position
+        reader = LogReader(channel, source, position)
         while reader.position < end:
             for content, _ in reader.fetch(most_bytes=1):
                 for record in batch.records(content):
@@ -164,9 +161,6 @@ class FlowObserver:
         return 0.0
 
     def _forget_source(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
-        self._readers.clear()
         if self._source is not None:
             self._source.close()
             self._source = None

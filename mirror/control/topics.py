@@ -164,7 +164,12 @@ def read_both_ends(
         False: of the settings, read those of topics that the target lacks only, which is all that discovery needs. The
         settings of thousands of topics are megabytes, too much for every few seconds.
     """
-    upstream, downstream = source.topics(), target.topics()
+    side_topics = [[topic.name for topic in wanted] for wanted in _side_topics(settings)]
+    if settings.enabled:
+        upstream, downstream = source.topics(), target.topics()
+    else:
+        # Of a flow that copies nothing, nothing else is looked at.
+        upstream, downstream = source.topics(side_topics[0]), target.topics(side_topics[1])
     copies = {
         name: settings.policy.format_remote_topic(settings.flow.source, name)
         for name in upstream
@@ -173,7 +178,6 @@ def read_both_ends(
     on_source = [name for name, copy in copies.items() if all_configs or copy not in downstream]
     on_target: list[str] = []
     if all_configs:
-        side_topics = [[topic.name for topic in wanted] for wanted in _side_topics(settings)]
         on_source += [name for name in side_topics[0] if name in upstream]
         on_target += [name for name in (*copies.values(), *side_topics[1]) if name in downstream]
     return (

@@ -298,6 +298,7 @@ class Channel:
         self._leaders: dict[TopicPartition, int] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
+        self._reading: dict[int, Connection] = {}
 
     def leader(self, partition: TopicPartition) -> int:
         """Return the node that leads a partition, asking the cluster when it is not known.
@@ -525,8 +526,28 @@ class Channel:
             release()
             raise ConnectionFailed(f"{self.alias}, broker {node}: {_said(error)}") from error
 
+    def reading(self, node: int) -> Connection:
+        """Return the connection over which this process reads from a broker, one reader after the other.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker cannot be reached.
+        """
+        if node not in self._reading:
+            self._reading[node] = self.connect(node)
+        return self._reading[node]
+
+    def give_up_reading(self, connection: Connection) -> None:
+        """Close a connection of :meth:`reading` that failed; the next reader opens another."""
+        connection.close()
+        self._reading = {node: one for node, one in self._reading.items() if one is not connection}
+
     def close(self) -> None:
-        """Close what kafka-python holds; hot connections are closed by whoever opened them."""
+        """Close what kafka-python holds and the reading connections; others are closed by whoever opened them."""
+        for connection in self._reading.values():
+            connection.close()
+        self._reading.clear()
         self._manager.close()
         self._net.close()
 

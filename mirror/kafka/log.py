@@ -25,13 +25,12 @@ NewRecord: TypeAlias = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes 
 
 
 class LogReader:
-    """Reads one partition batch by batch from a position on, over a connection of its own."""
+    """Reads one partition batch by batch from a position on; all readers of a channel share its connections."""
 
     def __init__(self, channel: Channel, partition: TopicPartition, position: int) -> None:
         """Begin at ``position``."""
         self._channel = channel
         self._partition = partition
-        self._connection: Connection | None = None
         self.position = position
         self.high_watermark = -1
 
@@ -50,17 +49,22 @@ class LogReader:
         ConnectionFailed, LeaderUnknown
             if the leader cannot be reached.
         """
-        if self._connection is None:
-            self._connection = self._channel.connect(self._channel.leader(self._partition))
+        connection = self._channel.reading(self._channel.leader(self._partition))
         request = wire.fetch_request(
-            self._connection.next_correlation(),
+            connection.next_correlation(),
             {self._partition: wire.FetchFrom(self.position, most_bytes)},
             wait_ms=wait_ms,
             read_committed=read_committed,
         )
         found = []
         try:
-            frame = self._connection.ask([request])
+            frame = connection.ask([request])
+        except BaseException:
+            # Whoever reads next must not get this answer.
+            self._channel.give_up_reading(connection)
+            self._channel.forget_leaders([self._partition.topic])
+            raise
+        try:
             for part in wire.parse_fetch(frame):
                 if part.error:
                     raise self._refusal(kafka.errors.for_code(part.error))
@@ -71,12 +75,10 @@ class LogReader:
                     self.position = header.next_offset
                     if not header.is_control and not is_aborted:
                         found.append((content, header))
-        except (ConnectionFailed, BrokerRefused):
-            self.close()
+        except BrokerRefused:
             self._channel.forget_leaders([self._partition.topic])
             raise
         except wire.FetchFailed as failure:
-            self.close()
             raise self._refusal(kafka.errors.for_code(failure.code)) from failure
         except (CorruptBatch, UnsupportedMagic) as problem:
             raise BrokerRefused(f"{self._channel.alias}: {self._partition}: {problem}", type(problem)) from problem
@@ -101,12 +103,6 @@ class LogReader:
                     f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
                 )
 
-    def close(self) -> None:
-        """Close the connection; the next fetch opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
     def _refusal(self, error: type[BaseException]) -> BrokerRefused:
         return BrokerRefused(f"{self._channel.alias}: fetch of {self._partition} at {self.position}", error)
 
@@ -123,13 +119,9 @@ def read_batches(
     BrokerRefused, ConnectionFailed, LeaderUnknown
         if the range cannot be read whole.
     """
-    reader = LogReader(channel, partition, start)
-    try:
-        for found, header in reader.read_to(end, read_committed=read_committed):
-            if header.base_offset < end:
-                yield found, header
-    finally:
-        reader.close()
+    for found, header in LogReader(channel, partition, start).read_to(end, read_committed=read_committed):
+        if header.base_offset < end:
+            yield found, header
 
 
 def read_records(
@@ -302,8 +294,6 @@ class LogTail:
 
     def close(self) -> None:
         """Close the connections."""
-        for reader in self._readers.values():
-            reader.close()
         self._channel.close()
 
     def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:

@@ -175,7 +175,6 @@ def test_every_record_is_kept_as_it_is(codec: str, new_copying: NewCopying) -> N
     channel = Channel("west", copying.flow.target_client)
     reader = LogReader(channel, copying.pairs[source], 0)
     batches = reader.fetch()
-    reader.close()
     channel.close()
     assert {header.codec for _, header in batches} == {["none", "gzip", "snappy", "lz4", "zstd"].index(codec)}
 

@@ -71,14 +71,11 @@ def _read(
 ) -> list[tuple[memoryview, Header]]:
     reader = LogReader(channel, place, start)
     found, size = [], 0
-    try:
-        for content, header in reader.read_to(end):
-            found.append((content, header))
-            size += len(content)
-            if size >= most_bytes or len(found) >= most_batches:
-                break
-    finally:
-        reader.close()
+    for content, header in reader.read_to(end):
+        found.append((content, header))
+        size += len(content)
+        if size >= most_bytes or len(found) >= most_batches:
+            break
     return found
 
 

@@ -1,4 +1,4 @@
-"""Between epochs the engine keeps where its producers stand, and begins anew with a slot that is lost."""
+"""What the engine keeps of a flow between epochs: where its producers stand, lost slots, and what is told of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import load
-from mirror.copier.work import SlotEnd
+from mirror.copier.work import SlotEnd, Throttled
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from tests.unit.control.builders import flow_settings
 
 ORDERS, BILLS, STATE = (TopicPartition(topic, 0) for topic in ("A.orders", "A.bills", "mm2-state.A.internal"))
 PRODUCERS = [(f"A-mm2-MirrorSourceConnector-{number}", Producer(40 + number, 1, True)) for number in range(2)]
@@ -60,3 +61,13 @@ def test_without_transactions_there_is_no_slot(tmp_path: Path, standing: FlowSta
     plain = FlowStanding(standing.settings)
     plain.take_state(FlowState(), Mm2Traces())
     assert plain.slot(0, {ORDERS}, set()) is None
+
+
+def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
+    standing = FlowStanding(flow_settings(), lambda: None)
+    standing.take_throttled([Throttled(0, 120), Throttled(0, 340)], 5.0)
+    assert standing.reasons() == (
+        "throttled by west for 340 ms of the last 5.0 s: a quota of that cluster holds the copy back",
+    )
+    standing.take_throttled([Throttled(0, 0)], 5.0)
+    assert standing.reasons() == ()
