@@ -413,7 +413,10 @@ def test_killed_three_times_under_load_nothing_is_lost_and_nothing_is_there_twic
             enough = copied() + seed.randint(100, 1500)
             process = processes.start(tmp_path, f"copy-{turn}", argv, owner_pid=os.getpid())
             wait_until(
-                lambda enough=enough, process=process: copied() >= enough or not process.is_alive(),  # type: ignore[misc]
+                lambda enough=enough, process=process, turn=turn: (  # type: ignore[misc]
+                    # What the one before had sent may arrive after its death.
+                    (copied() >= enough and len(copying.state().writers) > turn) or not process.is_alive()
+                ),
                 "records to be copied",
                 timeout_seconds=30,
                 longest_pause_seconds=0.02,
