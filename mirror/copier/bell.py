@@ -2,7 +2,8 @@
 
 Epochs are long, so that the pause between two of them is rare; what cannot wait for the end of one (a signal to stop,
 partitions that have just been found, a task that has ended and needs a new plan) rings. Each task holds a connection to
-the driver while it copies. A byte on it is the ring; its end without one means that the driver is gone.
+the driver while it copies. A byte on it is the ring; its end without one means that the driver is gone. The other way
+round a byte a second says that the task lives, whatever it is doing; one that is frozen says nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import enum
 import selectors
 import socket
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
 _REACH_SECONDS = 5.0
-_RING = b"\1"
+_BEAT_SECONDS = 1.0
+_RING = _BEAT = b"\1"
 
 
 class Heard(enum.Enum):
@@ -40,7 +43,9 @@ class Bell:
         """Listen on ``host``, an address of this machine that the tasks can reach."""
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
-        self._listeners: set[socket.socket] = set()
+        # The tasks that listen, and when each was last heard of.
+        self._listeners: dict[socket.socket, float] = {}
+        self._alone_since = time.monotonic()
         self.rung = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="bell", daemon=True)
         self._thread.start()
@@ -63,6 +68,15 @@ class Bell:
     def listeners(self) -> int:
         """How many tasks are listening."""
         return len(self._listeners)
+
+    def silence(self) -> float | None:
+        """Return for how many seconds the most silent task has said nothing; None while no task listens."""
+        heard = list(self._listeners.values())
+        return time.monotonic() - min(heard) if heard else None
+
+    def alone(self) -> float:
+        """Return for how many seconds no task has listened."""
+        return 0.0 if self._listeners else time.monotonic() - self._alone_since
 
     def ring(self) -> None:
         """Tell every task, also those that come later, to end the epoch; from any thread."""
@@ -87,15 +101,19 @@ class Bell:
                         self._tell_all()
                     elif key.fileobj is self._server:
                         listener, _ = self._server.accept()
-                        self._listeners.add(listener)
+                        self._listeners[listener] = time.monotonic()
                         selector.register(listener, selectors.EVENT_READ)
                         if self.rung.is_set():
                             _tell(listener)
                     else:
                         assert isinstance(key.fileobj, socket.socket)
-                        # A task never speaks: it has ended, and the others' shares are to be planned anew with its own.
+                        if _lives(key.fileobj):
+                            self._listeners[key.fileobj] = time.monotonic()
+                            continue
+                        # It has ended, and the shares of the others are to be planned anew with its own.
                         selector.unregister(key.fileobj)
-                        self._listeners.discard(key.fileobj)
+                        del self._listeners[key.fileobj]
+                        self._alone_since = time.monotonic()
                         key.fileobj.close()
                         self._tell_all()
 
@@ -109,6 +127,13 @@ class Bell:
         for each in (self._server, self._ear, *self._listeners):
             each.close()
         self._listeners.clear()
+
+
+def _lives(listener: socket.socket) -> bool:
+    try:
+        return bool(listener.recv(64))
+    except ConnectionError:
+        return False
 
 
 def _tell(listener: socket.socket) -> None:
@@ -131,6 +156,9 @@ class BellListener:
         self._socket = socket.create_connection(address, timeout=_REACH_SECONDS)
         self._socket.setblocking(False)
         self._heard = Heard.NOTHING
+        self._closing = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
+        self._beating.start()
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when there is something to hear."""
@@ -148,4 +176,11 @@ class BellListener:
 
     def close(self) -> None:
         """Hang up, which rings for the other tasks."""
+        self._closing.set()
+        self._beating.join()
         self._socket.close()
+
+    def _beat(self) -> None:
+        with contextlib.suppress(OSError):
+            while not self._closing.wait(_BEAT_SECONDS):
+                self._socket.send(_BEAT)

@@ -23,6 +23,9 @@ from mirror.waiting import WaitTimeout, wait_until
 
 # After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
 _PATIENCE_SECONDS = GRACE_SECONDS + 4.0
+# A worker may take so long to begin.
+_START_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
 
 
 class EpochFailed(Exception):
@@ -137,10 +140,15 @@ class Epochs:
 
 
 def _watch(bell: Bell, over: threading.Event, seconds: float, context: SparkContext) -> None:
-    """Cancel an epoch that does not end in time, so that Spark kills a frozen worker; it would hold up all others."""
+    """Cancel an epoch that should have ended once a task says nothing any more: Spark kills the frozen worker.
+
+    It would hold up all others. A task that takes long, matching a tail for instance, says that it lives.
+    """
     bell.rung.wait(seconds)
-    if not over.wait(_PATIENCE_SECONDS):
-        context.cancelAllJobs()
+    while not over.wait(_LOOK_SECONDS):
+        if (bell.silence() or 0.0) > _PATIENCE_SECONDS or bell.alone() > _START_SECONDS:
+            context.cancelAllJobs()
+            return
 
 
 def _copy_once(work: TaskWork) -> TaskResult:

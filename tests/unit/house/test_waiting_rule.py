@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 # Files that may pause, each with the reason. `wait_until` itself pauses inside tenacity.
 MAY_PAUSE: dict[str, str] = {
+    "mirror/copier/bell.py": "a task says every second that it lives, until it ends",
     "mirror/copier/epochs.py": "the watchdog of an epoch waits for the bell or the end, not for a condition to look at",
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/flow_control.py": "before the next try it waits a while or for the word to stop",
