@@ -302,6 +302,13 @@ def test_a_flow_goes_from_the_default_mode_to_transactions_and_back(
     for turn, argv in enumerate((plain, transactional, transactional)):
         process = processes.start(tmp_path, f"copy-{turn}", argv, owner_pid=os.getpid())
         until_written(copying, written(copying) + 700, process)
+        if turn == 1:
+            wait_until(
+                lambda: all(each.atomic for each in copying.state().positions.values()),
+                "a transaction",
+                timeout_seconds=20,
+                longest_pause_seconds=0.05,
+            )
         process.kill()
     over.set()
     back = Copying(replace(copying.flow, slot=None), copying.pairs)

@@ -14,7 +14,7 @@ from mirror.copier.lane import Lane
 from mirror.copier.streams import Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transactions import Transactions
-from mirror.copier.work import FlowWork, Handover, PartitionWork, Slot
+from mirror.copier.work import Handover, PartitionWork, Slot
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.channel import ConnectionFailed
@@ -22,6 +22,7 @@ from mirror.model import connect_offsets
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.partition import TopicPartition
+from tests.flows import flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 from tests.unit.copier.test_lane import fetched
 
@@ -32,6 +33,8 @@ STATE = TopicPartition("mm2-state", 0)
 OURS = Producer(7, 3, is_transactional=True)
 NOT_COORDINATOR, INVALID_EPOCH, CONCURRENT, FENCED, UNKNOWN_TOPIC, NOT_ATTEMPTED = 16, 47, 51, 90, 3, 55
 ADD, END = 24, 26
+PARKED = TopicPartition("mm2-parked", 0)
+TOO_LARGE = 10
 
 
 class Connection:
@@ -57,14 +60,24 @@ class Connection:
 class Target:
     """A cluster as a task sees it: logs that grow, and a coordinator."""
 
-    def __init__(self, *, seconds: float = 10.0, idle_seconds: float | None = 0.5, lanes: int = 1) -> None:
+    def __init__(
+        self, *, seconds: float = 10.0, idle_seconds: float | None = 0.5, lanes: int = 1, parks: bool = False
+    ) -> None:
         self.connection = Connection()
         self.logs: dict[TopicPartition, list[memoryview]] = {}
         self.now = 100.0
+        self.refuses: set[int] = set()
         slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
-        flow = FlowWork(
-            FLOW, {}, {}, STATE.topic, "mm2-offsets", 1, "syncs", True, 100, False, False, frozenset({7}), slot=slot
+        flow = flow_work(
+            state_topic=STATE.topic,
+            offsets_topic="mm2-offsets",
+            offsets_partitions=1,
+            syncs_topic="syncs",
+            writers=frozenset({7}),
+            parked_topic=PARKED.topic if parks else None,
+            slot=slot,
         )
+        self.flow = flow
         self.transactions = Transactions(flow, slot, self)  # type: ignore[arg-type]  # as much of one as is asked
         self.lanes = [self._lane(number) for number in range(lanes)]
         self.streams: list[Stream] = [lane.stream for lane in self.lanes]
@@ -73,7 +86,8 @@ class Target:
         work = PartitionWork(FLOW, SOURCES[number], TARGETS[number], "", None)
         handover = Handover(Position(0, 0, 0, True), (), clean=True)
         sequence = self.transactions.writer.sequence(TARGETS[number])
-        lane = Lane(work, handover, OURS, sequence, PartitionSyncs(SOURCES[number], 100), gate=self.transactions)
+        syncs = PartitionSyncs(SOURCES[number], 100)
+        lane = Lane(work, handover, OURS, sequence, syncs, self.flow.parked_topic, self.transactions)
         self.transactions.serve(lane)
         return lane
 
@@ -98,7 +112,12 @@ class Target:
             while stream.can_send(self.now):
                 log = self.logs.setdefault(stream.partition, [])
                 place = sum(batch_header(each).record_count for each in log)
-                log.append(stream.take().content)
+                content = stream.take().content
+                stamps = {each.timestamp for each in batch.records(content)}
+                if stream.partition in TARGETS and self.refuses & stamps:
+                    stream.answered(TOO_LARGE, -1, "")
+                    continue
+                log.append(content)
                 stream.answered(0, place, "")
 
     def answer_adding(self, *wrong: tuple[TopicPartition, int]) -> None:
@@ -145,6 +164,10 @@ class Target:
         assert handover is not None
         assert handover.clean
         return handover.position.upstream
+
+
+def stamp(offset: int) -> int:
+    return record(offset).timestamp
 
 
 def batch_header(content: memoryview) -> Header:
@@ -437,3 +460,68 @@ def test_a_coordinator_that_cannot_be_reached_rests_the_transaction_and_loses_no
     assert target.transactions.is_over
     assert target.transactions.end().lost is None
     assert target.upstream() == 0
+
+
+def test_a_source_that_is_not_what_it_was_does_not_undo_what_was_copied_of_it() -> None:
+    """Those records may be gone on the source: aborted they would be lost."""
+    target = Target()
+    target.take(0, 0, 1)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    (lane,) = target.lanes
+    lane.look_again("the topic was created anew")
+    for _ in range(3):
+        target.turn()
+    target.answer_commit()
+    assert target.transactions.end().lost is None
+    result = lane.result()
+    assert result.handover is not None
+    assert (result.handover.position.upstream, result.records) == (2, 2)
+    assert (result.handover.clean, result.trouble) == (False, "the topic was created anew")
+
+
+def test_a_record_to_be_parked_does_not_hold_a_transaction_open_and_the_way_behind_it_is_committed() -> None:
+    target = Target(seconds=1000.0, parks=True)
+    for offset in range(3):
+        target.take(0, offset)
+    target.refuses = {stamp(1)}
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    for _ in range(4):
+        target.turn()
+    (lane,) = target.lanes
+    assert lane.is_held
+    assert target.connection.asked == [ADD, END]
+    target.answer_commit()
+    assert target.upstream() == 1
+    target.transactions.commits.park(lane)
+    target.turn()
+    assert not batch_header(target.logs[PARKED][0]).is_transactional
+    assert lane.awaits_commit
+    target.transactions.call()
+    target.turn()
+    assert target.connection.asked == [ADD, END, ADD]
+    target.answer_adding((STATE, 0))
+    for _ in range(3):
+        target.turn()
+    assert target.upstream() == 1
+    target.answer_commit()
+    assert target.upstream() == 2
+    state = FlowState()
+    for content in target.logs[STATE]:
+        for each in batch.records(content):
+            state.apply(each.key, each.value)
+    ((gap),) = state.gaps.values()
+    assert (gap.start, gap.end) == (1, 2)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    target.now += 0.5
+    for _ in range(3):
+        target.turn()
+    target.answer_commit()
+    assert target.upstream() == 3
