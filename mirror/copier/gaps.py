@@ -218,7 +218,8 @@ def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_m
     gap = Gap(
         work.source, position.upstream, end, reason, now_ms, GapKind.RECREATED, ends.target_end, position.topic_id
     )
-    begun = Position(start, ends.target_end, start, True, 0, work.topic_id, work.target_id or position.target_id)
+    target_id = work.target_id or position.target_id
+    begun = Position(start, ends.target_end, start, True, 0, work.topic_id, target_id, target=work.target.topic)
     return Detour(gap, begun, restarts=True)
 
 

@@ -38,6 +38,8 @@ def verify_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings])
 def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> list[PartitionPair]:
     """Return the ranges to compare: from where both sides still have their records, to the recorded position.
 
+    Of topics that the flow does not copy any more nothing is compared.
+
     The source is read as the flow reads it: where that leaves aborted records out, they lack nowhere (REC-08).
     """
     flow, policy = settings.flow, settings.policy
@@ -49,7 +51,7 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
         copied = {
             partition: TopicPartition(settings.copy_of(partition.topic), partition.partition)
             for partition in sorted(state.positions)
-            if not policy.is_heartbeats_topic(partition.topic)
+            if settings.replicates(partition.topic) and not policy.is_heartbeats_topic(partition.topic)
         }
         starts, copy_starts = source.offsets(copied, EARLIEST), target.offsets(copied.values(), EARLIEST)
         pairs = []

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from mirror.lab.bench import figures
 from mirror.lab.bench.contenders import Contender
@@ -18,6 +19,7 @@ STARTED = {figures.FIRST_RECORD, figures.CPU_BEFORE, figures.MEMORY}
 LATENCY = {"latency_ms_p50_at_100", "latency_ms_p90_at_100", "latency_ms_p99_at_100"}
 
 
+@pytest.mark.soak
 def test_each_contender_has_its_figures_and_nothing_is_left(tmp_path: Path) -> None:
     """The tuned file is one that Java MirrorMaker takes; the ratios are those of one round; processes are ended."""
     file = tmp_path / "figures.json"

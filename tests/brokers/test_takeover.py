@@ -230,6 +230,7 @@ def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[.
     assert ours.terminate(20), ours.log_tail()
 
 
+@pytest.mark.soak
 def test_nothing_is_copied_again_after_a_mm2_that_was_killed_twice_with_old_positions(
     turns: Callable[..., Turns],
 ) -> None:
@@ -273,6 +274,7 @@ def test_nothing_is_copied_again_after_a_mm2_that_was_killed_twice_with_old_posi
     assert sum(each.doubled for each in here.taken()) <= doubled
 
 
+@pytest.mark.soak
 def test_a_mm2_that_was_told_to_stop_is_followed_at_its_end_and_its_groups_are_kept(
     turns: Callable[..., Turns],
 ) -> None:

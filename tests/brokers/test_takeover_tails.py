@@ -191,6 +191,7 @@ def test_what_does_not_fit_stops_the_partition_and_says_what_to_do(made: Made) -
     assert "offset 30 of the target" in result.stopped
     assert "mirror.takeover = position" in result.stopped
     # Which is to copy again what lies behind the position.
+    copying.stopped.clear()
     assert taken(copying, replace(java.trace(10), matches=False), java).stopped is None
     values = [each.value for each in copying.copies(java.source)]
     assert values[35:] == [b"value %d" % number for number in range(10, 100)]

@@ -168,13 +168,15 @@ def test_a_function_that_fails_stops_its_partition_with_its_place_and_no_other(
     stopped = copying.handovers[bad]
     assert (stopped.position.upstream, stopped.clean, stopped.is_recorded) == (3, True, True)
     copying.transforms = own("fail_on_poison", skips_errors=True)
+    copying.stopped.clear()
     copying.until_caught_up()
 
     def holds() -> bool:
-        (gap,) = copying.state().gaps.values()
+        gaps = copying.state().gaps.values()
         known = copying.state().offset_map(bad)
         assert known is not None
-        assert (gap.source, gap.start, gap.end) == (bad, 3, 4)
+        # Found once more when the position goes back, as it was when the first find was not recorded.
+        assert {(gap.source, gap.start, gap.end) for gap in gaps} == {(bad, 3, 4)}
         assert [known.translate(each) for each in (2, 3, 4, 10)] == [Exact(2), Exact(3), Exact(3), Exact(9)]
         return [each.value for each in copying.copies(bad)] == [b"value %d" % each for each in range(10) if each != 3]
 
