@@ -160,7 +160,7 @@ def make_class_archive() -> Path:
                 options = f"{_LOCAL_SETTINGS[_JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
                 spark = spark_session("archive", "local[1]", settings={_JAVA_OPTIONS: options})
                 _rehearse(spark, Path(folder))
-                _end(spark)
+                end_session(spark)
                 made.rename(archive)
     return archive
 
@@ -177,8 +177,8 @@ def _rehearse(spark: SparkSession, folder: Path) -> None:
     counted.collect()
 
 
-def _end(spark: SparkSession) -> None:
-    """Stop the session and wait until its JVM has ended."""
+def end_session(spark: SparkSession) -> None:
+    """Stop this process's session and wait until its JVM has ended."""
     gateway = SparkContext._gateway
     spark.stop()
     if gateway is not None:

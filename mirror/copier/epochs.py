@@ -18,7 +18,7 @@ from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
-from mirror.spark import discard_session, jvm_has_ended, spark_session
+from mirror.spark import discard_session, end_session, jvm_has_ended, spark_session
 from mirror.waiting import WaitTimeout, wait_until
 
 # After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
@@ -131,7 +131,7 @@ class Epochs:
         if self._spark is not None and jvm_has_ended():
             self._forget()
         elif self._spark is not None:
-            self._spark.stop()
+            end_session(self._spark)
             self._spark = None
 
     def _forget(self) -> None:
