@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
-from mirror.lab import mm2, processes
-from mirror.lab.clusters import Lab
+from mirror.lab import clusters, mm2, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import Checkpoint
@@ -168,9 +168,16 @@ class Turns:
 
 
 @pytest.fixture
-def turns(east_west: Lab, east: Cluster, west: Cluster, tmp_path: Path) -> Callable[..., Turns]:
-    clients = {alias: {"bootstrap.servers": east_west.clusters[alias].bootstrap_servers} for alias in ("east", "west")}
-    return lambda **more: Turns(tmp_path, east, west, clients, **more)
+def turns(tmp_path: Path) -> Iterator[Callable[..., Turns]]:
+    """Clusters of its own: flows of other tests leave offset syncs of the same topics on shared ones."""
+    lab = clusters.up(tmp_path / "lab", ["east", "west"], owner_pid=os.getpid())
+    clients = {alias: {"bootstrap.servers": lab.clusters[alias].bootstrap_servers} for alias in ("east", "west")}
+    with (
+        Cluster.connect(ClusterSettings("east", clients["east"])) as east,
+        Cluster.connect(ClusterSettings("west", clients["west"])) as west,
+    ):
+        yield lambda **more: Turns(tmp_path, east, west, clients, **more)
+    clusters.down(tmp_path / "lab")
 
 
 def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[..., Turns]) -> None:
