@@ -42,7 +42,7 @@ unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 	@$(BIN)/pytest tests/unit $(ARGS)
 
 .PHONY: soak
-soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, more of Java MirrorMaker
+soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker
 	@$(BIN)/pytest -m soak -s $(ARGS)
 
 .PHONY: golden

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -41,6 +42,7 @@ def committed(client: dict[str, str], topic: str, partitions: int) -> list[list[
     return found
 
 
+@pytest.mark.soak
 def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_readers_of_committed_data(
     east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -180,6 +180,7 @@ def turns(tmp_path: Path) -> Iterator[Callable[..., Turns]]:
     clusters.down(tmp_path / "lab")
 
 
+@pytest.mark.soak
 def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[..., Turns]) -> None:
     """MirrorMaker is killed at full speed before it recorded anything; then each goes on where the other stopped."""
     here = turns()
