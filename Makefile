@@ -54,7 +54,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 	@$(BIN)/ruff check --no-cache  # its cache does not see that a module of ours came or went
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy mirror $(wildcard runbooks/*.py scenarios/*.py)
-	@$(BIN)/pytest -q tests/unit/house
+	@$(BIN)/pytest -q tests/house
 
 .PHONY: lab
 lab: setup ## open the notebooks in JupyterLab

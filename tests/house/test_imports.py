@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mirror"
 
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.

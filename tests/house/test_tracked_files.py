@@ -6,7 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 # Written in two halves so that this file does not name them either.
 REGISTRY_HOSTS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 # Files that may pause, each with the reason. `wait_until` itself pauses inside tenacity.
 MAY_PAUSE: dict[str, str] = {
