@@ -92,12 +92,10 @@ class Epochs:
                 bell.ring()
                 with contextlib.suppress(WaitTimeout):
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
-                # Frames of Java's stack say nothing to people; what a task met stands before them.
-                said = [line for line in str(error).strip().splitlines() if line.strip() and not line.startswith("\t")]
                 if jvm_has_ended():
                     self._forget()
-                    said = ["Spark's JVM has ended; the next epoch starts another"]
-                raise EpochFailed(said[-1] if said else type(error).__name__) from error
+                    raise EpochFailed("Spark's JVM has ended; the next epoch starts another") from error
+                raise EpochFailed(_said(error)) from error
             finally:
                 over.set()
                 self._hang(None)
@@ -115,8 +113,7 @@ class Epochs:
         try:
             (result,) = self._spark.sparkContext.parallelize([work], 1).map(take_over).collect()
         except (PySparkException, Py4JError, OSError) as error:
-            said = str(error).strip().splitlines()
-            raise EpochFailed(said[-1] if said else type(error).__name__) from error
+            raise EpochFailed(_said(error)) from error
         assert isinstance(result, TaskResult)
         return result
 
@@ -137,6 +134,12 @@ class Epochs:
     def _forget(self) -> None:
         discard_session()
         self._spark = None
+
+
+def _said(error: Exception) -> str:
+    """Return what a task met; frames of Java's stack, which come behind it, say nothing to people."""
+    said = [line for line in str(error).strip().splitlines() if line.strip() and not line.startswith("\t")]
+    return said[-1] if said else type(error).__name__
 
 
 def _watch(bell: Bell, over: threading.Event, seconds: float, context: SparkContext) -> None:

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+from mirror.lab.clusters import Lab
+
+# On clusters of one broker; of the last two only Java MirrorMaker asks.
+FACTORS = "".join(
+    f"{name}replication.factor = 1\n"
+    for name in (
+        *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
+        *("offset.storage.", "config.storage.", "status.storage."),
+    )
+)
 
 
 def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -11,3 +23,16 @@ def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=60
     )
+
+
+def write(path: Path, east: str, west: str, more: str) -> Path:
+    """Write a properties file of two clusters; line 2 and 3 are their addresses."""
+    path.write_text(
+        f"clusters = east, west\neast.bootstrap.servers = {east}\nwest.bootstrap.servers = {west}\n{more}{FACTORS}"
+    )
+    return path
+
+
+def address(lab: Lab, alias: str) -> str:
+    """Return the bootstrap servers of a cluster of the lab."""
+    return lab.clusters[alias].bootstrap_servers

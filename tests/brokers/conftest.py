@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster
+from mirror.copier import links
+from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
+from tests.flows import flow_work
 
 _HERE = Path(__file__).parent
 
@@ -69,3 +76,75 @@ def mortal(tmp_path: Path) -> Iterator[clusters.LabCluster]:
 def unique() -> Callable[[str], str]:
     """Make a name that no other test uses out of a word."""
     return lambda word: f"{word}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def new_copying(
+    east: Cluster, west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Unique
+) -> NewCopying:
+    """Make topics, their copies, and the side topics of a flow of their own."""
+
+    def make(
+        *topics: str,
+        partitions: int = 1,
+        configs: dict[str, str] | None = None,
+        copy_configs: dict[str, dict[str, str]] | None = None,
+        source: Cluster = east,
+        target: Cluster = west,
+        clients: tuple[dict[str, str], dict[str, str]] | None = None,
+        **flow: Any,
+    ) -> Copying:
+        names = [unique(topic) for topic in topics or ("orders",)]
+        state, offsets, syncs = unique("mm2-state"), unique("mm2-offsets"), unique("mm2-offset-syncs")
+        copies = copy_configs or {}
+        # Records with timestamps of long ago are to stay.
+        kept = {"retention.ms": "-1"}
+        created = [
+            *source.create_topics([NewTopic(name, partitions, 1, kept | (configs or {})) for name in names]),
+            *source.create_topics([NewTopic(syncs, 1, 1)]),
+            *target.create_topics(
+                [
+                    *(
+                        NewTopic(f"east.{name}", partitions, 1, kept | copies.get(topic, {}))
+                        for name, topic in zip(names, topics or ("orders",), strict=True)
+                    ),
+                    NewTopic(state, 1, 1, {"cleanup.policy": "compact"}),
+                    NewTopic(offsets, 3, 1, {"cleanup.policy": "compact"}),
+                ]
+            ),
+        ]
+        assert [result.problem for result in created if result.problem] == []
+        source_client, target_client = clients or (dict(settings_of("east").client), dict(settings_of("west").client))
+        work = flow_work(
+            source_client=source_client,
+            target_client=target_client,
+            state_topic=state,
+            offsets_topic=offsets,
+            offsets_partitions=3,
+            syncs_topic=syncs,
+        )
+        pairs = {
+            TopicPartition(name, number): TopicPartition(f"east.{name}", number)
+            for name in names
+            for number in range(partitions)
+        }
+        copying = Copying(replace(work, **flow), pairs)
+        # A partition just created has a leader before that leader knows of it.
+        for client, asked in ((source_client, list(pairs)), (target_client, list(pairs.values()))):
+            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
+        return copying
+
+    return make
+
+
+@pytest.fixture
+def new_process() -> Callable[[], None]:
+    """Make the next epoch begin as in a process that has just been started: no connections, no producer ids."""
+    return links.forget_all
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """A worker process takes its connections with it; this one goes on."""
+    yield
+    links.forget_all()

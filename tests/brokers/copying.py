@@ -8,8 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import confluent_kafka
 
 from mirror.config.fetching import FetchLimits
 from mirror.copier.takeover_task import take_over
@@ -24,14 +27,18 @@ from mirror.copier.work import (
     TaskWork,
     Throttled,
 )
-from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace
+from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain
+from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
+
+SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
 
 
 @dataclass
@@ -159,6 +166,10 @@ class Copying:
         return log_of(self.flow.target_client, self.pairs[source])
 
 
+Unique = Callable[[str], str]
+NewCopying = Callable[..., Copying]
+
+
 def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:
     """Return all records of a partition."""
     (start,) = ends_of(client, [partition], EARLIEST).values()
@@ -175,6 +186,40 @@ def ends_of(
         return channel.offsets(partitions, at)
     finally:
         channel.close()
+
+
+def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Sequence[Record]) -> None:
+    """Every position of a record translates to that of its copy, and back."""
+    for original, copied in zip(originals, copies, strict=True):
+        assert known.translate(original.offset) == Exact(copied.offset)
+        assert known.translate_back(copied.offset) == Exact(original.offset)
+
+
+def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
+    """Whether the cluster says where all these partitions end."""
+    try:
+        return bool(ends_of(client, partitions))
+    except (BrokerRefused, LeaderUnknown):
+        return False
+
+
+def producer_to(client: dict[str, str], **settings: Any) -> confluent_kafka.Producer:
+    return confluent_kafka.Producer(
+        {**client, **SMALL, **{key.replace("_", "."): each for key, each in settings.items()}}
+    )
+
+
+def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[int], **settings: Any) -> None:
+    """Write records that no other number has the like of."""
+    producer = producer_to(client, **settings)
+    for number in numbers:
+        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
+    assert producer.flush(20) == 0
+
+
+def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
+    """Timestamp, key, value and headers: all that a copy must keep."""
+    return [tuple(each[1:5]) for each in records]
 
 
 def as_program(copying: Copying) -> list[str]:

@@ -18,6 +18,7 @@ from mirror.lab import clusters, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import write
 from tests.brokers.copying import ends_of, log_of
 
 TOPIC, PARTITIONS = "orders", 4
@@ -42,18 +43,9 @@ class Bench:
     def properties(self) -> Path:
         return self.directory / "mirror.properties"
 
-    def write_properties(self, more: str) -> None:
-        self.properties.write_text(
-            "clusters = east, west\n"
-            + "".join(
-                f"{alias}.bootstrap.servers = {self.client(alias)['bootstrap.servers']}\n"
-                for alias in self.lab.clusters
-            )
-            + f"east->west.enabled = true\neast->west.topics = {TOPIC}\nreplication.factor = 1\n"
-            + "".join(f"{kind}.replication.factor = 1\n" for kind in ("checkpoints.topic", "heartbeats.topic"))
-            + "offset-syncs.topic.replication.factor = 1\noffset.storage.replication.factor = 1\n"
-            + more
-        )
+    def write_properties(self) -> None:
+        east, west = (self.client(alias)["bootstrap.servers"] for alias in ("east", "west"))
+        write(self.properties, east, west, f"east->west.enabled = true\neast->west.topics = {TOPIC}\n")
 
     # The load.
 

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.copier import links
 from mirror.copier.work import Handover
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import BrokerRefused, Channel, LeaderUnknown
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.channel import Channel
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogReader, LogTail
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets
@@ -28,113 +27,18 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, as_program, ends_of
-from tests.flows import flow_work
+from tests.brokers.copying import (
+    Copying,
+    NewCopying,
+    as_program,
+    assert_translated,
+    contents,
+    ends_of,
+    producer_to,
+    write,
+)
 
 TIME = 1_700_000_000_000
-SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
-
-Unique = Callable[[str], str]
-NewCopying = Callable[..., Copying]
-
-
-@pytest.fixture
-def new_copying(
-    east: Cluster, west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Unique
-) -> NewCopying:
-    """Make topics, their copies, and the side topics of a flow of their own."""
-
-    def make(
-        *topics: str,
-        partitions: int = 1,
-        configs: dict[str, str] | None = None,
-        copy_configs: dict[str, dict[str, str]] | None = None,
-        source: Cluster = east,
-        target: Cluster = west,
-        clients: tuple[dict[str, str], dict[str, str]] | None = None,
-        **flow: Any,
-    ) -> Copying:
-        names = [unique(topic) for topic in topics or ("orders",)]
-        state, offsets, syncs = unique("mm2-state"), unique("mm2-offsets"), unique("mm2-offset-syncs")
-        copies = copy_configs or {}
-        # Records with timestamps of long ago are to stay.
-        kept = {"retention.ms": "-1"}
-        created = [
-            *source.create_topics([NewTopic(name, partitions, 1, kept | (configs or {})) for name in names]),
-            *source.create_topics([NewTopic(syncs, 1, 1)]),
-            *target.create_topics(
-                [
-                    *(
-                        NewTopic(f"east.{name}", partitions, 1, kept | copies.get(topic, {}))
-                        for name, topic in zip(names, topics or ("orders",), strict=True)
-                    ),
-                    NewTopic(state, 1, 1, {"cleanup.policy": "compact"}),
-                    NewTopic(offsets, 3, 1, {"cleanup.policy": "compact"}),
-                ]
-            ),
-        ]
-        assert [result.problem for result in created if result.problem] == []
-        source_client, target_client = clients or (dict(settings_of("east").client), dict(settings_of("west").client))
-        work = flow_work(
-            source_client=source_client,
-            target_client=target_client,
-            state_topic=state,
-            offsets_topic=offsets,
-            offsets_partitions=3,
-            syncs_topic=syncs,
-        )
-        pairs = {
-            TopicPartition(name, number): TopicPartition(f"east.{name}", number)
-            for name in names
-            for number in range(partitions)
-        }
-        copying = Copying(replace(work, **flow), pairs)
-        # A partition just created has a leader before that leader knows of it.
-        for client, asked in ((source_client, list(pairs)), (target_client, list(pairs.values()))):
-            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
-        return copying
-
-    return make
-
-
-@pytest.fixture
-def new_process() -> Callable[[], None]:
-    """Make the next epoch begin as in a process that has just been started: no connections, no producer ids."""
-    return links.forget_all
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """A worker process takes its connections with it; this one goes on."""
-    yield
-    links.forget_all()
-
-
-def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
-    """Whether the cluster says where all these partitions end."""
-    try:
-        return bool(ends_of(client, partitions))
-    except (BrokerRefused, LeaderUnknown):
-        return False
-
-
-def producer_to(client: dict[str, str], **settings: Any) -> confluent_kafka.Producer:
-    return confluent_kafka.Producer(
-        {**client, **SMALL, **{key.replace("_", "."): each for key, each in settings.items()}}
-    )
-
-
-def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[int], **settings: Any) -> None:
-    """Write records that no other number has the like of."""
-    producer = producer_to(client, **settings)
-    for number in numbers:
-        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
-    assert producer.flush(20) == 0
-
-
-def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
-    """Timestamp, key, value and headers: all that a copy must keep."""
-    return [tuple(each[1:5]) for each in records]
 
 
 def assert_copied(copying: Copying, *, but_for: Callable[[Record], bool] = lambda _: False) -> None:
@@ -146,9 +50,7 @@ def assert_copied(copying: Copying, *, but_for: Callable[[Record], bool] = lambd
         assert contents(copies) == contents(originals)
         known = state.offset_map(source)
         assert known is not None
-        for original, copy in zip(originals, copies, strict=True):
-            assert known.translate(original.offset) == Exact(copy.offset)
-            assert known.translate_back(copy.offset) == Exact(original.offset)
+        assert_translated(known, originals, copies)
         (end,) = ends_of(copying.flow.source_client, [source]).values()
         assert known.upstream_next == end
 

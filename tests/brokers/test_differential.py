@@ -20,6 +20,7 @@ from mirror.lab import mm2, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS
 from tests.brokers.copying import log_of
 
 PARTITIONS = 2
@@ -79,16 +80,9 @@ def write(producer: confluent_kafka.Producer, topic: str, chance: random.Random,
 
 
 def run_file(path: Path, source: str, bootstrap: tuple[str, str], topics: list[str], isolation: str) -> Path:
-    replication = "\n".join(
-        f"{name}replication.factor = 1"
-        for name in (
-            *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
-            *("offset.storage.", "config.storage.", "status.storage."),
-        )
-    )
     path.write_text(
         f"clusters = {source}, west\n{source}.bootstrap.servers = {bootstrap[0]}\nwest.bootstrap.servers = {bootstrap[1]}\n"
-        f"{source}->west.enabled = true\n{source}->west.topics = {', '.join(topics)}\n{replication}\n"
+        f"{source}->west.enabled = true\n{source}->west.topics = {', '.join(topics)}\n{FACTORS}"
         f"offset-syncs.topic.location = target\n{source}->west.emit.heartbeats.enabled = false\n"
         f"{source}.consumer.isolation.level = {isolation}\n"
         # Records with timestamps of long ago are to stay on the target too.

@@ -14,10 +14,7 @@ import pytest
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import PartitionWork, TaskResult, TaskWork
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying
-from tests.brokers.test_copy import NewCopying, new_copying
-
-__all__ = ["new_copying"]
+from tests.brokers.copying import Copying, NewCopying
 
 AN_HOUR = 3600.0
 

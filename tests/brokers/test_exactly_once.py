@@ -8,7 +8,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,14 @@ from mirror.engine.hold import Superseded
 from mirror.kafka import coordinator
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail, Record, read_batches
+from mirror.kafka.log import LogTail, read_batches
 from mirror.lab import clusters, processes
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import WaitTimeout, wait_until
-from tests.brokers.copying import EAST_WEST, Copying, ends_of
+from tests.brokers.copying import EAST_WEST, Copying, assert_translated, can_tell, contents, ends_of, write
 from tests.brokers.in_transactions import InTransactions
-from tests.brokers.test_copy import can_tell
 
 NewCopying = Callable[..., InTransactions]
 
@@ -94,19 +93,6 @@ def nothing_left_open() -> Iterator[None]:
     links.forget_all()
 
 
-def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[int]) -> None:
-    """Write records that no other number has the like of."""
-    producer = Producer({**client, "linger.ms": 5})
-    for number in numbers:
-        producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
-    assert producer.flush(20) == 0
-
-
-def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
-    """Timestamp, key, value and headers: all that a copy must keep."""
-    return [tuple(each[1:5]) for each in records]
-
-
 def assert_copied(copying: InTransactions) -> None:
     """Committed readers find every record once, in order; positions are those of the records, translated exactly."""
     state, mm2 = copying.state(), copying.mm2_positions()
@@ -115,9 +101,7 @@ def assert_copied(copying: InTransactions) -> None:
         assert contents(copies) == contents(originals)
         known = state.offset_map(source)
         assert known is not None
-        for original, copy in zip(originals, copies, strict=True):
-            assert known.translate(original.offset) == Exact(copy.offset)
-            assert known.translate_back(copy.offset) == Exact(original.offset)
+        assert_translated(known, originals, copies)
         (end,) = ends_of(copying.flow.source_client, [source]).values()
         assert known.upstream_next == mm2[source] == end
 

@@ -20,7 +20,7 @@ from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
+from tests.brokers.command import FACTORS, mirror
 
 
 def committed(client: dict[str, str], topic: str, partitions: int) -> list[list[int]]:
@@ -51,16 +51,12 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
     east.create_topics([NewTopic(topic, 2, 1)])
     source, target = dict(settings_of("east").client), dict(settings_of("west").client)
     file = tmp_path / "mirror.properties"
-    factors = "".join(
-        f"{name}replication.factor = 1\n"
-        for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
-    )
     file.write_text(
         f"clusters = {alias}, west\n"
         f"{alias}.bootstrap.servers = {source['bootstrap.servers']}\n"
         f"west.bootstrap.servers = {target['bootstrap.servers']}\n"
         f"{alias}->west.enabled = true\n{alias}->west.topics = {topic}\n"
-        f"west.exactly.once.source.support = enabled\nmirror.epoch.seconds = 3\nmirror.tasks = 2\n{factors}"
+        f"west.exactly.once.source.support = enabled\nmirror.epoch.seconds = 3\nmirror.tasks = 2\n{FACTORS}"
     )
     producer = Producer({**source, "linger.ms": 5, "compression.type": "lz4"})
     sent = 0

@@ -23,7 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     with Cluster.connect(ClusterSettings("east", bench.client("east"))) as east:
         (created,) = east.create_topics([NewTopic(TOPIC, PARTITIONS, 1, {})])
         assert created.problem is None
-    bench.write_properties("")
+    bench.write_properties()
     yield bench
     clusters.down(tmp_path / "lab")
 

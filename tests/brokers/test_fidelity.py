@@ -16,30 +16,20 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
-from mirror.kafka.batch import Record
-from mirror.kafka.channel import BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters, processes
 from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import EAST_WEST, Copying, as_program, ends_of, log_of
+from tests.brokers.copying import EAST_WEST, Copying, Unique, as_program, can_tell, contents, ends_of, log_of
 
 # Written by Java's classes; the same bytes as the unit tests read.
 OLD_BATCHES: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent / "unit/kafka/golden_old_batches.json").read_text()
 )
 KEPT = {"retention.ms": "-1"}
-
-Unique = Callable[[str], str]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """A worker process takes its connections with it; this one goes on."""
-    yield
-    links.forget_all()
 
 
 def start_copying(
@@ -91,19 +81,6 @@ def start_copying(
     wait_until(lambda: can_tell(source_client, list(pairs)), "the topics", timeout_seconds=10)
     wait_until(lambda: can_tell(target_client, list(pairs.values())), "the copies", timeout_seconds=10)
     return Copying(flow, pairs)
-
-
-def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
-    """Whether the cluster says where all these partitions end."""
-    try:
-        return bool(ends_of(client, partitions))
-    except (BrokerRefused, LeaderUnknown):
-        return False
-
-
-def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
-    """Timestamp, key, value and headers: all that a copy must keep."""
-    return [tuple(each[1:5]) for each in records]
 
 
 # Old message formats.

@@ -25,12 +25,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers import test_copy
-from tests.brokers.copying import Copying, ends_of
-from tests.brokers.test_copy import NewCopying, can_tell, write
-
-new_copying = test_copy.new_copying
-new_process = test_copy.new_process
-nothing_left_open = test_copy.nothing_left_open
+from tests.brokers.copying import Copying, NewCopying, can_tell, ends_of, producer_to, write
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
 
@@ -220,7 +215,7 @@ def test_what_was_seen_of_a_topic_but_not_copied_before_it_was_deleted_is_the_ga
     (source,) = copying.pairs
     write(copying.flow.source_client, source, range(10))
     copying.until_caught_up()
-    producer = test_copy.producer_to(copying.flow.source_client)
+    producer = producer_to(copying.flow.source_client)
     producer.produce(source.topic, os.urandom(3000))
     producer.flush()
     until_stopped(copying, source)

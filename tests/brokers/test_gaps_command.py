@@ -15,7 +15,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.waiting import wait_until
-from tests.brokers.test_run_command import address, mirror, write
+from tests.brokers.command import address, mirror, write
 
 
 def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowledged(

@@ -17,25 +17,7 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
-
-FACTORS = "".join(
-    f"{name}replication.factor = 1\n"
-    for name in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.", "offset.storage.")
-)
-
-
-def write(path: Path, east: str, west: str, more: str) -> Path:
-    """Write a properties file of two clusters; line 2 and 3 are their addresses."""
-    path.write_text(
-        f"clusters = east, west\neast.bootstrap.servers = {east}\nwest.bootstrap.servers = {west}\n{more}{FACTORS}"
-    )
-    return path
-
-
-def address(lab: Lab, alias: str) -> str:
-    """Return the bootstrap servers of a cluster of the lab."""
-    return lab.clusters[alias].bootstrap_servers
+from tests.brokers.command import address, mirror, write
 
 
 @pytest.fixture

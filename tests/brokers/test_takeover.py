@@ -26,7 +26,7 @@ from mirror.model.flow_state import FlowState, Takeover
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.command import mirror
+from tests.brokers.command import FACTORS, mirror
 from tests.brokers.copying import log_of
 
 PARTITIONS = 4
@@ -62,20 +62,13 @@ class Turns:
     @property
     def file(self) -> Path:
         path = self.directory / "mirror.properties"
-        factors = "".join(
-            f"{name}replication.factor = 1\n"
-            for name in (
-                *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
-                *("offset.storage.", "config.storage.", "status.storage."),
-            )
-        )
         path.write_text(
             f"clusters = {self.alias}, west\n"
             f"{self.alias}.bootstrap.servers = {self.clients['east']['bootstrap.servers']}\n"
             f"west.bootstrap.servers = {self.clients['west']['bootstrap.servers']}\n"
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
             f"{self.alias}->west.groups = {self.alias}.*\ntasks.max = 2\n"
-            f"emit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = false\n{factors}{self.more}"
+            f"emit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = false\n{FACTORS}{self.more}"
         )
         return path
 

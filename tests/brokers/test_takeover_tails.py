@@ -15,10 +15,7 @@ from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, ends_of
-from tests.brokers.test_copy import NewCopying, contents, new_copying, write
-
-__all__ = ["new_copying"]
+from tests.brokers.copying import Copying, NewCopying, contents, ends_of, write
 
 
 @dataclass

@@ -25,11 +25,9 @@ from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.test_copy import NewCopying, new_copying, new_process, nothing_left_open
-from tests.brokers.test_copy import write as write_numbers
+from tests.brokers.copying import NewCopying
+from tests.brokers.copying import write as write_numbers
 from tests.brokers.test_run_command import address, mirror, write
-
-__all__ = ["new_copying", "new_process", "nothing_left_open"]  # fixtures
 
 Unique = Callable[[str], str]
 

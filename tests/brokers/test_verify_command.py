@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,20 +11,12 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.copier import links
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying
 from tests.flows import flow_work
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """A worker process takes its connections with it; this one goes on."""
-    yield
-    links.forget_all()
 
 
 @pytest.fixture
