@@ -95,7 +95,7 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
         _print_json({"flows": [one.as_json() for one in found]})
         return
     for one in found:
-        for kind, rows in one.tables().items():
+        for kind, rows in one.tables().items() or [("changes", [])]:
             _print_table(f"{one.flow}: {kind}", rows)
         for note in one.notes:
             _out.print(f"  note: {note}", markup=False, style="dim")

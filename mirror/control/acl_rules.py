@@ -94,7 +94,7 @@ def could_give(origin: Acl, created: Acl, settings: FlowSettings) -> bool:
 def _wildcard(acl: Acl, names: Names, settings: FlowSettings) -> Carried:
     if acl.permission is Permission.ALLOW and settings.acls.wildcard is WildcardAcls.DENIALS:
         every = acl.resource.name.lower().replace("_", " ")
-        reason = f"it allows something on every {every}, also on those that nobody has thought of"
+        reason = f"it allows something on every {every} (*), also on those that are yet to come"
         return Carried((), reason, "mirror.acls.wildcard = all")
     if acl.resource is Resource.TOPIC:
         return _on_copies(acl, names, settings)

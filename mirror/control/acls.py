@@ -16,7 +16,7 @@ from mirror.control.acl_rules import Names, carry, could_give, resources
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import AccessDenied, Cluster
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.flow_state import acl_record, state_topic
 
@@ -187,7 +187,10 @@ class AclsTick:
         return replace(report, notes=self.plan.notes)
 
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
-        ends = read_acls(self._source, self._target, self._settings)
+        try:
+            ends = read_acls(self._source, self._target, self._settings)
+        except AccessDenied as denied:
+            return 0, (f"{denied}; grant it, or set sync.topic.acls.enabled = false",)
         self.plan = plan_acls(ends, self._log.poll().acls, self._settings)
         outcomes = apply_acls(self.plan, self._target)
         done = [outcome.decision for outcome in outcomes if outcome.problem is None]
@@ -197,7 +200,8 @@ class AclsTick:
             topic = state_topic(self._settings.flow.source)
             self._writer.append(topic, 0, [(key, value, (), at_ms) for key, value in records])
         failures = _located((each for each in outcomes if each.problem is not None), self._target.alias)
-        return len(done), (*self.plan.problems, *failures)
+        changed = [each for each in done if each.action is not AclAction.FORGET]
+        return len(changed), (*self.plan.problems, *failures)
 
 
 def _former(

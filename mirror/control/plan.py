@@ -42,9 +42,9 @@ class FlowPlan:
     notes: tuple[str, ...] = ()
 
     def tables(self) -> dict[str, Rows]:
-        """Return the rows by what they are about; the kinds that people ask for only where there is something."""
-        asked_for = {"client quotas": self.quotas, "users": self.users}
-        return {"topics": self.topics, "ACLs": self.acls} | {name: rows for name, rows in asked_for.items() if rows}
+        """Return the rows by what they are about, as far as there are any."""
+        kinds = {"topics": self.topics, "ACLs": self.acls, "client quotas": self.quotas, "users": self.users}
+        return {name: rows for name, rows in kinds.items() if rows}
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror plan --json`` prints."""
@@ -74,8 +74,11 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         if settings.enabled:
             planned.append((target.alias, plan_topics(upstream, downstream, settings)))
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
-        if not (settings.enabled and settings.sync_topic_acls):
+        if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [])
+        if not settings.sync_topic_acls:
+            note = "no ACLs are carried over: sync.topic.acls.enabled = false"
+            return FlowPlan(flow, topics, [], [], [], (note,))
         state = _state(target, clusters[flow.target], settings)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
