@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from unittest.mock import create_autospec
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,15 @@ from hypothesis import strategies as st
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings
+from mirror.control import acls as acls_tick
 from mirror.control.acl_rules import Names, could_give, resources
 from mirror.control.acls import AclAction, AclEnds, AclPlan, plan_acls
+from mirror.control.flow_log import FlowLog
 from mirror.kafka.acls import AclListing, NoAuthorizer
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter, NewRecord
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
+from mirror.model.flow_state import FlowState, acl_record
 from tests.unit.control.builders import flow_settings
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -220,6 +226,28 @@ def test_nothing_is_created_that_writes_topics_or_covers_all_of_them_and_everyth
         writes = each.operation in (Operation.WRITE, Operation.ALL) and each.permission is Permission.ALLOW
         assert not (each.resource is Resource.TOPIC and (writes or each.name in ("*", "")))
         assert any(could_give(origin, each, flow) for origin in read)
+
+
+def test_what_was_created_is_put_on_record_and_of_many_refusals_for_one_reason_the_first_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ACL-08; thousands of lines would not fit into the flow's report."""
+    listing = AclListing(frozenset(acl(name=f"orders-{number:02}") for number in range(26)))
+    fine = acl(name="east.orders-00")
+    problems = {acl(name=f"east.orders-{number:02}"): "no" for number in range(1, 26)}
+    monkeypatch.setattr(acls_tick, "read_acls", lambda *_: AclEnds(listing, AclListing(frozenset())))
+    monkeypatch.setattr(acls_tick, "create_acls", lambda *_: {fine: None, **problems})
+    log, cluster = create_autospec(FlowLog, instance=True), create_autospec(Cluster, instance=True, alias="west")
+    log.poll.return_value = FlowState()
+    written: list[tuple[str, int, list[NewRecord]]] = []
+    writer = create_autospec(LogWriter, instance=True)
+    writer.append.side_effect = lambda *record: written.append(record)
+    report = acls_tick.AclsTick(cluster, cluster, DEFAULT, log, writer, clock=lambda: 7).tick()
+    assert report.done == 1
+    assert report.problems[0] == "cannot create on west: ALLOW READ on topic east.orders-01 for User:ann: no"
+    assert report.problems[20:] == ("and 5 ACLs more on west, which mirror plan FILE lists: no",)
+    key, value = acl_record(fine, acl(name="orders-00"))
+    assert written == [("mm2-state.east.internal", 0, [(key, value, (), 7)])]
 
 
 def test_a_flow_may_have_its_own_and_a_wrong_word_is_refused() -> None:
