@@ -21,6 +21,7 @@ from rich.table import Table
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
 from mirror.control.group_view import view_groups
+from mirror.control.plan import plan_flow
 from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
@@ -81,6 +82,23 @@ def run(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         engine.run(stop)
+
+
+@app.command()
+def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
+    """Say what the engine would create and change now, topics, settings, ACLs; touches nothing."""
+    with _explained():
+        settings = load(file)
+        chosen = [_flow(settings, flow)] if flow else settings.flows
+        found = [plan_flow(each, settings.clusters) for each in chosen]
+    if as_json:
+        _print_json({"flows": [one.as_json() for one in found]})
+        return
+    for one in found:
+        for kind, rows in one.tables().items() or [("changes", [])]:
+            _print_table(f"{one.flow}: {kind}", rows)
+        for note in one.notes:
+            _out.print(f"  note: {note}", markup=False, style="dim")
 
 
 @app.command()
@@ -231,6 +249,8 @@ def _print_status(status: FlowStatus) -> None:
     _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
     for reason in status.reasons:
         _out.print(f"  {reason}", markup=False)
+    for note in status.notes:
+        _out.print(f"  note: {note}", markup=False, style="dim")
     _print_table(None, status.as_json()["partitions"])
 
 

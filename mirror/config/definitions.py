@@ -59,6 +59,15 @@ class Oversized(StrEnum):
     """It goes to a topic of its own, and the copy goes on behind it."""
 
 
+class WildcardAcls(StrEnum):
+    """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
+
+    DENIALS = "denials"
+    """What they forbid is forbidden on the target too, what they allow is left out."""
+    ALL = "all"
+    """Both are carried over."""
+
+
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _WHOLE_NUMBER = regex.compile(r"[+-]?\p{Nd}+")
 _CLASS_NAME = regex.compile(r"[\p{L}_$][\p{L}\p{N}_$]*(\.[\p{L}_$][\p{L}\p{N}_$]*)*")
@@ -551,6 +560,19 @@ ENGINE: Final = _by_name(
             Importance.LOW,
             _one_of(*(choice.value for choice in Oversized)),
         ),
+        Definition("mirror.acls.prefixed", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.groups", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.transactional.ids", Type.BOOLEAN, False, Importance.LOW),
+        Definition(
+            "mirror.acls.wildcard",
+            Type.STRING,
+            WildcardAcls.DENIALS.value,
+            Importance.LOW,
+            _one_of(*(choice.value for choice in WildcardAcls)),
+        ),
+        Definition("mirror.acls.remove.revoked", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.scram.users", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.client.quotas", Type.BOOLEAN, False, Importance.LOW),
         Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, _one_of("continue", "stop")),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
@@ -565,5 +587,7 @@ ENGINE: Final = _by_name(
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
 
-ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps", "mirror.oversized.records"})
+ENGINE_OF_A_FLOW: Final = frozenset(
+    {"mirror.gaps", "mirror.oversized.records", *(name for name in ENGINE if name.startswith("mirror.acls."))}
+)
 """Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

@@ -20,6 +20,7 @@ from mirror.config.definitions import (
     Connector,
     Definition,
     Oversized,
+    WildcardAcls,
 )
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
@@ -157,6 +158,9 @@ class FlowSettings:
     transforms: Chain
     """What is done to each record on its way; checkpoints and heartbeats are left alone."""
 
+    acls: AclSettings
+    """What is done about ACLs beyond MirrorMaker's rules."""
+
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
 
@@ -213,6 +217,35 @@ class FlowSettings:
             heartbeats_replication=self.heartbeats_replication,
             generation=self.generation,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AclSettings:
+    """What is carried over beside the ACLs that MirrorMaker copies (``mirror.acls.*``); the defaults are its rules.
+
+    Parameters
+    ----------
+    prefixed
+        ACLs with PREFIXED patterns
+    groups, transactional_ids
+        ACLs on groups that ``groups`` selects, and on transactional ids
+    wildcard
+        what becomes of ACLs on ``*`` (ACL-06)
+    remove_revoked
+        remove what this engine has created when it was revoked on the source
+    scram_users
+        tell which users of the source cannot log in on the target
+    client_quotas
+        the quotas of users and client ids
+    """
+
+    prefixed: bool = False
+    groups: bool = False
+    transactional_ids: bool = False
+    wildcard: WildcardAcls = WildcardAcls.DENIALS
+    remove_revoked: bool = False
+    scram_users: bool = False
+    client_quotas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +440,19 @@ def flow_settings(
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
+        acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+    )
+
+
+def _acls(keys: _Keys) -> AclSettings:
+    return AclSettings(
+        prefixed=keys.get("mirror.acls.prefixed"),
+        groups=keys.get("mirror.acls.groups"),
+        transactional_ids=keys.get("mirror.acls.transactional.ids"),
+        wildcard=WildcardAcls(keys.get("mirror.acls.wildcard")),
+        remove_revoked=keys.get("mirror.acls.remove.revoked"),
+        scram_users=keys.get("mirror.acls.scram.users"),
+        client_quotas=keys.get("mirror.acls.client.quotas"),
     )
 
 

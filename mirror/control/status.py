@@ -58,13 +58,14 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow: its state, why it is not simply running, and its partitions."""
+    """One flow: its state, why it is not simply running, its partitions, and what else there is to know."""
 
     flow: Flow
     state: State
     reasons: tuple[str, ...]
     partitions: tuple[PartitionStatus, ...]
     gaps: tuple[Gap, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -72,6 +73,7 @@ class FlowStatus:
             "flow": str(self.flow),
             "state": self.state,
             "reasons": list(self.reasons),
+            "notes": list(self.notes),
             "partitions": [asdict(partition) for partition in self.partitions],
         }
 
@@ -123,7 +125,8 @@ class FlowObserver:
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
-        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()))
+        notes = state.run.notes if state.run else ()
+        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()), notes)
 
     def close(self) -> None:
         """Close the connections."""

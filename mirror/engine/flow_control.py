@@ -6,11 +6,14 @@ import threading
 from collections.abc import Sequence
 
 from mirror.config.settings import FlowSettings
+from mirror.control.acls import AclsTick
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
+from mirror.control.quotas import QuotasTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
+from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
@@ -75,6 +78,7 @@ class FlowControl:
         if settings.sync_topic_configs:
             configs = TopicConfigsTick(self._source, self._target, settings)
             ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
+        ticks += self._access_ticks(log, writer)
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
             translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
@@ -87,6 +91,18 @@ class FlowControl:
         self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
         log.close()
         writer.close()
+
+    def _access_ticks(self, log: FlowLog, writer: LogWriter) -> list[Timed]:
+        """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
+        settings, ends = self._settings, (self._source, self._target, self._settings)
+        if not settings.sync_topic_acls:
+            return []
+        ticks = [AclsTick(*ends, log, writer).tick]
+        if settings.acls.client_quotas:
+            ticks.append(QuotasTick(*ends, log, writer).tick)
+        if settings.acls.scram_users:
+            ticks.append(UsersTick(*ends).tick)
+        return [(settings.sync_topic_acls_interval_seconds, tick) for tick in ticks]
 
     def _opposite(self) -> FlowLog | None:
         """Return the state of the flow in the other direction, which lies on this flow's source, if it ever ran."""
@@ -135,6 +151,6 @@ class FlowControl:
 
     def _say(self, writer: LogWriter, state: str, reasons: tuple[str, ...]) -> tuple[int, Sequence[str]]:
         at_ms = now_ms()
-        key, value = RunReport(state, reasons, at_ms).record()
+        key, value = RunReport(state, reasons, at_ms, self._standing.notes()).record()
         writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), at_ms)])
         return 1, ()

@@ -156,6 +156,12 @@ class FlowStanding:
             said.append(open_gaps_reason(self.open_gaps))
         return tuple(dict.fromkeys(said))
 
+    def notes(self) -> tuple[str, ...]:
+        """Return what people should know of the flow although nothing is wrong."""
+        return tuple(
+            dict.fromkeys(f"{report.name}: {note}" for report in self.reports.values() for note in report.notes)
+        )
+
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
         trace = self.takeovers.pop(result.source, None)

@@ -10,14 +10,18 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from mirror.model.acl import Acl, QuotaKey
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Sketch, runs_before
 from mirror.model.partition import TopicPartition
 
 RUNS_PER_CHUNK = 256
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # (key, value) of one record of the state topic.
 StateRecord: TypeAlias = tuple[bytes, bytes]
@@ -173,15 +177,17 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the engine last said of the flow: when, and what is wrong with it, if anything."""
+    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known."""
 
     state: str
     reasons: tuple[str, ...]
     at_ms: int
+    notes: tuple[str, ...] = ()
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
-        return _record(["run"], {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms})
+        value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
+        return _record(["run"], value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +257,19 @@ def claim_record(engine: str, since_ms: int) -> StateRecord:
     return _record(["claim"], {"engine": engine, "since_ms": since_ms})
 
 
+def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
+    """Return the record that this flow has created ``acl`` on the target because of ``origin``, on the source.
+
+    With None: it is not this flow's, or not there, any more.
+    """
+    return _record(["acl", *acl.key], {"origin": None if origin is None else origin.key})
+
+
+def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
+    """Return the record that this flow has set a quota on the target; None: that it has removed it, or gives it up."""
+    return _record(["quota", [list(part) for part in key.entity], key.limit], {"value": value})
+
+
 @dataclass(slots=True)
 class FlowState:
     """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log."""
@@ -263,6 +282,8 @@ class FlowState:
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     transactional_ids: set[str] = field(default_factory=set)
+    acls: dict[Acl, Acl] = field(default_factory=dict)
+    quotas: dict[QuotaKey, float] = field(default_factory=dict)
     claim: str | None = None
     run: RunReport | None = None
 
@@ -310,7 +331,12 @@ class FlowState:
             case ["claim"]:
                 self.claim = content["engine"]
             case ["run"]:
-                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
+                notes = tuple(content.get("notes", ()))
+                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+            case ["acl", *names]:
+                _keep(self.acls, Acl.of_key(names), content["origin"] and Acl.of_key(content["origin"]))
+            case ["quota", entity, limit]:
+                _keep(self.quotas, QuotaKey(tuple((kind, name) for kind, name in entity), limit), content["value"])
             case _:
                 raise ValueError("no such kind of record")
 
@@ -369,6 +395,13 @@ class FlowState:
             position.downstream,
             tuple(sketch for _, sketch in sorted(self.sketches.get(source, {}).items())),
         )
+
+
+def _keep(known: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value
 
 
 def _record(key: list[Any], value: dict[str, Any]) -> StateRecord:

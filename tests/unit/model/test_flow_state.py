@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.flow_state import (
     Acknowledgement,
     FlowState,
@@ -17,8 +18,10 @@ from mirror.model.flow_state import (
     RunReport,
     StateRecord,
     Takeover,
+    acl_record,
     chunk_record,
     claim_record,
+    quota_record,
     sketch_record,
     state_topic,
     transactional_id_record,
@@ -83,7 +86,7 @@ def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
     known = Acknowledgement("ann", "größer", 6)
-    report = RunReport("DEGRADED", ("a reason", "größe"), 5)
+    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",))
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
@@ -103,6 +106,23 @@ def test_what_is_written_is_read_back(
     assert state.transactional_ids == {"east-mm2-MirrorSourceConnector-0"}
     assert state.claim == "another"
     assert state.run == report
+
+
+def test_what_was_created_on_the_target_is_on_record_until_it_is_given_up() -> None:
+    """Of another origin it is still one ACL."""
+    origin = Acl(Resource.TOPIC, Pattern.LITERAL, "größe", "User:ann", "*", Operation.ALL, Permission.ALLOW)
+    copy = replace(origin, name="east.größe", operation=Operation.READ)
+    quota = QuotaKey((("client-id", None), ("user", "ann")), "producer_byte_rate")
+    written = (acl_record(copy, copy), acl_record(copy, origin), quota_record(quota, 2.5))
+    state = folded(*written)
+    assert (state.acls, state.quotas) == ({copy: origin}, {quota: 2.5})
+    given_up = folded(*written, acl_record(copy, None), quota_record(quota, None))
+    assert (given_up.acls, given_up.quotas) == ({}, {})
+
+
+def test_a_report_of_before_there_were_notes_is_read() -> None:
+    state = folded((b'["run"]', b'{"state":"RUNNING","reasons":[],"at_ms":5}'))
+    assert state.run == RunReport("RUNNING", (), 5)
 
 
 @some
