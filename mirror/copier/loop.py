@@ -110,6 +110,8 @@ class CopyLoop:
                     break
                 self._advance(now)
                 self._place(now, over=over)
+                # What has come in goes out before more is asked for: readers of the copy wait for it.
+                self._send(now)
                 if not over:
                     self._fetch(now, deadline)
                 if now >= next_commit:
@@ -122,7 +124,8 @@ class CopyLoop:
                     if self._park(over=over):
                         next_commit = now
                     self._sync_at = now + _TICK_SECONDS
-                self._send(now)
+                    # What is to be written down goes out no later than this.
+                    self._send(now)
                 pause = max(0.0, (next_commit if over else min(deadline, next_commit)) - now)
                 self._wait(min(_TICK_SECONDS, pause, *(each.pause(now) for each in self._transactions.values())))
         finally:
