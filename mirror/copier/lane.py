@@ -19,7 +19,7 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
-from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
@@ -184,7 +184,8 @@ class Lane:
         self.rest_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
-        self.is_dirty = not handover.is_recorded
+        forgotten = _forgotten(work, handover.position)
+        self.is_dirty = not handover.is_recorded or bool(forgotten)
         self.syncs = syncs
         self._parked_topic = parked_topic
         self._too_large: CopiedBatch | None = None
@@ -204,7 +205,7 @@ class Lane:
             handover.position.chunk,
         )
         self._runs = list(handover.runs)
-        self._unwritten = list(handover.unwritten)
+        self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
         self._committed = self._standing() if gate else None
@@ -535,3 +536,10 @@ class Lane:
         self._letter = self._too_large = None
         self._is_parked = self._is_offered_parked = False
         self._settle()
+
+
+def _forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
+    """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
+    if work.dead is None or work.dead.turn != position.turn:
+        return []
+    return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mirror.config.settings import FlowSettings
 from mirror.control.checkpoints import CheckpointsTick
+from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
@@ -21,6 +22,8 @@ from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import RunReport, state_topic
 
 REPORT_SECONDS = 2.0
+# Logs are shortened every five minutes, unless brokers are told otherwise.
+_DEAD_CHUNKS_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
 
 
@@ -71,6 +74,7 @@ class FlowControl:
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
+            (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
         ]
         if settings.sync_topic_configs:
             configs = TopicConfigsTick(self._source, self._target, settings)

@@ -57,11 +57,11 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
         pairs = []
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
-            if offset_map is None or not offset_map.runs:
+            if offset_map is None or offset_map.runs.first is None:
                 continue
             start = max(offset_map.origin, starts[partition])
             translated = offset_map.translate(start)
-            copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs[0].downstream
+            copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs.first.downstream
             pairs.append(
                 PartitionPair(
                     LogRange(

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
 from mirror.model.ledger import Column as LedgerColumn
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
@@ -54,7 +54,7 @@ class PartitionPair:
 
     source: LogRange
     target: LogRange
-    runs: tuple[Run, ...] = ()
+    runs: Runs = Runs()  # noqa: RUF009  # frozen
     writers: frozenset[int] = frozenset()
     is_shared: bool = False
 

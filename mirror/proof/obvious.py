@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import Run, Runs
 from mirror.proof.log_reader import LogRange
 
 _COLUMNS = ["offset", "digest", "timestamp_ms", "producer_id"]
 
 
 def same_records(
-    source: tuple[LogRange, Path], copy: tuple[LogRange, Path], runs: Sequence[Run], writers: frozenset[int]
+    source: tuple[LogRange, Path], copy: tuple[LogRange, Path], runs: Runs, writers: frozenset[int]
 ) -> int | None:
     """Return how many records both sides hold when they obviously are the same, None when that is not obvious.
 

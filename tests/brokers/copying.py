@@ -29,7 +29,7 @@ from mirror.copier.work import (
 )
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
-from mirror.model.flow_state import FlowState
+from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
@@ -59,6 +59,7 @@ class Copying:
     policies: dict[TopicPartition, GapPolicy] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
     throttled: list[Throttled] = field(default_factory=list)
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -73,6 +74,7 @@ class Copying:
                 self.transforms.of_topic(target.topic),
                 target_id=self.ids.get(target.topic, ""),
                 gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+                dead=self.dead.pop(source, None),
             )
             for source, target in self.pairs.items()
             if source not in self.stopped
