@@ -81,8 +81,10 @@ class FlowControl:
             ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
-            translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
-            checkpoints = CheckpointsTick(settings, self._source, translator, tail, writer)
+            translator = FlowTranslator(log, self._opposite, settings.policy, flow.target)
+            checkpoints = CheckpointsTick(
+                settings, self._source, translator, tail, writer, before_translating=translator.refresh
+            )
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
                 groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round

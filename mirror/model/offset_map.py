@@ -12,6 +12,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from mirror.model.mm2_trace import Pair
@@ -190,6 +191,22 @@ class Runs:
         at = bisect_right(self._chunks, downstream, key=lambda chunk: chunk.downstream_end)
         runs = self._chunks[at].runs() if at < len(self._chunks) else ()
         return _first(runs, bisect_right(runs, downstream, key=lambda run: run.downstream_end))
+
+    def records_between(self, start: int, end: int) -> int:
+        """Return how many records with upstream offsets from ``start`` up to, not including, ``end`` were copied."""
+        first = bisect_right(self._chunks, start, key=lambda chunk: chunk.upstream_end)
+        count = 0
+        for chunk in takewhile(lambda chunk: chunk.upstream < end, islice(self._chunks, first, None)):
+            count += sum(max(0, min(run.upstream_end, end) - max(run.upstream, start)) for run in chunk.runs())
+        return count
+
+    def copies_between(self, start: int, end: int) -> int:
+        """Return how many copies have downstream offsets from ``start`` up to, not including, ``end``."""
+        first = bisect_right(self._chunks, start, key=lambda chunk: chunk.downstream_end)
+        count = 0
+        for chunk in takewhile(lambda chunk: chunk.downstream < end, islice(self._chunks, first, None)):
+            count += sum(max(0, min(run.downstream_end, end) - max(run.downstream, start)) for run in chunk.runs())
+        return count
 
 
 @dataclass(frozen=True, slots=True)
