@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -191,10 +192,17 @@ def ends_of(
 
 
 def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Sequence[Record]) -> None:
-    """Every position of a record translates to that of its copy, and back."""
-    for original, copied in zip(originals, copies, strict=True):
-        assert known.translate(original.offset) == Exact(copied.offset)
-        assert known.translate_back(copied.offset) == Exact(original.offset)
+    """Every position leads to the first copied record not before it, and back: also on markers and in other holes."""
+    upstream, downstream = ([record.offset for record in records] for records in (originals, copies))
+    assert len(upstream) == len(downstream)
+    up_to, back_to = [*downstream, known.downstream_next], [*upstream, known.upstream_next]
+    if upstream:
+        for position in range(upstream[0], known.upstream_next + 1):
+            expected = up_to[bisect_left(upstream, position)]
+            assert known.translate(position) == Exact(expected), position
+        for position in range(downstream[0], known.downstream_next + 1):
+            expected = back_to[bisect_left(downstream, position)]
+            assert known.translate_back(position) == Exact(expected), position
 
 
 def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
