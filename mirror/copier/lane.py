@@ -154,6 +154,8 @@ class Lane:
         the epoch of the leader it is fetched from, as the cluster told; -1 when not known.
     read_epoch
         the leader epoch under which the source wrote what was read last; -1 when not known.
+    was_resumed
+        whether it begins where somebody stopped without saying how far it got.
     """
 
     def __init__(
@@ -191,6 +193,8 @@ class Lane:
         self._too_large: CopiedBatch | None = None
         self._letter: Letter | None = None
         self._is_parked = self._is_offered_parked = False
+        self.was_resumed = False
+        self._letters = 0
         self.leader_epoch = NOT_KNOWN
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
         self._epochs = list(handover.position.epochs[:-1])
@@ -364,7 +368,12 @@ class Lane:
     @property
     def letter(self) -> Letter | None:
         """What is to be written to the topic of parked records now; the partition waits until that is recorded."""
-        return None if self._is_parked or self.stopped else self._letter
+        return None if self._is_parked or self.stopped or self.is_lost else self._letter
+
+    @property
+    def is_perhaps_parked(self) -> bool:
+        """Whether the letter may be one that was written before, and not accounted for."""
+        return self._letters == 0 and (self.was_resumed or self._records == 0)
 
     @property
     def awaits_commit(self) -> bool:
@@ -534,6 +543,7 @@ class Lane:
             assert isinstance(piece, CopiedBatch)
             self.sequence = piece.renumber(self.sequence)
         self._letter = self._too_large = None
+        self._letters += 1
         self._is_parked = self._is_offered_parked = False
         self._settle()
 

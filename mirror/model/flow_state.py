@@ -104,7 +104,9 @@ class GapKind(StrEnum):
     UNMATCHED = "unmatched"
     """What this flow wrote behind its last recorded position is not what the source has there."""
     SKIPPED = "skipped"
-    """They were left out because the target does not take them."""
+    """They were left out because they could not be copied."""
+    PARKED = "parked"
+    """The target does not take them; they lie in the topic of parked records instead."""
 
 
 GapKey: TypeAlias = tuple[TopicPartition, int, int]

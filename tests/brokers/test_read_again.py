@@ -170,11 +170,11 @@ def test_groups_anywhere_in_a_long_log_read_no_record_again_where_java_mirrormak
             found[name] = settled(readers, west, alias)
         finally:
             running.terminate(30)
-    print(f"\nrecords read again, {readers.records} a partition, mean of {readers.partitions}")  # noqa: T201  # asked for
-    print("".join(f"{f'at {place} %':>12}" for place in PLACES))  # noqa: T201  # asked for
+    print(f"\nrecords read again, {readers.records} a partition, mean of {readers.partitions}")  # asked for
+    print("".join(f"{f'at {place} %':>12}" for place in PLACES))  # asked for
     for name, figures in found.items():
         row = "".join(f"{'no position' if each is None else f'{each:,.0f}':>12}" for each in figures.values())
-        print(f"{row}  {name}")  # noqa: T201  # asked for
+        print(f"{row}  {name}")  # asked for
     assert found["mirror"] == dict.fromkeys(PLACES, 0.0)
 
 
