@@ -23,7 +23,6 @@ from mirror.model.ledger import digest, encode_content
 from mirror.model.parked import Origin, origin, parked_headers
 from mirror.model.partition import TopicPartition
 
-
 # A letter that is not accounted for is one of the last: everybody who was killed had one under way a partition at most.
 _LAST_LETTERS = 50
 
