@@ -143,7 +143,8 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     assert [found[what] for what in counts] == [7, 0, 0, 0, 0, 2, 2, 1]
     assert [(each["what"], each["from"], each["to"], each["acknowledged"]) for each in found["absences"]] == [
         ("parked", 1, 2, False),
-        ("gap", 2, 4, False),
+        ("gap", 2, 3, False),
+        ("gap", 3, 4, False),
         ("parked", 6, 7, False),
         ("filtered", 4, 5, None),
     ]
