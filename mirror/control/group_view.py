@@ -85,23 +85,22 @@ def view_groups(
     flow = settings.flow
     target_client = clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
-    opposite: FlowLog | None = None
+    translator = FlowTranslator(log, lambda: _opposite(settings, clusters), settings.policy, flow.target)
     try:
-        log.poll()
         committed, problem = _from_source(settings, clusters) if ask_source else ({}, "it was not asked")
         if problem is None:
-            opposite = _opposite(settings, clusters)
-            translator = FlowTranslator(log, opposite, settings.policy, flow.target)
+            # After the positions were read: none is then ahead of what is known to be copied.
+            translator.refresh()
             found = [
                 _translated(settings, translator, group, source, position, metadata)
                 for (group, source), (position, metadata) in sorted(committed.items())
             ]
         else:
+            log.poll()
             found = _from_checkpoints(settings, target_client, log)
     finally:
         log.close()
-        if opposite is not None:
-            opposite.close()
+        translator.close()
     return GroupView(tuple(one for one in found if re.fullmatch(pattern, one.group)), problem)
 
 
@@ -130,9 +129,7 @@ def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
     with Cluster.connect(clusters[flow.source]) as source:
         if topic not in source.topics([topic]):
             return None
-    log = FlowLog(clusters[flow.source].client, topic, alias=flow.source)
-    log.poll()
-    return log
+    return FlowLog(clusters[flow.source].client, topic, alias=flow.source)
 
 
 def _translated(
@@ -163,5 +160,8 @@ def _from_checkpoints(
         translation: Translation = again.translate(checkpoint.upstream) if again else Bounded(checkpoint.downstream, 0)
         if isinstance(translation, TooOld | NotMirrored):
             translation = Bounded(checkpoint.downstream, 0)
+        elif translation.downstream > checkpoint.downstream and not settings.policy.can_detect_cycles:
+            # The topic may hold records of the target itself that the group had not read; only the source could tell.
+            translation = Bounded(checkpoint.downstream, translation.downstream - checkpoint.downstream)
         found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, checkpoint.metadata))
     return found

@@ -11,6 +11,8 @@ from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, Item
 from mirror.model.flow_state import state_topic
 
 _COMPACT = {"cleanup.policy": "compact"}
+# What is written about every second is compacted by segment, and read whole by every engine that starts.
+_SMALL_SEGMENTS = {"segment.bytes": str(16 << 20)}
 # For good, and as large as a request to a broker may be by default.
 _PARKED = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _PARKED_RECORD_BYTES = {"max.message.bytes": str(100 << 20)}
@@ -325,7 +327,7 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
         factor = settings.offset_storage_replication_factor
         on_target += [
             _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, factor, "offset.storage"),
-            _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage"),
+            _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage", others=_SMALL_SEGMENTS),
         ]
         if settings.parked_topic is not None:
             parked = _Internal(

@@ -19,7 +19,7 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
-from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
@@ -154,6 +154,8 @@ class Lane:
         the epoch of the leader it is fetched from, as the cluster told; -1 when not known.
     read_epoch
         the leader epoch under which the source wrote what was read last; -1 when not known.
+    was_resumed
+        whether it begins where somebody stopped without saying how far it got.
     """
 
     def __init__(
@@ -184,12 +186,15 @@ class Lane:
         self.rest_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
-        self.is_dirty = not handover.is_recorded
+        forgotten = _forgotten(work, handover.position)
+        self.is_dirty = not handover.is_recorded or bool(forgotten)
         self.syncs = syncs
         self._parked_topic = parked_topic
         self._too_large: CopiedBatch | None = None
         self._letter: Letter | None = None
         self._is_parked = self._is_offered_parked = False
+        self.was_resumed = False
+        self._letters = 0
         self.leader_epoch = NOT_KNOWN
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
         self._epochs = list(handover.position.epochs[:-1])
@@ -204,7 +209,7 @@ class Lane:
             handover.position.chunk,
         )
         self._runs = list(handover.runs)
-        self._unwritten = list(handover.unwritten)
+        self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
         self._committed = self._standing() if gate else None
@@ -363,7 +368,12 @@ class Lane:
     @property
     def letter(self) -> Letter | None:
         """What is to be written to the topic of parked records now; the partition waits until that is recorded."""
-        return None if self._is_parked or self.stopped else self._letter
+        return None if self._is_parked or self.stopped or self.is_lost else self._letter
+
+    @property
+    def is_perhaps_parked(self) -> bool:
+        """Whether the letter may be one that was written before, and not accounted for."""
+        return self._letters == 0 and (self.was_resumed or self._records == 0)
 
     @property
     def awaits_commit(self) -> bool:
@@ -533,5 +543,13 @@ class Lane:
             assert isinstance(piece, CopiedBatch)
             self.sequence = piece.renumber(self.sequence)
         self._letter = self._too_large = None
+        self._letters += 1
         self._is_parked = self._is_offered_parked = False
         self._settle()
+
+
+def _forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
+    """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
+    if work.dead is None or work.dead.turn != position.turn:
+        return []
+    return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]

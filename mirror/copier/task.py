@@ -155,6 +155,7 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 sequence = writer.sequence(work.target)
                 lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions)
+                lane.was_resumed = work.handover is not None and not work.handover.clean
                 lane.merging.largest = writer.largest_batches.get(work.target.topic, math.inf)
                 if transactions:
                     transactions.serve(lane)

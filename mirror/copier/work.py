@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mirror.config.fetching import FetchLimits
 from mirror.kafka.batch import Producer
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap, Position, StateRecord
+from mirror.model.flow_state import DeadChunks, Gap, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -154,6 +154,8 @@ class PartitionWork:
         what Java MirrorMaker has left of this partition, if it may have copied it since this engine did.
     transform
         what is done to each record, None if nothing is.
+    dead
+        what of the offset map is to be forgotten.
     """
 
     flow: Flow
@@ -165,6 +167,7 @@ class PartitionWork:
     transform: TopicTransform | None = None
     target_id: str = ""
     gaps: GapPolicy = GapPolicy()
+    dead: DeadChunks | None = None
 
 
 @dataclass(frozen=True, slots=True)

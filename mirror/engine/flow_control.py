@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
 from mirror.control.checkpoints import CheckpointsTick
+from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.quotas import QuotasTick
@@ -24,6 +25,8 @@ from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import RunReport, state_topic
 
 REPORT_SECONDS = 2.0
+# Logs are shortened every five minutes, unless brokers are told otherwise.
+_DEAD_CHUNKS_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
 
 
@@ -74,6 +77,7 @@ class FlowControl:
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
+            (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
         ]
         if settings.sync_topic_configs:
             configs = TopicConfigsTick(self._source, self._target, settings)
@@ -81,8 +85,10 @@ class FlowControl:
         ticks += self._access_ticks(log, writer)
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
-            translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
-            checkpoints = CheckpointsTick(settings, self._source, translator, tail, writer)
+            translator = FlowTranslator(log, self._opposite, settings.policy, flow.target)
+            checkpoints = CheckpointsTick(
+                settings, self._source, translator, tail, writer, before_translating=translator.refresh
+            )
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
                 groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round

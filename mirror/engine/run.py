@@ -240,6 +240,8 @@ class Engine:
                 standing.settings.transform_of(source.topic),
                 target_id,
                 standing.gap_policy(source),
+                # Once; what of it is lost with an epoch is found again.
+                standing.dead.pop(source, None),
             )
             for flow, standing in self._standings.items()
             if standing.is_known and not standing.superseded

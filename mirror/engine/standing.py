@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
@@ -11,7 +11,7 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Gap, Takeover
+from mirror.model.flow_state import DeadChunks, FlowState, Gap, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 
@@ -41,6 +41,8 @@ class FlowStanding:
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    # What of the offset maps is to be forgotten by the tasks of the next epoch.
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
     superseded: str | None = None
     is_known: bool = False
 
@@ -89,6 +91,10 @@ class FlowStanding:
         """Return what a gap does to a partition."""
         barrier, is_lifted = self.barriers.get(source, (None, False))
         return GapPolicy(self.settings.stops_at_gaps, barrier, is_lifted)
+
+    def take_dead(self, dead: Mapping[TopicPartition, DeadChunks]) -> None:
+        """Take in what of the offset maps is to be forgotten."""
+        self.dead = dict(dead)
 
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""

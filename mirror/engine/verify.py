@@ -8,7 +8,9 @@ from pathlib import Path
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
+from mirror.engine.parked_records import parked_contents
 from mirror.kafka.channel import EARLIEST, Channel
+from mirror.model.absences import absences
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
@@ -21,7 +23,8 @@ def verify_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings])
     """Compare every mirrored partition with its copy, up to the position the target has on record now.
 
     A flow may run meanwhile: what it copies later is not looked at. Heartbeats are left out: their topic is compacted
-    on both sides at different times, so that records lack on either without having been lost.
+    on both sides at different times, so that records lack on either without having been lost. What the gap ledger says
+    that the copy lacks is counted by itself, if it is so.
 
     Raises
     ------
@@ -54,14 +57,16 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
             if settings.replicates(partition.topic) and not policy.is_heartbeats_topic(partition.topic)
         }
         starts, copy_starts = source.offsets(copied, EARLIEST), target.offsets(copied.values(), EARLIEST)
+        said = {partition: absences(state, partition) for partition in copied}
+        parked = parked_contents(target, flow.source, said)
         pairs = []
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
-            if offset_map is None or not offset_map.runs:
+            if offset_map is None or offset_map.runs.first is None:
                 continue
             start = max(offset_map.origin, starts[partition])
             translated = offset_map.translate(start)
-            copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs[0].downstream
+            copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs.first.downstream
             pairs.append(
                 PartitionPair(
                     LogRange(
@@ -86,6 +91,8 @@ def plan_pairs(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) 
                     frozenset(state.writers),
                     is_shared=not policy.can_detect_cycles
                     or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
+                    absences=said[partition],
+                    parked=parked.get(partition, {}),
                 )
             )
         return pairs

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +30,7 @@ from mirror.copier.work import (
 )
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
-from mirror.model.flow_state import FlowState
+from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
@@ -59,6 +60,7 @@ class Copying:
     policies: dict[TopicPartition, GapPolicy] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
     throttled: list[Throttled] = field(default_factory=list)
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -73,6 +75,7 @@ class Copying:
                 self.transforms.of_topic(target.topic),
                 target_id=self.ids.get(target.topic, ""),
                 gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+                dead=self.dead.pop(source, None),
             )
             for source, target in self.pairs.items()
             if source not in self.stopped
@@ -189,10 +192,17 @@ def ends_of(
 
 
 def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Sequence[Record]) -> None:
-    """Every position of a record translates to that of its copy, and back."""
-    for original, copied in zip(originals, copies, strict=True):
-        assert known.translate(original.offset) == Exact(copied.offset)
-        assert known.translate_back(copied.offset) == Exact(original.offset)
+    """Every position leads to the first copied record not before it, and back: also on markers and in other holes."""
+    upstream, downstream = ([record.offset for record in records] for records in (originals, copies))
+    assert len(upstream) == len(downstream)
+    up_to, back_to = [*downstream, known.downstream_next], [*upstream, known.upstream_next]
+    if upstream:
+        for position in range(upstream[0], known.upstream_next + 1):
+            expected = up_to[bisect_left(upstream, position)]
+            assert known.translate(position) == Exact(expected), position
+        for position in range(downstream[0], known.downstream_next + 1):
+            expected = back_to[bisect_left(downstream, position)]
+            assert known.translate_back(position) == Exact(expected), position
 
 
 def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
