@@ -157,7 +157,7 @@ def verify(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        found = verify_flow(chosen, settings.clusters)
+        found = verify_flow(chosen, settings.clusters, settings.enabled_flows)
     if as_json:
         _print_json(found.as_json())
     else:

@@ -59,6 +59,17 @@ class Oversized(StrEnum):
     """It goes to a topic of its own, and the copy goes on behind it."""
 
 
+class MirroredRecords(StrEnum):
+    """What a flow does, where names are unchanged, with records that other flows have mirrored into its source."""
+
+    AUTO = "auto"
+    """It copies them on, unless they are at the target already or get there by another flow of the file."""
+    FORWARD = "forward"
+    """The same, and flows that the file does not know of are no matter of concern."""
+    SKIP = "skip"
+    """It leaves them out: only what was produced on the source is copied."""
+
+
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _WHOLE_NUMBER = regex.compile(r"[+-]?\p{Nd}+")
 _CLASS_NAME = regex.compile(r"[\p{L}_$][\p{L}\p{N}_$]*(\.[\p{L}_$][\p{L}\p{N}_$]*)*")
@@ -552,6 +563,13 @@ ENGINE: Final = _by_name(
             _one_of(*(choice.value for choice in Oversized)),
         ),
         Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, _one_of("continue", "stop")),
+        Definition(
+            "mirror.mirrored.records",
+            Type.STRING,
+            MirroredRecords.AUTO.value,
+            Importance.LOW,
+            _one_of(*(choice.value for choice in MirroredRecords)),
+        ),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(
@@ -565,5 +583,5 @@ ENGINE: Final = _by_name(
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
 
-ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps", "mirror.oversized.records"})
+ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps", "mirror.mirrored.records", "mirror.oversized.records"})
 """Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

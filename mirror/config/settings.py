@@ -19,6 +19,7 @@ from mirror.config.definitions import (
     BadValue,
     Connector,
     Definition,
+    MirroredRecords,
     Oversized,
 )
 from mirror.config.errors import ConfigError
@@ -29,6 +30,7 @@ from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
 from mirror.config.transforms import read_chain
+from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
@@ -151,6 +153,8 @@ class FlowSettings:
     """``mirror.oversized.records``: what becomes of a record that the target finds too large (ERR-07)."""
     transforms: Chain
     """What is done to each record on its way; checkpoints and heartbeats are left alone."""
+    mirrored_records: MirroredRecords
+    """``mirror.mirrored.records``: what becomes of records that other flows have mirrored into the source."""
 
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
@@ -197,6 +201,10 @@ class FlowSettings:
     def transform_of(self, topic: str) -> TopicTransform | None:
         """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
         return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
+
+    def keeps_name(self, topic: str) -> bool:
+        """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
+        return self.copy_of(topic) == topic and self.replicates(topic)
 
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
@@ -294,7 +302,9 @@ def load(path: Path) -> MirrorSettings:
     """
     config = MirrorMakerConfig.of(read(path))
     require_usable(config)
-    return resolve(config, path)
+    settings = resolve(config, path)
+    require_no_ring(config, settings.enabled_flows)
+    return settings
 
 
 def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
@@ -401,6 +411,9 @@ def flow_settings(
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
+        mirrored_records=MirroredRecords(
+            _Keys(config, ENGINE, config.engine(flow), flow).get("mirror.mirrored.records")
+        ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
     )
 

@@ -12,13 +12,14 @@ from mirror.control.groups import GroupOffsetsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.engine.hold import FlowHold
+from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import RunReport, state_topic
+from mirror.model.flow_state import RunReport, source_record, state_topic
 
 REPORT_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
@@ -37,9 +38,11 @@ class FlowControl:
         hold: FlowHold,
         *,
         matches_mm2: bool,
+        flows: Sequence[FlowSettings] = (),
     ) -> None:
-        """Work between ``source`` and ``target``; what the copy loop needs goes into ``standing``."""
+        """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs."""
         self._settings = settings
+        self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         self._matches_mm2 = matches_mm2
         self._standing = standing
         self._source = source
@@ -67,7 +70,7 @@ class FlowControl:
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
         writer = LogWriter(settings.target_producer, alias=flow.target)
         ticks: list[Timed] = [
-            (_RETRY_SECONDS, lambda: self._keep_known(log)),
+            (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
@@ -87,6 +90,7 @@ class FlowControl:
         self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
         log.close()
         writer.close()
+        self._mirrors.close()
 
     def _opposite(self) -> FlowLog | None:
         """Return the state of the flow in the other direction, which lies on this flow's source, if it ever ran."""
@@ -96,7 +100,7 @@ class FlowControl:
             return None
         return FlowLog(self._settings.source_consumer, topic, alias=flow.source)
 
-    def _keep_known(self, log: FlowLog) -> TickReport:
+    def _keep_known(self, log: FlowLog, writer: LogWriter) -> TickReport:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""
 
         def read_back(_: int) -> tuple[int, Sequence[str]]:
@@ -104,6 +108,10 @@ class FlowControl:
                 return 0, ()
             producers = self._hold.take(log)
             state = log.state
+            if state.source_id != self._source.cluster_id:
+                # Other engines tell by it whose records these are, and must know before there are any.
+                key, value = source_record(self._source.cluster_id)
+                writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), now_ms())])
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
             self._standing.take_state(state, mm2, producers)
             return 1, ()
@@ -118,9 +126,15 @@ class FlowControl:
         if settings.transforms.has_routers and not self._standing.is_known:
             # Of two topics sent to one, that is copied on which was copied before.
             return 0, ()
-        routes = plan_routes(self._source.topics(), self._target.topics(), settings, self._standing.handovers.keys())
+        topics = self._source.topics()
+        problems = self._mirrors.look(topics)
+        routes = plan_routes(
+            topics, self._target.topics(), settings, self._standing.handovers.keys(), self._mirrors.ring_problem
+        )
+        names = {source.topic for source, *_ in routes.partitions}
+        self._standing.take_mirrors(self._mirrors.known, {name: self._mirrors.left_out(name) for name in names})
         self._standing.take_partitions(routes.partitions)
-        return len(routes.partitions), routes.problems
+        return len(routes.partitions), (*routes.problems, *problems)
 
     def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
         def report(_: int) -> tuple[int, Sequence[str]]:

@@ -240,6 +240,7 @@ class Engine:
                 standing.settings.transform_of(source.topic),
                 target_id,
                 standing.gap_policy(source),
+                standing.left_out.get(source.topic, ()),
             )
             for flow, standing in self._standings.items()
             if standing.is_known and not standing.superseded
@@ -284,6 +285,7 @@ class Engine:
             writers=frozenset(standing.writers),
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
+            mirrors=standing.mirrors,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.
@@ -319,7 +321,14 @@ class Engine:
                 client, transactions = settings.target_producer, settings.transactions
                 hold = FlowHold(flow, client, transactions, engine=self._id, slots=self._epochs.tasks)
                 control = FlowControl(
-                    settings, standing, source, target, ticking, hold, matches_mm2=self._settings.engine.matches_mm2
+                    settings,
+                    standing,
+                    source,
+                    target,
+                    ticking,
+                    hold,
+                    matches_mm2=self._settings.engine.matches_mm2,
+                    flows=self._settings.enabled_flows,
                 )
                 try:
                     control.run(stop, seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
@@ -14,6 +14,7 @@ from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Gap, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.writers import WrittenBy
 
 
 @dataclass(slots=True)
@@ -41,6 +42,9 @@ class FlowStanding:
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
+    mirrors: WrittenBy = field(default_factory=dict)
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     superseded: str | None = None
     is_known: bool = False
 
@@ -75,6 +79,13 @@ class FlowStanding:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
         if partitions != self.partitions:
             self.partitions = partitions
+            self.changed()
+
+    def take_mirrors(self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]]) -> None:
+        """Take in who else writes into the source, and whose copies are left out, by topic."""
+        self.mirrors = mirrors
+        if left_out != self.left_out:
+            self.left_out = left_out
             self.changed()
 
     def take_gaps(self, state: FlowState) -> None:

@@ -54,6 +54,8 @@ class Position:
     atomic
         whether it was committed in one transaction with the records before it: then nothing of this flow lies behind
         it but what was aborted.
+    left_out
+        how many of the source's records before it were not copied because other flows have mirrored them there.
     """
 
     upstream: int
@@ -67,6 +69,7 @@ class Position:
     source_end: int = 0
     target: str = ""
     atomic: bool = False
+    left_out: int = 0
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -82,6 +85,7 @@ class Position:
             "epochs": [list(epoch) for epoch in self.epochs],
             "source_end": self.source_end,
             "atomic": self.atomic,
+            "left_out": self.left_out,
         }
         return _record(["position", source.topic, source.partition], value)
 
@@ -241,6 +245,11 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return _record(["writer", producer_id], {"since_ms": since_ms})
 
 
+def source_record(cluster_id: str) -> StateRecord:
+    """Return the record that says which cluster the flow copies from: aliases may differ from file to file."""
+    return _record(["source"], {"cluster_id": cluster_id})
+
+
 def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
     """Return the record that registers a transactional id before its first use: whoever takes over must fence it."""
     return _record(["transactional_id", transactional_id], {"since_ms": since_ms})
@@ -264,6 +273,7 @@ class FlowState:
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     transactional_ids: set[str] = field(default_factory=set)
     claim: str | None = None
+    source_id: str = ""
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -307,6 +317,8 @@ class FlowState:
                 self.takeovers[source] = Takeover(source, **content)
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
+            case ["source"]:
+                self.source_id = content["cluster_id"]
             case ["claim"]:
                 self.claim = content["engine"]
             case ["run"]:

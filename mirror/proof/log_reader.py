@@ -44,6 +44,8 @@ class LogRange:
         Whether the records of aborted transactions are left out.
     transform
         What the records are put through before they are looked at: the source of a flow that changes them.
+    left_out
+        Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
     """
 
     cluster: str
@@ -53,6 +55,7 @@ class LogRange:
     end: int
     read_committed: bool = False
     transform: TopicTransform | None = None
+    left_out: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
 
 
 def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
-    """Yield what the transforms make of the records, as the copy does.
+    """Yield what the transforms make of the records that are not left out, as the copy does.
 
     What the copy left out because of an error is left out here too; it stands in the ledger of gaps.
 
@@ -106,10 +109,11 @@ def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Rec
     ValueError
         at a record that they fail on.
     """
+    taken = (record for record in records if record.producer_id not in wanted.left_out) if wanted.left_out else records
     if wanted.transform is None:
-        yield from records
+        yield from taken
         return
-    for record in records:
+    for record in taken:
         made = wanted.transform.apply([record], wanted.partition.partition)
         if made.failed is not None:
             raise ValueError(f"{made.failed.reason}, at offset {made.failed.offset}")

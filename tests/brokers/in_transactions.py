@@ -19,7 +19,8 @@ from mirror.engine.hold import FlowHold
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
 from mirror.model.partition import TopicPartition
-from tests.brokers.copying import EAST_WEST, Copying, ends_of
+from tests.brokers.copying import Copying, ends_of
+from tests.flows import EAST_WEST
 
 
 @dataclass
