@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.gaps import open_gaps_reason
+from mirror.control.foreign import foreign_reasons
+from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Gap, RunReport, state_topic
+from mirror.model.flow_state import FlowState, ForeignWriter, Gap, RunReport, state_topic
 from mirror.model.partition import TopicPartition
 
 State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
@@ -65,6 +66,7 @@ class FlowStatus:
     reasons: tuple[str, ...]
     partitions: tuple[PartitionStatus, ...]
     gaps: tuple[Gap, ...] = ()
+    foreign: tuple[ForeignWriter, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -73,6 +75,18 @@ class FlowStatus:
             "state": self.state,
             "reasons": list(self.reasons),
             "partitions": [asdict(partition) for partition in self.partitions],
+            "foreign_writers": [
+                {
+                    "topic": each.copy.topic,
+                    "partition": each.copy.partition,
+                    "producer_id": each.producer_id,
+                    "first_offset": each.first,
+                    "last_offset": each.end - 1,
+                    "records": each.records,
+                    "seen_at": iso_time(each.seen_at_ms),
+                }
+                for each in self.foreign
+            ],
         }
 
 
@@ -113,6 +127,7 @@ class FlowObserver:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
+        trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000))
         try:
             partitions = self._partitions(state)
         except _PROBLEMS as problem:
@@ -123,7 +138,7 @@ class FlowObserver:
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
-        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()))
+        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()), tuple(state.foreign.values()))
 
     def close(self) -> None:
         """Close the connections."""

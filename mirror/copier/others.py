@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 # More stretches than this are not told apart.
-_MOST_STRETCHES = 16
+_MOST_STRETCHES = 4
 
 
 class LeftOut:

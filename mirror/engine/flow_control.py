@@ -16,6 +16,7 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
+from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
@@ -75,6 +76,8 @@ class FlowControl:
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
         ]
+        strangers = Strangers(settings, self._standing, log, self._target, writer)
+        ticks.append((REPORT_SECONDS, strangers.tick))
         if settings.sync_topic_configs:
             configs = TopicConfigsTick(self._source, self._target, settings)
             ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
@@ -90,6 +93,7 @@ class FlowControl:
         self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
         log.close()
         writer.close()
+        strangers.close()
         self._mirrors.close()
 
     def _opposite(self) -> FlowLog | None:
@@ -132,7 +136,11 @@ class FlowControl:
             topics, self._target.topics(), settings, self._standing.handovers.keys(), self._mirrors.ring_problem
         )
         names = {source.topic for source, *_ in routes.partitions}
-        self._standing.take_mirrors(self._mirrors.known, {name: self._mirrors.left_out(name) for name in names})
+        self._standing.take_mirrors(
+            self._mirrors.known,
+            {name: self._mirrors.left_out(name) for name in names},
+            frozenset(name for name in names if not self._mirrors.has_way_back(name)),
+        )
         self._standing.take_partitions(routes.partitions)
         return len(routes.partitions), (*routes.problems, *problems)
 
@@ -142,6 +150,7 @@ class FlowControl:
             self._hold.require(state)
             self._standing.take_gaps(state)
             self._standing.taking = state.takeovers
+            self._standing.foreign = tuple(state.foreign.values())
             reasons = self._standing.reasons()
             return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
 

@@ -6,7 +6,7 @@ topics that they keep on the source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import regex
 
@@ -20,6 +20,11 @@ from mirror.model.loops import left_out
 from mirror.model.writers import KnownWriters
 
 _STATE_TOPIC = regex.compile(r"mm2-state\.(?<alias>.+)\.internal")
+
+
+def state_topics(topics: Iterable[str]) -> frozenset[str]:
+    """Return those of a cluster's topics in which flows into it keep their state."""
+    return frozenset(name for name in topics if _STATE_TOPIC.fullmatch(name))
 
 
 class WriterLogs:
@@ -101,7 +106,7 @@ class Mirrors:
             return ()
         flow = self._settings.flow
         back = state_topic(flow.target)
-        problems = self._logs.catch_up({back, *(name for name in topics if _STATE_TOPIC.fullmatch(name))})
+        problems = self._logs.catch_up(state_topics(topics) | {back})
         declared = {state_topic(each.flow.source) for each in self._flows if each.flow.target == flow.source}
         self._denied = frozenset(
             topic

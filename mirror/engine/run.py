@@ -241,6 +241,7 @@ class Engine:
                 target_id,
                 standing.gap_policy(source),
                 standing.left_out.get(source.topic, ()),
+                source.topic in standing.watched,
             )
             for flow, standing in self._standings.items()
             if standing.is_known and not standing.superseded

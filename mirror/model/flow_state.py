@@ -224,6 +224,48 @@ class Takeover:
         return _record(["takeover", self.source.topic, self.source.partition], value)
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignWriter:
+    """Somebody who is no mirror, and has written into a partition that mirrors alone should write to.
+
+    Attributes
+    ----------
+    copy
+        the partition on the target.
+    producer_id
+        whose batches they are; -1 for producers without an id.
+    first, end
+        between these offsets, ``end`` not included, they lie, as far as seen.
+    records
+        how many were seen.
+    seen_at_ms
+        when the last of them was seen, in ms since the epoch.
+    """
+
+    copy: TopicPartition
+    producer_id: int
+    first: int
+    end: int
+    records: int
+    seen_at_ms: int
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        value = {"first": self.first, "end": self.end, "records": self.records, "seen_at_ms": self.seen_at_ms}
+        return _record(["foreign", *self.copy, self.producer_id], value)
+
+    def with_more(self, first: int, end: int, records: int, seen_at_ms: int) -> ForeignWriter:
+        """Return it with what was seen since."""
+        return ForeignWriter(
+            self.copy,
+            self.producer_id,
+            min(self.first, first),
+            max(self.end, end),
+            self.records + records,
+            seen_at_ms,
+        )
+
+
 def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
     """Return the record that keeps a stretch of the offset map that is known by offset syncs only."""
     value = {
@@ -274,6 +316,7 @@ class FlowState:
     transactional_ids: set[str] = field(default_factory=set)
     claim: str | None = None
     source_id: str = ""
+    foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -317,6 +360,9 @@ class FlowState:
                 self.takeovers[source] = Takeover(source, **content)
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
+            case ["foreign", topic, partition, producer_id]:
+                copy = TopicPartition(topic, partition)
+                self.foreign[copy, producer_id] = ForeignWriter(copy, producer_id, **content)
             case ["source"]:
                 self.source_id = content["cluster_id"]
             case ["claim"]:
