@@ -46,6 +46,8 @@ class PartitionStatus:
     lag_seconds
         age of the oldest record still to be copied; 0 when there is none, None when the source does not tell or the
         record bears no time.
+    left_out
+        records of the source before that position that were not copied because other flows had mirrored them there.
     """
 
     topic: str
@@ -55,6 +57,7 @@ class PartitionStatus:
     downstream_next: int
     lag_records: int | None
     lag_seconds: float | None
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class FlowObserver:
             self._forget_source()
             trouble.append(str(problem))
             partitions = tuple(
-                PartitionStatus(*source, position.upstream, None, position.downstream, None, None)
+                PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
@@ -159,7 +162,10 @@ class FlowObserver:
         for source, position in sorted(state.positions.items()):
             lag = max(0, ends[source] - position.upstream)
             seconds = self._age(self._source, source, position.upstream, ends[source]) if lag else 0.0
-            found.append(PartitionStatus(*source, position.upstream, ends[source], position.downstream, lag, seconds))
+            downstream = position.downstream
+            found.append(
+                PartitionStatus(*source, position.upstream, ends[source], downstream, lag, seconds, position.left_out)
+            )
         return tuple(found)
 
     def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float | None:

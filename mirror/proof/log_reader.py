@@ -100,7 +100,7 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
 
 
 def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
-    """Yield what the transforms make of the records that are not left out, as the copy does.
+    """Yield what the transforms make of the records, as the copy does.
 
     What the copy left out because of an error is left out here too; it stands in the ledger of gaps.
 
@@ -109,11 +109,10 @@ def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Rec
     ValueError
         at a record that they fail on.
     """
-    taken = (record for record in records if record.producer_id not in wanted.left_out) if wanted.left_out else records
     if wanted.transform is None:
-        yield from taken
+        yield from records
         return
-    for record in taken:
+    for record in records:
         made = wanted.transform.apply([record], wanted.partition.partition)
         if made.failed is not None:
             raise ValueError(f"{made.failed.reason}, at offset {made.failed.offset}")
@@ -151,6 +150,8 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                 if wanted.end > wanted.start
                 else ()
             )
+            if wanted.left_out:
+                found = (record for record in found if record.producer_id not in wanted.left_out)
             for row in log_rows(wanted.cluster, wanted.partition, changed_records(found, wanted)):
                 rows.append(row)
                 records += 1
