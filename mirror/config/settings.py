@@ -13,6 +13,7 @@ from mirror.config.definitions import (
     ENGINE,
     EXACTLY_ONCE,
     FILTERS,
+    RETENTION,
     TOPICS_EXCLUDE_OF_3_9,
     TRANSACTIONAL_PRODUCER,
     WORKER,
@@ -24,8 +25,9 @@ from mirror.config.definitions import (
 )
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
+from mirror.config.ignored import ignored
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
-from mirror.config.policies import replication_policy
+from mirror.config.policies import own_filter, replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
@@ -34,6 +36,8 @@ from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
+from mirror.model.plugins import CustomFilter
+from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
 
@@ -101,9 +105,9 @@ class FlowSettings:
     enabled: bool
     generation: Generation
     policy: ReplicationPolicy
-    topic_filter: PatternFilter
-    group_filter: PatternFilter
-    config_property_filter: ConfigPropertyFilter
+    topic_filter: PatternFilter | CustomFilter
+    group_filter: PatternFilter | CustomFilter
+    config_property_filter: ConfigPropertyFilter | CustomFilter
     clients: ClientSettings
 
     offset_syncs_topic: str
@@ -115,6 +119,10 @@ class FlowSettings:
     offset_syncs_replication_factor: int
     checkpoints_replication_factor: int
     heartbeats_replication_factor: int
+    offset_syncs_retention_ms: int | None
+    checkpoints_retention_ms: int | None
+    heartbeats_retention_ms: int | None
+    """``retention.ms`` that a side topic is created with; ``None``: the cluster's."""
     offset_storage_replication_factor: int
     offset_storage_partitions: int
     offset_storage_topic: str
@@ -280,6 +288,8 @@ class MirrorSettings:
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
     engine: EngineSettings
+    ignored: tuple[str, ...] = ()
+    """What stands in the file and has no effect, as in MirrorMaker 2; in words for people."""
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
@@ -320,7 +330,8 @@ def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
         alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
         for alias in config.clusters
     }
-    return MirrorSettings(path, clusters, tuple(flow_settings(config, flow, engine) for flow in config.flows), engine)
+    flows = tuple(flow_settings(config, flow, engine) for flow in config.flows)
+    return MirrorSettings(path, clusters, flows, engine, ignored(config))
 
 
 def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
@@ -362,6 +373,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
+    retention = _Keys(config, RETENTION, config.engine(flow), flow)
     exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
@@ -371,8 +383,8 @@ def flow_settings(
         enabled=source.get("enabled"),
         generation=engine.generation,
         policy=policy,
-        topic_filter=_pattern_filter(source, "topics", engine.generation),
-        group_filter=_pattern_filter(checkpoint, "groups", engine.generation),
+        topic_filter=_name_filter(source, "topics", engine.generation),
+        group_filter=_name_filter(checkpoint, "groups", engine.generation),
         config_property_filter=_config_property_filter(source),
         clients=clients,
         offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
@@ -382,6 +394,9 @@ def flow_settings(
         offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
         checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
         heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
+        offset_syncs_retention_ms=retention.get("offset.syncs.topic.retention.ms"),
+        checkpoints_retention_ms=retention.get("checkpoints.topic.retention.ms"),
+        heartbeats_retention_ms=retention.get("heartbeats.topic.retention.ms"),
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
@@ -534,10 +549,25 @@ def _aliases(keys: _Keys) -> Flow:
 
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
-    return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    try:
+        return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    except Unusable as problem:
+        raise keys.error("replication.policy.class", str(problem)) from problem
 
 
-def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:
+def _own_filter(keys: _Keys, name: str, method: str, *, source_defaults: bool = False) -> CustomFilter | None:
+    try:
+        return own_filter(keys.values, keys.get(name), method, source_defaults=source_defaults)
+    except Unusable as problem:
+        raise keys.error(name, str(problem)) from problem
+
+
+def _name_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter | CustomFilter:
+    """Return the filter of ``topics`` or ``groups``: by default their patterns (CFG-022, CFG-042)."""
+    kind = name.removesuffix("s")
+    own = _own_filter(keys, f"{kind}.filter.class", f"should_replicate_{kind}")
+    if own is not None:
+        return own
     include = keys.read(FILTERS[name])
     exclude = keys.read(FILTERS[f"{name}.exclude"])
     if name == "topics" and generation is Generation.V3_9 and "topics.exclude" not in keys.values:
@@ -547,10 +577,16 @@ def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFi
     return PatternFilter(include, exclude)
 
 
-def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter:
+def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter | CustomFilter:
+    """Return the filter of topic configs: by default all but the excluded ones (CFG-024)."""
+    takes_source = keys.read(FILTERS["use.defaults.from"]) == "source"
+    name, method = "config.property.filter.class", "should_replicate_config_property"
+    own = _own_filter(keys, name, method, source_defaults=takes_source)
+    if own is not None:
+        return own
     exclude = keys.read(FILTERS["config.properties.exclude"])
     _require_patterns(keys, "config.properties.exclude", exclude)
-    return ConfigPropertyFilter(exclude, keys.read(FILTERS["use.defaults.from"]) == "source")
+    return ConfigPropertyFilter(exclude, takes_source)
 
 
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:

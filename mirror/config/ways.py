@@ -11,6 +11,7 @@ from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.model.flow import Flow
 from mirror.model.loops import Way, find_loops, flows_of
 from mirror.model.patterns import PatternFilter
+from mirror.model.topics import NameFilter
 
 # A name like any other, for flows that say that they copy everything.
 _ANY_TOPIC = "orders"
@@ -31,7 +32,7 @@ class Copier(Protocol):
         ...
 
     @property
-    def topic_filter(self) -> PatternFilter:
+    def topic_filter(self) -> NameFilter:
         """Which topics it is to copy."""
         ...
 
@@ -72,7 +73,8 @@ def require_no_ring(config: MirrorMakerConfig, flows: Sequence[Copier]) -> None:
 
 
 def _named(each: Copier) -> Sequence[str]:
-    return [_ANY_TOPIC if name == _EVERYTHING else name for name in each.topic_filter.include]
+    include = each.topic_filter.include if isinstance(each.topic_filter, PatternFilter) else (_EVERYTHING,)
+    return [_ANY_TOPIC if name == _EVERYTHING else name for name in include]
 
 
 def _described(walk: Sequence[str], ways: Sequence[Way]) -> str:

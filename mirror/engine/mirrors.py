@@ -17,6 +17,7 @@ from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, Leade
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.flow_state import state_topic
 from mirror.model.loops import left_out
+from mirror.model.topics import DefaultReplicationPolicy
 from mirror.model.writers import KnownWriters
 
 _STATE_TOPIC = regex.compile(r"mm2-state\.(?<alias>.+)\.internal")
@@ -92,7 +93,8 @@ class Mirrors:
     @property
     def is_concerned(self) -> bool:
         """Whether the names of topics may stay as they are."""
-        return not self._settings.policy.can_detect_cycles or self._settings.transforms.has_routers
+        is_default = isinstance(self._settings.policy, DefaultReplicationPolicy)
+        return not is_default or self._settings.transforms.has_routers
 
     def look(self, topics: Collection[str]) -> tuple[str, ...]:
         """Look who mirrors into the source, which has these topics; return what is wrong with that.

@@ -143,6 +143,8 @@ class Engine:
             if other engines have taken all flows over.
         """
         self.check()
+        for line in self._settings.ignored:
+            self._tell(line)
         threads = [
             threading.Thread(
                 target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
