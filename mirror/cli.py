@@ -229,7 +229,7 @@ def _print_json(content: Any) -> None:
 def _print_status(status: FlowStatus) -> None:
     colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
     _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
-    for reason in status.reasons:
+    for reason in (*status.reasons, *status.notes):
         _out.print(f"  {reason}", markup=False)
     _print_table(None, status.as_json()["partitions"])
 

@@ -62,7 +62,10 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow: its state, why it is not simply running, and its partitions."""
+    """One flow: its state, why it is not simply running, and its partitions.
+
+    ``notes`` are what is to be known and is nothing wrong: topics that were deleted on the source.
+    """
 
     flow: Flow
     state: State
@@ -70,6 +73,7 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...]
     gaps: tuple[Gap, ...] = ()
     foreign: tuple[ForeignWriter, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -77,6 +81,7 @@ class FlowStatus:
             "flow": str(self.flow),
             "state": self.state,
             "reasons": list(self.reasons),
+            "notes": list(self.notes),
             "partitions": [asdict(partition) for partition in self.partitions],
             "foreign_writers": [
                 {
@@ -131,8 +136,9 @@ class FlowObserver:
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000))
+        notes: tuple[str, ...] = ()
         try:
-            partitions = self._partitions(state)
+            partitions, notes = self._partitions(state)
         except _PROBLEMS as problem:
             self._forget_source()
             trouble.append(str(problem))
@@ -141,7 +147,8 @@ class FlowObserver:
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
-        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()), tuple(state.foreign.values()))
+        gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
+        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes)
 
     def close(self) -> None:
         """Close the connections."""
@@ -154,19 +161,35 @@ class FlowObserver:
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
 
-    def _partitions(self, state: FlowState) -> tuple[PartitionStatus, ...]:
+    def _partitions(self, state: FlowState) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
+        """Return where the partitions stand that the source has, and what became of the others (RUN-07)."""
         if self._source is None:
             self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
-        ends = self._source.offsets(state.positions, LATEST) if state.positions else {}
+        ends, problems = self._source.find_offsets(state.positions, LATEST) if state.positions else ({}, {})
+        deleted = {topic for topic in {source.topic for source in problems} if not self._source.has_topic(topic)}
+        for source, problem in problems.items():
+            if source.topic not in deleted:
+                raise problem
         found = []
         for source, position in sorted(state.positions.items()):
+            if source.topic in deleted:
+                continue
             lag = max(0, ends[source] - position.upstream)
             seconds = self._age(self._source, source, position.upstream, ends[source]) if lag else 0.0
             downstream = position.downstream
             found.append(
                 PartitionStatus(*source, position.upstream, ends[source], downstream, lag, seconds, position.left_out)
             )
-        return tuple(found)
+        flow = self._settings.flow
+        copies = {
+            source.topic: position.target or self._settings.copy_of(source.topic)
+            for source, position in state.positions.items()
+        }
+        notes = (
+            f"{topic} is not on {flow.source} any more; its copy {copies[topic]} on {flow.target} is left as it is"
+            for topic in sorted(deleted)
+        )
+        return tuple(found), tuple(notes)
 
     def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float | None:
         """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow.

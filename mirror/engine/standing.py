@@ -86,6 +86,11 @@ class FlowStanding:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
         if partitions != self.partitions:
             self.partitions = partitions
+            copied = {source for source, *_ in partitions}
+            # Of what is not copied any more, such as a deleted topic, nothing is wrong.
+            for reasons in (self.stopped, self.troubles):
+                for source in reasons.keys() - copied:
+                    reasons.pop(source, None)
             self.changed()
 
     def take_mirrors(
