@@ -91,7 +91,15 @@ class InTransactions(Copying):
     def copied(self, seconds: float) -> TaskResult:
         """Run one task."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            PartitionWork(
+                self.flow.flow,
+                source,
+                target,
+                "",
+                self.handovers.get(source),
+                left_out=self.left_out,
+                is_watched=self.is_watched,
+            )
             for source, target in self.pairs.items()
         )
         return copy(TaskWork((self.flow,), partitions, seconds, 0.1))

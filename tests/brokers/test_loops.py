@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.control.foreign import RECENT_MS, find_foreign, foreign_reasons
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, ForeignWriter
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,
+    NewCopying,
     Unique,
     as_program,
     assert_translated,
@@ -28,6 +32,7 @@ from tests.brokers.copying import (
     log_of,
     write,
 )
+from tests.brokers.in_transactions import InTransactions
 from tests.flows import flow_work
 
 NewTwoWays = Callable[..., tuple[Copying, Copying]]
@@ -128,6 +133,67 @@ def test_a_tail_is_matched_against_local_records_alone(
     back.until_caught_up()
     mine = [*range(3), *range(10, 14), *range(20, 24)]
     assert_each_once(forward, back, (mine, [*range(1010, 1013), *range(1020, 1023)]))
+
+
+def test_batches_in_transactions_are_known_too(new_two_ways: NewTwoWays, unique: Unique) -> None:
+    """The producers of transactional ids are recorded like all others, also when another engine has taken them over."""
+    plain, back = new_two_ways(read_committed=True)
+    (topic,) = plain.pairs
+    forward = InTransactions(plain.flow, plain.pairs, left_out=plain.left_out, prefix=unique("mirror"))
+    for life in range(3):
+        write(forward.flow.source_client, topic, range(life * 10, life * 10 + 5))
+        write(back.flow.source_client, topic, range(1000 + life * 10, 1000 + life * 10 + 7))
+        for copying in (forward, back, forward):
+            copying.until_caught_up()
+        forward.restart()
+    forward.close()
+    mine = [life * 10 + number for life in range(3) for number in range(5)]
+    others = [1000 + life * 10 + number for life in range(3) for number in range(7)]
+    assert_each_once(forward, back, (mine, others))
+
+
+def test_who_else_writes_into_a_copy_is_named(new_copying: NewCopying) -> None:
+    """A one-way flow: its own batches say by their offsets that somebody was there, and those batches who it was."""
+    copying = new_copying()
+    copying.is_watched = True
+    (source,) = copying.pairs
+    target = copying.pairs[source]
+    write(copying.flow.source_client, source, range(3))
+    copying.until_caught_up()
+    write(copying.flow.target_client, target, range(1000, 1005), enable_idempotence=True)
+    write(copying.flow.target_client, target, range(2000, 2002))
+    write(copying.flow.source_client, source, range(3, 6))
+    result = wait_until(
+        lambda: copying.epoch()[source], "the copy to go on", timeout_seconds=20, until=lambda each: each.records > 0
+    )
+    assert result.others == ((3, 10),)
+    ids = {each.producer_id for each in log_of(copying.flow.target_client, target) if each.offset in range(3, 8)}
+    channel = Channel("west", copying.flow.target_client)
+    try:
+        found = find_foreign(channel, target, (3, 10), copying.flow.writers, {}, 5)
+        again = find_foreign(channel, target, (3, 10), copying.flow.writers, found, 9)
+    finally:
+        channel.close()
+    (somebody,) = ids
+    assert found == {
+        (target, somebody): ForeignWriter(target, somebody, 3, 8, 5, 5),
+        (target, -1): ForeignWriter(target, -1, 8, 10, 2, 5),
+    }
+    assert again[target, somebody] == ForeignWriter(target, somebody, 3, 8, 10, 9)
+    named, plain = sorted(foreign_reasons(found.values(), "west", 10))[::-1]
+    assert f"{target} on west has 5 records at offsets 3 to 7 that no mirror wrote (producer id {somebody})" in named
+    assert "has 2 records at offsets 8 to 9 that no mirror wrote (a producer without an id)" in plain
+    assert foreign_reasons(found.values(), "west", 10 + RECENT_MS) == ()
+    assert ForeignWriter(target, 1, 2, 3, 1, 4) == next(
+        iter(folded(ForeignWriter(target, 1, 2, 3, 1, 4)).foreign.values())
+    )
+
+
+def folded(one: ForeignWriter) -> FlowState:
+    """Read back what is written of it."""
+    state = FlowState()
+    state.apply(*one.record())
+    return state
 
 
 def test_what_cannot_be_decided_waits(new_two_ways: NewTwoWays, new_process: Callable[[], None]) -> None:
