@@ -106,7 +106,7 @@ def offsets(
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        view = view_groups(chosen, settings.clusters, pattern=group)
+        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
     if view.source_problem:
         _err.print(f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}")
     rows = [one.as_json() for one in view.positions]

@@ -9,6 +9,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
+from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.engine.hold import FlowHold
@@ -44,6 +45,7 @@ class FlowControl:
         """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs."""
         self._settings = settings
         self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
+        self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
         self._matches_mm2 = matches_mm2
         self._standing = standing
         self._source = source
@@ -84,7 +86,8 @@ class FlowControl:
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
             translator = FlowTranslator(log, self._opposite(), settings.policy, flow.target)
-            checkpoints = CheckpointsTick(settings, self._source, translator, tail, writer)
+            meshed = MeshTranslator(translator, self._thirds.of_topic)
+            checkpoints = CheckpointsTick(settings, self._source, meshed, tail, writer)
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
                 groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round
@@ -95,6 +98,7 @@ class FlowControl:
         writer.close()
         strangers.close()
         self._mirrors.close()
+        self._thirds.close()
 
     def _opposite(self) -> FlowLog | None:
         """Return the state of the flow in the other direction, which lies on this flow's source, if it ever ran."""
