@@ -520,6 +520,13 @@ RETENTION: Final = _by_name(
 )
 """What KIP-382 named for the side topics, as they are created; no release of MirrorMaker reads these keys."""
 
+OLD_EXCLUDES: Final = {
+    "config.properties.exclude": "config.properties.blacklist",
+    "groups.exclude": "groups.blacklist",
+    "topics.exclude": "topics.blacklist",
+}
+"""What the exclude lists were called up to release 3.9 (CFG-038)."""
+
 TOPICS_EXCLUDE_OF_3_9: Final = (r".*[\-\.]internal", r".*\.replica", "__.*")
 """The default of ``topics.exclude`` before VER-17."""
 

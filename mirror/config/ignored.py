@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import regex
 
-from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, MIRROR_MAKER, RETENTION
+from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, MIRROR_MAKER, OLD_EXCLUDES, RETENTION
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.providers import CONFIG_PROVIDERS
 from mirror.model.flow import Flow
+from mirror.model.topics import Generation
 
+_GENERATION = "mirror.compatibility"
 _READ_PREFIXES = (
     *(CONFIG_PROVIDERS, "replication.policy", "mirror.", *PASSED_TO_WORKERS),
     *("rest.", "listeners", "access.control.", "response.http.", "admin.listeners"),
 )
 _OF_A_FLOW = ("use.defaults.from", "transforms.", "predicates.", "transaction.boundary", "exactly.once.support")
+_OLD_NAMES = {old: new for new, old in OLD_EXCLUDES.items()}
+_GONE = ("use.incremental.alter.configs", "add.source.alias.to.metrics")
 _CLIENT = regex.compile(r"(producer|consumer|admin)\..+")
 _SYNCS_PRODUCER = regex.compile(r"(source\.|target\.)?producer\.(?!override\.)(?<name>.+)")
 _CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
@@ -29,8 +33,19 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
     told = []
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
-        if flow is not None:
-            said = _of_a_flow(config, flow, key.removeprefix(f"{flow}."))
+        name = key.removeprefix(f"{flow}.")
+        said: str | None
+        if name in _OLD_NAMES:
+            if ENGINE[_GENERATION].value(config.resolved) == Generation.V3_9.value:
+                continue
+            said = (
+                f"has no effect, as in MirrorMaker 2 since 4.0; write {_OLD_NAMES[name]}, or set "
+                f"{_GENERATION} = {Generation.V3_9.value}"
+            )
+        elif name in _GONE:
+            said = "has no effect, as in MirrorMaker 2 since 4.0; remove it"
+        elif flow is not None:
+            said = _of_a_flow(config, flow, name)
         elif "->" in key or any(key.startswith(f"{alias}.") for alias in aliases) or _is_read(key):
             continue
         else:

@@ -13,6 +13,7 @@ from mirror.config.definitions import (
     ENGINE,
     EXACTLY_ONCE,
     FILTERS,
+    OLD_EXCLUDES,
     RETENTION,
     TOPICS_EXCLUDE_OF_3_9,
     TRANSACTIONAL_PRODUCER,
@@ -35,7 +36,7 @@ from mirror.config.transforms import read_chain
 from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
-from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
+from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList, parse_list
 from mirror.model.plugins import CustomFilter
 from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
@@ -385,7 +386,7 @@ def flow_settings(
         policy=policy,
         topic_filter=_name_filter(source, "topics", engine.generation),
         group_filter=_name_filter(checkpoint, "groups", engine.generation),
-        config_property_filter=_config_property_filter(source),
+        config_property_filter=_config_property_filter(source, engine.generation),
         clients=clients,
         offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
         checkpoints_topic=policy.checkpoints_topic(aliases.source),
@@ -569,22 +570,34 @@ def _name_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilte
     if own is not None:
         return own
     include = keys.read(FILTERS[name])
-    exclude = keys.read(FILTERS[f"{name}.exclude"])
-    if name == "topics" and generation is Generation.V3_9 and "topics.exclude" not in keys.values:
-        exclude = TOPICS_EXCLUDE_OF_3_9
+    exclude = _excluded(keys, f"{name}.exclude", generation)
     for key, patterns in ((name, include), (f"{name}.exclude", exclude)):
         _require_patterns(keys, key, patterns)
     return PatternFilter(include, exclude)
 
 
-def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter | CustomFilter:
+def _excluded(keys: _Keys, name: str, generation: Generation) -> tuple[str, ...]:
+    """Return an exclude list; of release 3.9 also under its old name, and with the old default (CFG-038, VER-17)."""
+    if generation is Generation.V3_9 and name not in keys.values:
+        old = OLD_EXCLUDES[name]
+        forms = (f"{keys.flow}.{old}", old)
+        given = next((form for form in forms if form in keys.config.resolved), None)
+        if given is not None:
+            return parse_list(keys.config.resolved[given])
+        if name == "topics.exclude":
+            return TOPICS_EXCLUDE_OF_3_9
+    found: tuple[str, ...] = keys.read(FILTERS[name])
+    return found
+
+
+def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigPropertyFilter | CustomFilter:
     """Return the filter of topic configs: by default all but the excluded ones (CFG-024)."""
     takes_source = keys.read(FILTERS["use.defaults.from"]) == "source"
     name, method = "config.property.filter.class", "should_replicate_config_property"
     own = _own_filter(keys, name, method, source_defaults=takes_source)
     if own is not None:
         return own
-    exclude = keys.read(FILTERS["config.properties.exclude"])
+    exclude = _excluded(keys, "config.properties.exclude", generation)
     _require_patterns(keys, "config.properties.exclude", exclude)
     return ConfigPropertyFilter(exclude, takes_source)
 

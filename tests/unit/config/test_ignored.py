@@ -25,6 +25,9 @@ def told(tmp_path: Path, *lines: str) -> tuple[str, ...]:
         (("offset.flush.interval.ms = 1",), "B.offset.flush.interval.ms, or A->B.offset.flush.interval.ms"),
         (("transforms.x.type = y",), "write it for a flow: A->B.transforms.x.type"),
         (("A->B.producer.linger.ms = 5",), "write A->B.producer.override.linger.ms"),
+        (("topics.blacklist = x",), "write topics.exclude, or set mirror.compatibility = 3.9"),
+        (("A->B.groups.blacklist = x",), "write groups.exclude"),
+        (("use.incremental.alter.configs = never",), "since 4.0; remove it"),
         (("A->B.consumer.a = 1", "A.consumer.a = 2"), "5: A->B.consumer.a loses to A.consumer.a"),
     ],
 )
@@ -55,3 +58,19 @@ def test_what_is_read_is_not_told(tmp_path: Path) -> None:
         )
         == ()
     )
+
+
+def test_the_old_names_of_the_exclude_lists_count_as_in_3_9(tmp_path: Path) -> None:
+    """CFG-038: the new name wins where both are given."""
+    file = tmp_path / "mm2.properties"
+    old = ("mirror.compatibility = 3.9", "topics.blacklist = secret.*", "A->B.groups.blacklist = mine", "topics = .*")
+    file.write_text("\n".join((*GOOD, *old, "config.properties.blacklist = segment.*")))
+    settings = load(file)
+    (flow,) = settings.enabled_flows
+    assert settings.ignored == ()
+    assert [flow.replicates(name) for name in ("orders", "secret-orders")] == [True, False]
+    assert [flow.group_filter.matches(name) for name in ("yours", "mine")] == [True, False]
+    assert not flow.config_property_filter.should_replicate("segment.bytes")
+    file.write_text("\n".join((*GOOD, *old, "topics.exclude = orders")))
+    (flow,) = load(file).enabled_flows
+    assert [flow.replicates(name) for name in ("orders", "secret-orders")] == [False, True]
