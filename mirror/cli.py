@@ -125,7 +125,7 @@ def offsets(
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        view = view_groups(chosen, settings.clusters, pattern=group)
+        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
     if view.source_problem:
         _err.print(f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}")
     rows = [one.as_json() for one in view.positions]
@@ -176,7 +176,7 @@ def verify(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        found = verify_flow(chosen, settings.clusters)
+        found = verify_flow(chosen, settings.clusters, settings.enabled_flows)
     if as_json:
         _print_json(found.as_json())
     else:
@@ -248,7 +248,7 @@ def _print_json(content: Any) -> None:
 def _print_status(status: FlowStatus) -> None:
     colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
     _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
-    for reason in status.reasons:
+    for reason in (*status.reasons, *status.notes):
         _out.print(f"  {reason}", markup=False)
     for note in status.notes:
         _out.print(f"  note: {note}", markup=False, style="dim")

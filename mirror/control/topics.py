@@ -322,7 +322,8 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
     on_target: list[_Internal] = []
     if settings.emit_heartbeats:
         factor = settings.heartbeats_replication_factor
-        on_target.append(_Internal(settings.heartbeats_topic, 1, factor, "heartbeats.topic"))
+        kept = _kept(settings.heartbeats_retention_ms)
+        on_target.append(_Internal(settings.heartbeats_topic, 1, factor, "heartbeats.topic", others=kept))
     if settings.enabled:
         factor = settings.offset_storage_replication_factor
         on_target += [
@@ -336,12 +337,19 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
             on_target.append(parked)
         if settings.emit_checkpoints:
             factor = settings.checkpoints_replication_factor
-            on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
+            kept = _kept(settings.checkpoints_retention_ms)
+            on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic", others=kept))
         if settings.emit_offset_syncs:
             factor = settings.offset_syncs_replication_factor
-            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic")
+            kept = _kept(settings.offset_syncs_retention_ms)
+            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic", others=kept)
             (on_source if settings.offset_syncs_location == "source" else on_target).append(syncs)
     return on_source, on_target
+
+
+def _kept(retention_ms: int | None) -> dict[str, str]:
+    """Return the retention that a side topic is created with; it stays compacted, so nothing gets lost by it."""
+    return {} if retention_ms is None else {"retention.ms": str(retention_ms)}
 
 
 def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: FlowSettings) -> TopicPlan:

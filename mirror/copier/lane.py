@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mirror.copier import gaps, oversized
+from mirror.copier.mirrored import Mirrored
+from mirror.copier.others import LeftOut, OtherWriters
 from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
 from mirror.copier.streams import Gate, Piece, Stream
@@ -167,11 +169,12 @@ class Lane:
         syncs: PartitionSyncs | None,
         parked_topic: str | None = None,
         gate: Gate | None = None,
+        mirrored: Mirrored | None = None,
     ) -> None:
         """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on.
 
         Without a topic for parked records, one that the target finds too large stops the partition. With a ``gate``,
-        inside transactions: only what :meth:`recorded` was called for counts.
+        inside transactions: only what :meth:`recorded` was called for counts. ``mirrored`` knows what is left out.
         """
         self.work = work
         self.producer = producer
@@ -212,6 +215,10 @@ class Lane:
         self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._left_out = LeftOut(handover.position.left_out)
+        self._mirrored = mirrored if work.left_out else None
+        end = handover.position.downstream
+        self._others = OtherWriters(end, has_markers=gate is not None) if work.is_watched else None
         self._committed = self._standing() if gate else None
         self._committed_sync: OffsetSync | None = None
 
@@ -231,6 +238,7 @@ class Lane:
             epochs=epochs_before(read, self._upstream) if self.read_epoch != NOT_KNOWN else (),
             source_end=max(self._source_end, self._upstream),
             atomic=self.stream.transactional_id is not None,
+            left_out=self._left_out.count,
         )
 
     def wants_data(self, now: float) -> bool:
@@ -268,8 +276,10 @@ class Lane:
         """Why it is not known how far the target has got, None when it is."""
         return self._doubts
 
-    def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
-        """Turn the fetched batches into batches for the target.
+    def take(
+        self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
+    ) -> None:
+        """Turn the fetched batches, which were here at ``received_at``, into batches for the target.
 
         Whole, dense batches pass on with a new header; all others are decoded and encoded again.
 
@@ -277,6 +287,8 @@ class Lane:
         ------
         CorruptBatch, UnsupportedMagic
             if a batch cannot be copied; those before it are on their way.
+        Undecided
+            if it cannot be told now whether a batch is to be left out; those before it are on their way.
         """
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
@@ -287,7 +299,7 @@ class Lane:
                 continue
             if header.leader_epoch != self.read_epoch and not self._begin_epoch(header.leader_epoch):
                 break
-            if is_data and header.record_count > 0:
+            if is_data and header.record_count > 0 and not self._leaves_out(header, received_at):
                 self._put(content, header)
                 if self.is_over:
                     break
@@ -345,6 +357,8 @@ class Lane:
         if self._letter is not None and self._is_offered_parked:
             self._go_on_behind_parked(self._letter)
         if self._committed is not None:
+            if self._others is not None:
+                self._others.committed()
             self._committed = self._standing()
             self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
 
@@ -419,6 +433,7 @@ class Lane:
             slow_records=self._slow_records,
             stopped=self.stopped,
             trouble=self._lost or self.stream.trouble or self.trouble,
+            others=self._others.found if self._others is not None else (),
         )
 
     def _begin_epoch(self, epoch: int) -> bool:
@@ -431,6 +446,15 @@ class Lane:
             return False
         self._epochs.append(EpochEnd(self.read_epoch, self.fetch_position))
         self.read_epoch = epoch
+        return True
+
+    def _leaves_out(self, header: Header, received_at: float) -> bool:
+        """Whether a flow has mirrored the batch into the source, whose copies are not copied on."""
+        if self._mirrored is None or not self._mirrored.has_written(
+            header.producer_id, self.work.left_out, received_at
+        ):
+            return False
+        self._left_out.add(header.next_offset, min(header.record_count, header.next_offset - self.fetch_position))
         return True
 
     def _put(self, content: memoryview, header: Header) -> None:
@@ -470,6 +494,8 @@ class Lane:
             self.stream.give_up()
         if self._target_ended_at is not None:
             return
+        if self._others is not None:
+            self._others.appended(base_offset, base_offset + piece.count)
         downstream = base_offset
         for upstream, count in piece.spans:
             extend(self._runs, Run(upstream, downstream, count))
@@ -491,6 +517,7 @@ class Lane:
             self._runs = self._runs[-1:]
             self._chunk += 1
         self._upstream, self._downstream = upstream, downstream
+        self._left_out.pass_by(upstream)
         self.is_dirty = True
 
     def _settle(self) -> None:

@@ -60,6 +60,8 @@ class Position:
         it but what was aborted.
     turn
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
+    left_out
+        how many of the source's records before it were not copied because other flows have mirrored them there.
     """
 
     upstream: int
@@ -74,6 +76,7 @@ class Position:
     target: str = ""
     atomic: bool = False
     turn: int = 0
+    left_out: int = 0
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -90,6 +93,7 @@ class Position:
             "source_end": self.source_end,
             "atomic": self.atomic,
             "turn": self.turn,
+            "left_out": self.left_out,
         }
         return _record(["position", source.topic, source.partition], value)
 
@@ -232,6 +236,48 @@ class Takeover:
         return _record(["takeover", self.source.topic, self.source.partition], value)
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignWriter:
+    """Somebody who is no mirror, and has written into a partition that mirrors alone should write to.
+
+    Attributes
+    ----------
+    copy
+        the partition on the target.
+    producer_id
+        whose batches they are; -1 for producers without an id.
+    first, end
+        between these offsets, ``end`` not included, they lie, as far as seen.
+    records
+        how many were seen.
+    seen_at_ms
+        when the last of them was seen, in ms since the epoch.
+    """
+
+    copy: TopicPartition
+    producer_id: int
+    first: int
+    end: int
+    records: int
+    seen_at_ms: int
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        value = {"first": self.first, "end": self.end, "records": self.records, "seen_at_ms": self.seen_at_ms}
+        return _record(["foreign", *self.copy, self.producer_id], value)
+
+    def with_more(self, first: int, end: int, records: int, seen_at_ms: int) -> ForeignWriter:
+        """Return it with what was seen since."""
+        return ForeignWriter(
+            self.copy,
+            self.producer_id,
+            min(self.first, first),
+            max(self.end, end),
+            self.records + records,
+            seen_at_ms,
+        )
+
+
 def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
     """Return the record that keeps a stretch of the offset map that is known by offset syncs only."""
     value = {
@@ -256,6 +302,11 @@ def no_chunk_record(source: TopicPartition, chunk: int) -> StateRecord:
 def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     """Return the record that registers a producer id as one of this flow's writers."""
     return _record(["writer", producer_id], {"since_ms": since_ms})
+
+
+def source_record(cluster_id: str) -> StateRecord:
+    """Return the record that says which cluster the flow copies from: aliases may differ from file to file."""
+    return _record(["source"], {"cluster_id": cluster_id})
 
 
 def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
@@ -307,6 +358,8 @@ class FlowState:
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     claim: str | None = None
+    source_id: str = ""
+    foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -358,6 +411,11 @@ class FlowState:
                 self.takeovers[source] = Takeover(source, **content)
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
+            case ["foreign", topic, partition, producer_id]:
+                copy = TopicPartition(topic, partition)
+                self.foreign[copy, producer_id] = ForeignWriter(copy, producer_id, **content)
+            case ["source"]:
+                self.source_id = content["cluster_id"]
             case ["claim"]:
                 self.claim = content["engine"]
             case ["run"]:

@@ -44,6 +44,8 @@ class LogRange:
         Whether the records of aborted transactions are left out.
     transform
         What the records are put through before they are looked at: the source of a flow that changes them.
+    left_out
+        Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
     """
 
     cluster: str
@@ -53,6 +55,7 @@ class LogRange:
     end: int
     read_committed: bool = False
     transform: TopicTransform | None = None
+    left_out: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                 if wanted.end > wanted.start
                 else ()
             )
+            if wanted.left_out:
+                found = (record for record in found if record.producer_id not in wanted.left_out)
             changed = ChangedRecords(found, wanted)
             for row in log_rows(wanted.cluster, wanted.partition, changed):
                 rows.append(row)

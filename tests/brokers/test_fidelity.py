@@ -23,7 +23,8 @@ from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import EAST_WEST, Copying, Unique, as_program, can_tell, contents, ends_of, log_of
+from tests.brokers.copying import Copying, Unique, as_program, can_tell, contents, ends_of, log_of
+from tests.flows import EAST_WEST
 
 # Written by Java's classes; the same bytes as the unit tests read.
 OLD_BATCHES: dict[str, Any] = json.loads(

@@ -30,7 +30,7 @@ def seed_loss(stage: Stage, records: int) -> str:
 
 def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
     """Compare a flow's copies with their sources up to where the flow stands now."""
-    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters)
+    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters, stage.settings.enabled_flows)
 
 
 def table(comparison: Equivalence) -> pd.DataFrame:
