@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.control.mesh import MeshTranslator, Third
-from mirror.model.offset_map import OffsetMap, Run, extend
+from mirror.model.offset_map import OffsetMap, Run, Runs, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation
 
@@ -30,7 +30,7 @@ class Flow:
 
     def record(self) -> None:
         if self.runs:
-            self.recorded = OffsetMap(0, True, tuple(self.runs), self.copied, self.runs[-1].downstream_end)
+            self.recorded = OffsetMap(0, True, Runs.of(self.runs), self.copied, self.runs[-1].downstream_end)
 
     def offset_map(self, _source: TopicPartition) -> OffsetMap | None:
         return self.recorded
