@@ -13,32 +13,34 @@ from mirror.config.definitions import (
     ENGINE,
     EXACTLY_ONCE,
     FILTERS,
+    OLD_EXCLUDES,
+    RETENTION,
     TOPICS_EXCLUDE_OF_3_9,
     TRANSACTIONAL_PRODUCER,
     WORKER,
     BadValue,
     Connector,
     Definition,
+    MirroredRecords,
     Oversized,
     WildcardAcls,
 )
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
+from mirror.config.ignored import ignored
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
+from mirror.config.policies import own_filter, replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
 from mirror.config.transforms import read_chain
+from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
-from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
-from mirror.model.topics import (
-    DefaultReplicationPolicy,
-    Generation,
-    IdentityReplicationPolicy,
-    ReplicationPolicy,
-    replicates,
-)
+from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList, parse_list
+from mirror.model.plugins import CustomFilter
+from mirror.model.references import Unusable
+from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
 
 __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load"]
@@ -105,9 +107,9 @@ class FlowSettings:
     enabled: bool
     generation: Generation
     policy: ReplicationPolicy
-    topic_filter: PatternFilter
-    group_filter: PatternFilter
-    config_property_filter: ConfigPropertyFilter
+    topic_filter: PatternFilter | CustomFilter
+    group_filter: PatternFilter | CustomFilter
+    config_property_filter: ConfigPropertyFilter | CustomFilter
     clients: ClientSettings
 
     offset_syncs_topic: str
@@ -119,6 +121,10 @@ class FlowSettings:
     offset_syncs_replication_factor: int
     checkpoints_replication_factor: int
     heartbeats_replication_factor: int
+    offset_syncs_retention_ms: int | None
+    checkpoints_retention_ms: int | None
+    heartbeats_retention_ms: int | None
+    """``retention.ms`` that a side topic is created with; ``None``: the cluster's."""
     offset_storage_replication_factor: int
     offset_storage_partitions: int
     offset_storage_topic: str
@@ -157,6 +163,8 @@ class FlowSettings:
     """``mirror.oversized.records``: what becomes of a record that the target finds too large (ERR-07)."""
     transforms: Chain
     """What is done to each record on its way; checkpoints and heartbeats are left alone."""
+    mirrored_records: MirroredRecords
+    """``mirror.mirrored.records``: what becomes of records that other flows have mirrored into the source."""
 
     acls: AclSettings
     """What is done about ACLs beyond MirrorMaker's rules."""
@@ -206,6 +214,10 @@ class FlowSettings:
     def transform_of(self, topic: str) -> TopicTransform | None:
         """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
         return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
+
+    def keeps_name(self, topic: str) -> bool:
+        """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
+        return self.copy_of(topic) == topic and self.replicates(topic)
 
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
@@ -310,6 +322,8 @@ class MirrorSettings:
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
     engine: EngineSettings
+    ignored: tuple[str, ...] = ()
+    """What stands in the file and has no effect, as in MirrorMaker 2; in words for people."""
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
@@ -332,7 +346,9 @@ def load(path: Path) -> MirrorSettings:
     """
     config = MirrorMakerConfig.of(read(path))
     require_usable(config)
-    return resolve(config, path)
+    settings = resolve(config, path)
+    require_no_ring(config, settings.enabled_flows)
+    return settings
 
 
 def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
@@ -348,7 +364,8 @@ def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
         alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
         for alias in config.clusters
     }
-    return MirrorSettings(path, clusters, tuple(flow_settings(config, flow, engine) for flow in config.flows), engine)
+    flows = tuple(flow_settings(config, flow, engine) for flow in config.flows)
+    return MirrorSettings(path, clusters, flows, engine, ignored(config))
 
 
 def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
@@ -390,6 +407,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
+    retention = _Keys(config, RETENTION, config.engine(flow), flow)
     exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
@@ -399,9 +417,9 @@ def flow_settings(
         enabled=source.get("enabled"),
         generation=engine.generation,
         policy=policy,
-        topic_filter=_pattern_filter(source, "topics", engine.generation),
-        group_filter=_pattern_filter(checkpoint, "groups", engine.generation),
-        config_property_filter=_config_property_filter(source),
+        topic_filter=_name_filter(source, "topics", engine.generation),
+        group_filter=_name_filter(checkpoint, "groups", engine.generation),
+        config_property_filter=_config_property_filter(source, engine.generation),
         clients=clients,
         offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
         checkpoints_topic=policy.checkpoints_topic(aliases.source),
@@ -410,6 +428,9 @@ def flow_settings(
         offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
         checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
         heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
+        offset_syncs_retention_ms=retention.get("offset.syncs.topic.retention.ms"),
+        checkpoints_retention_ms=retention.get("checkpoints.topic.retention.ms"),
+        heartbeats_retention_ms=retention.get("heartbeats.topic.retention.ms"),
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
@@ -439,6 +460,9 @@ def flow_settings(
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
+        mirrored_records=MirroredRecords(
+            _Keys(config, ENGINE, config.engine(flow), flow).get("mirror.mirrored.records")
+        ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
         acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
     )
@@ -572,29 +596,56 @@ def _aliases(keys: _Keys) -> Flow:
 
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
-    """Make the policy from the untrimmed values, as Java does; without a separator CFG-007 is not looked at."""
-    separator = keys.values.get("replication.policy.separator", ".")
-    switch = keys.values.get("replication.policy.internal.topic.separator.enabled", "true")
-    internal = "replication.policy.separator" not in keys.values or switch.lower() == "true"
-    if keys.get("replication.policy.class").endswith(".IdentityReplicationPolicy"):
-        return IdentityReplicationPolicy(separator, internal, keys.values["source.cluster.alias"], generation)
-    return DefaultReplicationPolicy(separator, internal, generation)
+    try:
+        return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    except Unusable as problem:
+        raise keys.error("replication.policy.class", str(problem)) from problem
 
 
-def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:
+def _own_filter(keys: _Keys, name: str, method: str, *, source_defaults: bool = False) -> CustomFilter | None:
+    try:
+        return own_filter(keys.values, keys.get(name), method, source_defaults=source_defaults)
+    except Unusable as problem:
+        raise keys.error(name, str(problem)) from problem
+
+
+def _name_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter | CustomFilter:
+    """Return the filter of ``topics`` or ``groups``: by default their patterns (CFG-022, CFG-042)."""
+    kind = name.removesuffix("s")
+    own = _own_filter(keys, f"{kind}.filter.class", f"should_replicate_{kind}")
+    if own is not None:
+        return own
     include = keys.read(FILTERS[name])
-    exclude = keys.read(FILTERS[f"{name}.exclude"])
-    if name == "topics" and generation is Generation.V3_9 and "topics.exclude" not in keys.values:
-        exclude = TOPICS_EXCLUDE_OF_3_9
+    exclude = _excluded(keys, f"{name}.exclude", generation)
     for key, patterns in ((name, include), (f"{name}.exclude", exclude)):
         _require_patterns(keys, key, patterns)
     return PatternFilter(include, exclude)
 
 
-def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter:
-    exclude = keys.read(FILTERS["config.properties.exclude"])
+def _excluded(keys: _Keys, name: str, generation: Generation) -> tuple[str, ...]:
+    """Return an exclude list; of release 3.9 also under its old name, and with the old default (CFG-038, VER-17)."""
+    if generation is Generation.V3_9 and name not in keys.values:
+        old = OLD_EXCLUDES[name]
+        forms = (f"{keys.flow}.{old}", old)
+        given = next((form for form in forms if form in keys.config.resolved), None)
+        if given is not None:
+            return parse_list(keys.config.resolved[given])
+        if name == "topics.exclude":
+            return TOPICS_EXCLUDE_OF_3_9
+    found: tuple[str, ...] = keys.read(FILTERS[name])
+    return found
+
+
+def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigPropertyFilter | CustomFilter:
+    """Return the filter of topic configs: by default all but the excluded ones (CFG-024)."""
+    takes_source = keys.read(FILTERS["use.defaults.from"]) == "source"
+    name, method = "config.property.filter.class", "should_replicate_config_property"
+    own = _own_filter(keys, name, method, source_defaults=takes_source)
+    if own is not None:
+        return own
+    exclude = _excluded(keys, "config.properties.exclude", generation)
     _require_patterns(keys, "config.properties.exclude", exclude)
-    return ConfigPropertyFilter(exclude, keys.read(FILTERS["use.defaults.from"]) == "source")
+    return ConfigPropertyFilter(exclude, takes_source)
 
 
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from mirror.copier.commits import FlowCommits
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
 from mirror.copier.links import Cluster
+from mirror.copier.mirrored import Undecided
 from mirror.copier.rests import Rest
 from mirror.copier.streams import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.transactions import Transactions
@@ -308,7 +309,10 @@ class CopyLoop:
             lane.trouble = None
             lane.rest.end()
             try:
-                lane.take(frame, part, read_committed=fetcher.read_committed)
+                heard_at = fetcher.connection.heard_at
+                lane.take(frame, part, read_committed=fetcher.read_committed, received_at=heard_at)
+            except Undecided as problem:
+                self._rest(lane, time.monotonic(), str(problem))
             except (UnsupportedMagic, CorruptBatch) as problem:
                 lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
             # Who got something is asked for last, here and in the broker's session: only the first in an answer gets a

@@ -29,8 +29,9 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import WaitTimeout, wait_until
-from tests.brokers.copying import EAST_WEST, Copying, assert_translated, can_tell, contents, ends_of, write
+from tests.brokers.copying import Copying, assert_translated, can_tell, contents, ends_of, write
 from tests.brokers.in_transactions import InTransactions
+from tests.flows import EAST_WEST
 
 NewCopying = Callable[..., InTransactions]
 
