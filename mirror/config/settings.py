@@ -24,6 +24,7 @@ from mirror.config.definitions import (
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
+from mirror.config.policies import replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
@@ -31,13 +32,7 @@ from mirror.config.transforms import read_chain
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
-from mirror.model.topics import (
-    DefaultReplicationPolicy,
-    Generation,
-    IdentityReplicationPolicy,
-    ReplicationPolicy,
-    replicates,
-)
+from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
 
 __all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load"]
@@ -526,13 +521,7 @@ def _aliases(keys: _Keys) -> Flow:
 
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
-    """Make the policy from the untrimmed values, as Java does; without a separator CFG-007 is not looked at."""
-    separator = keys.values.get("replication.policy.separator", ".")
-    switch = keys.values.get("replication.policy.internal.topic.separator.enabled", "true")
-    internal = "replication.policy.separator" not in keys.values or switch.lower() == "true"
-    if keys.get("replication.policy.class").endswith(".IdentityReplicationPolicy"):
-        return IdentityReplicationPolicy(separator, internal, keys.values["source.cluster.alias"], generation)
-    return DefaultReplicationPolicy(separator, internal, generation)
+    return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
 
 
 def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:
