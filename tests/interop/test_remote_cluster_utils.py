@@ -108,7 +108,7 @@ def test_a_file_names_the_cluster(world: World) -> None:
         assert here.replication_policy.format_remote_topic("primary", "orders") == "primary.orders"
 
 
-def test_where_java_says_nothing_this_does(world: World) -> None:
+def test_what_goes_unsaid_elsewhere_is_said_here(world: World) -> None:
     """A cluster without checkpoints, a deadline that passed, and records that are no checkpoints (API-07)."""
     topic = "lonely.checkpoints.internal"
     world.create(topic, on="backup")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import confluent_kafka
 
 from mirror.kafka.batch import Record
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogTail
 from mirror.lab import mm2, processes
@@ -29,6 +31,9 @@ from tests.brokers.copying import log_of
 
 # Java MirrorMaker takes half a minute to start all flows on a busy machine, and seconds to take up a new topic.
 PATIENCE_SECONDS = 300.0
+
+# A record that was there before anybody replicated.
+OLD = b"old"
 
 # What every flow is told; the intervals are those of upstream's own tests.
 COMMON = """
@@ -100,6 +105,7 @@ class World:
     lives: int = 0
     tails: dict[tuple[str, str], LogTail] = field(default_factory=dict)
     seen: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
+    groups: set[str] = field(default_factory=set)
 
     @property
     def is_java(self) -> bool:
@@ -127,6 +133,9 @@ class World:
 
     def start(self) -> None:
         """Start the replicator; it is running, not yet replicating."""
+        if self.lives == 0:
+            # A flow that begins at the end is to find records that were there before it.
+            self.send(self.create("newest-records"), 0, [OLD] * 10)
         self.file.write_text(properties(self.primary.bootstrap_servers, self.backup.bootstrap_servers))
         self.lives += 1
         name = f"{self.engine}-{self.lives}"
@@ -176,6 +185,7 @@ class World:
 
     def commit(self, group: str, positions: Mapping[tuple[str, int], int], on: str = "primary", text: str = "") -> None:
         """Make a group without members stand at positions."""
+        self.groups.add(group)
         wanted = {TopicPartition(*place): GroupPosition(position, text) for place, position in positions.items()}
         written = self.clusters[on].write_group_positions(group, wanted)
         assert [one for one in written if one.problem is not None] == []
@@ -211,7 +221,9 @@ class World:
             if topic not in self.clusters[on].topics([topic]):
                 return []
             self.tails[place], self.seen[place] = LogTail(self.client(on), topic), []
-        self.seen[place] += self.tails[place].poll()
+        # A topic that was just created has a leader before that leader knows of it.
+        with suppress(BrokerRefused, LeaderUnknown):
+            self.seen[place] += self.tails[place].poll()
         return self.seen[place]
 
     def checkpoints(self, group: str, source: str = "primary", on: str = "backup") -> list[Checkpoint]:
@@ -230,6 +242,11 @@ class World:
         records = self.side_records(f"mm2-offset-syncs.{of}.internal", on)
         found = [OffsetSync.parse(record.key, record.value) for record in records]
         return [one for one in found if one is not None and one.topic_partition.topic == topic]
+
+    def settings(self, topic: str, on: str = "backup") -> dict[str, str | None]:
+        """Return what is set on a topic itself."""
+        (entries,) = self.clusters[on].topic_configs([topic]).values()
+        return {entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"}
 
     def position(self, group: str, topic: str, partition: int = 0, on: str = "backup") -> int | None:
         """Return where a group stands."""
