@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import confluent_kafka
+import confluent_kafka.admin
 import pytest
 
 from mirror.model.checkpoint import Checkpoint
@@ -226,3 +227,20 @@ def test_a_group_id_with_a_comma(world: World) -> None:
         assert world.checkpoints("test-comma,b") == []
     else:
         world.until(lambda: world.last_checkpoint("test-comma,b"), "the checkpoint of the group with a comma")
+
+
+@pytest.mark.interop
+def test_a_group_deleted_on_the_source_keeps_its_place_on_the_target(world: World) -> None:
+    """GOS-08."""
+    topic = world.create("test-vanished")
+    world.send(topic, 0, numbered(3))
+    world.commit("test-vanished", {(topic, 0): 3})
+    world.until(
+        lambda: world.position("test-vanished", f"primary.{topic}"), "the group on the target", lambda at: at == 3
+    )
+    admin = confluent_kafka.admin.AdminClient(world.client("primary"))
+    for deleted in admin.delete_consumer_groups(["test-vanished"]).values():
+        deleted.result(30)
+    world.commit("test-remaining", {(topic, 0): 3})
+    world.until(lambda: world.position("test-remaining", f"primary.{topic}"), "a later round")
+    assert world.position("test-vanished", f"primary.{topic}") == 3
