@@ -8,6 +8,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 # More arguments for the command behind a verb: make test ARGS="-k checkpoint", make drill ARGS=--help
 ARGS ?=
+# Tests run in two processes, a file in one of them: they wait more than they work. Say TOGETHER= for one process.
+TOGETHER ?= -n 2 --dist loadfile --no-loadscope-reorder
 # What to answer when Java is missing and apt-get could install it: y or n; empty asks, if there is a terminal to ask on.
 ANSWER ?=
 
@@ -35,11 +37,11 @@ drill: setup ## set up two clusters, mirror, verify, fail over, fail back; print
 
 .PHONY: test
 test: setup ## the whole suite, on real brokers, the drill included
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(TOGETHER) $(ARGS)
 
 .PHONY: unit
 unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
-	@$(BIN)/pytest tests/unit $(ARGS)
+	@$(BIN)/pytest $(TOGETHER) tests/unit $(ARGS)
 
 .PHONY: soak
 soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker

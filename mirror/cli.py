@@ -21,6 +21,7 @@ from rich.table import Table
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
 from mirror.control.group_view import view_groups
+from mirror.control.plan import plan_flow
 from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
@@ -37,6 +38,7 @@ from mirror.model.verdict import Verdict
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 
+_MOST_ABSENCES = 20
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 app = typer.Typer(
@@ -84,6 +86,23 @@ def run(
 
 
 @app.command()
+def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
+    """Say what the engine would create and change now, topics, settings, ACLs; touches nothing."""
+    with _explained():
+        settings = load(file)
+        chosen = [_flow(settings, flow)] if flow else settings.flows
+        found = [plan_flow(each, settings.clusters) for each in chosen]
+    if as_json:
+        _print_json({"flows": [one.as_json() for one in found]})
+        return
+    for one in found:
+        for kind, rows in one.tables().items() or [("changes", [])]:
+            _print_table(f"{one.flow}: {kind}", rows)
+        for note in one.notes:
+            _out.print(f"  note: {note}", markup=False, style="dim")
+
+
+@app.command()
 def status(file: File, as_json: AsJson = False) -> None:
     """Say where every flow stands: state, reasons, and lag by partition."""
     with _explained(), observe(load(file)) as observers:
@@ -106,7 +125,7 @@ def offsets(
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        view = view_groups(chosen, settings.clusters, pattern=group)
+        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
     if view.source_problem:
         _err.print(f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}")
     rows = [one.as_json() for one in view.positions]
@@ -157,11 +176,11 @@ def verify(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
-        found = verify_flow(chosen, settings.clusters)
+        found = verify_flow(chosen, settings.clusters, settings.enabled_flows)
     if as_json:
         _print_json(found.as_json())
     else:
-        _print_table(f"{chosen.flow}: {found.verdict}", found.as_json()["partitions"])
+        _print_verification(f"{chosen.flow}: {found.verdict}", found.as_json()["partitions"])
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -229,8 +248,10 @@ def _print_json(content: Any) -> None:
 def _print_status(status: FlowStatus) -> None:
     colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
     _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
-    for reason in status.reasons:
+    for reason in (*status.reasons, *status.notes):
         _out.print(f"  {reason}", markup=False)
+    for note in status.notes:
+        _out.print(f"  note: {note}", markup=False, style="dim")
     _print_table(None, status.as_json()["partitions"])
 
 
@@ -243,6 +264,20 @@ def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
         for one in own:
             stops = " The copy is stopped." if one.stops and not one.acknowledgement else ""
             _out.print(f"{one.gap.source} from {one.gap.start}: {one.gap.reason}.{stops}", markup=False)
+
+
+def _print_verification(title: str, partitions: list[dict[str, Any]]) -> None:
+    _print_table(title, [{name: each[name] for name in each if name != "absences"} for each in partitions])
+    absences = [(each, absence) for each in partitions for absence in each["absences"]]
+    for each, absence in absences[:_MOST_ABSENCES]:
+        known = "" if absence["acknowledged"] is not False else "; not acknowledged"
+        _out.print(
+            f"{each['topic']}-{each['partition']} from {absence['from']} to {absence['to'] - 1}: {absence['records']} "
+            f"{absence['what']}: {absence['reason']}{known}",
+            markup=False,
+        )
+    if len(absences) > _MOST_ABSENCES:
+        _out.print(f"and {len(absences) - _MOST_ABSENCES} more: --json lists all", markup=False)
 
 
 def _gap_row(one: GapEntry) -> dict[str, Any]:

@@ -29,6 +29,11 @@ def drop_odd(record: SourceRecord) -> SourceRecord | None:
     return None if record.offset % 2 else record
 
 
+def drop_marked(record: SourceRecord) -> SourceRecord | None:
+    """Drop every record that says it is marked."""
+    return None if record.value == b"marked" else record
+
+
 def fail_on_poison(record: SourceRecord) -> SourceRecord:
     """Fail on a value that says poison."""
     if record.value is not None and b"poison" in record.value:

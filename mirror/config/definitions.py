@@ -59,6 +59,37 @@ class Oversized(StrEnum):
     """It goes to a topic of its own, and the copy goes on behind it."""
 
 
+class WildcardAcls(StrEnum):
+    """What becomes of ACLs on all topics, groups or transactional ids, written ``*`` (ACL-06)."""
+
+    DENIALS = "denials"
+    """What they forbid is forbidden on the target too, what they allow is left out."""
+    ALL = "all"
+    """Both are carried over."""
+
+
+class MirroredRecords(StrEnum):
+    """What a flow does, where names are unchanged, with records that other flows have mirrored into its source."""
+
+    AUTO = "auto"
+    """It copies them on, unless they are at the target already or get there by another flow of the file."""
+    FORWARD = "forward"
+    """The same, and flows that the file does not know of are no matter of concern."""
+    SKIP = "skip"
+    """It leaves them out: only what was produced on the source is copied."""
+
+
+PYTHON: Final = "python:"
+"""What the name of a function or class of one's own starts with."""
+
+IDENTITY_CLASSES: Final = (
+    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
+    "LegacyReplicationPolicy",
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+)
+"""The policy of unchanged names, and how it was called before (KIP-382, KAFKA-9726) and elsewhere."""
+
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 _WHOLE_NUMBER = regex.compile(r"[+-]?\p{Nd}+")
 _CLASS_NAME = regex.compile(r"[\p{L}_$][\p{L}\p{N}_$]*(\.[\p{L}_$][\p{L}\p{N}_$]*)*")
@@ -172,6 +203,25 @@ def _some_of(*allowed: str) -> Check:
 
 def _available(*classes: str) -> Check:
     return lambda value: None if value in classes else f"of such classes there are here {', '.join(classes)}"
+
+
+def _available_or_own(*classes: str) -> Check:
+    """Allow these classes, and those of one's own: ``python:package.module:Class``."""
+
+    def check(value: str) -> str | None:
+        if value in classes or own_class(value) is not None:
+            return None
+        return (
+            f"of such classes there are here {', '.join(classes)}; one of your own is written "
+            f"{PYTHON}package.module:Class"
+        )
+
+    return check
+
+
+def own_class(value: str) -> str | None:
+    """Return ``package.module:Class`` if a value names a class of one's own; a Java class has no colon in its name."""
+    return value.removeprefix(PYTHON) if ":" in value.removeprefix(PYTHON) else None
 
 
 def _class_name(value: str) -> str | None:
@@ -338,7 +388,7 @@ _BASE: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
             Importance.LOW,
-            _available(f"{_MIRROR}DefaultReplicationPolicy", f"{_MIRROR}IdentityReplicationPolicy"),
+            _available_or_own(f"{_MIRROR}DefaultReplicationPolicy", *IDENTITY_CLASSES),
         ),
         Definition("replication.policy.internal.topic.separator.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("replication.policy.separator", Type.STRING, ".", Importance.LOW),
@@ -362,7 +412,7 @@ _SOURCE_AND_CHECKPOINT: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultTopicFilter",
             Importance.LOW,
-            _available(f"{_MIRROR}DefaultTopicFilter"),
+            _available_or_own(f"{_MIRROR}DefaultTopicFilter"),
         ),
     )
 )
@@ -389,7 +439,7 @@ _SOURCE: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",
             Importance.LOW,
-            _available(f"{_MIRROR}DefaultConfigPropertyFilter"),
+            _available_or_own(f"{_MIRROR}DefaultConfigPropertyFilter"),
         ),
         Definition("emit.offset-syncs.enabled", Type.BOOLEAN, True, Importance.LOW),
         Definition("heartbeats.replication.enabled", Type.BOOLEAN, True, Importance.LOW),
@@ -417,7 +467,7 @@ _CHECKPOINT: Final = _by_name(
             Type.CLASS,
             "org.apache.kafka.connect.mirror.DefaultGroupFilter",
             Importance.LOW,
-            _available(f"{_MIRROR}DefaultGroupFilter"),
+            _available_or_own(f"{_MIRROR}DefaultGroupFilter"),
         ),
         Definition("groups", Type.LIST, (".*",), Importance.HIGH),
         Definition("groups.exclude", Type.LIST, ("console-consumer-.*", "connect-.*", "__.*"), Importance.HIGH),
@@ -469,6 +519,22 @@ FILTERS: Final = _by_name(
     )
 )
 """The keys of the default filters, read whichever connector they belong to (CFG-025, CFG-043)."""
+
+RETENTION: Final = _by_name(
+    (
+        Definition("checkpoints.topic.retention.ms", Type.LONG, None, Importance.LOW, _at_least(-1)),
+        Definition("heartbeats.topic.retention.ms", Type.LONG, None, Importance.LOW, _at_least(-1)),
+        Definition("offset.syncs.topic.retention.ms", Type.LONG, None, Importance.LOW, _at_least(-1)),
+    )
+)
+"""What KIP-382 named for the side topics, as they are created; no release of MirrorMaker reads these keys."""
+
+OLD_EXCLUDES: Final = {
+    "config.properties.exclude": "config.properties.blacklist",
+    "groups.exclude": "groups.blacklist",
+    "topics.exclude": "topics.blacklist",
+}
+"""What the exclude lists were called up to release 3.9 (CFG-038)."""
 
 TOPICS_EXCLUDE_OF_3_9: Final = (r".*[\-\.]internal", r".*\.replica", "__.*")
 """The default of ``topics.exclude`` before VER-17."""
@@ -551,7 +617,27 @@ ENGINE: Final = _by_name(
             Importance.LOW,
             _one_of(*(choice.value for choice in Oversized)),
         ),
+        Definition("mirror.acls.prefixed", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.groups", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.transactional.ids", Type.BOOLEAN, False, Importance.LOW),
+        Definition(
+            "mirror.acls.wildcard",
+            Type.STRING,
+            WildcardAcls.DENIALS.value,
+            Importance.LOW,
+            _one_of(*(choice.value for choice in WildcardAcls)),
+        ),
+        Definition("mirror.acls.remove.revoked", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.scram.users", Type.BOOLEAN, False, Importance.LOW),
+        Definition("mirror.acls.client.quotas", Type.BOOLEAN, False, Importance.LOW),
         Definition("mirror.gaps", Type.STRING, "continue", Importance.LOW, _one_of("continue", "stop")),
+        Definition(
+            "mirror.mirrored.records",
+            Type.STRING,
+            MirroredRecords.AUTO.value,
+            Importance.LOW,
+            _one_of(*(choice.value for choice in MirroredRecords)),
+        ),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(
@@ -565,5 +651,12 @@ ENGINE: Final = _by_name(
 )
 """The engine's own keys, which MirrorMaker 2 ignores (CFG-078)."""
 
-ENGINE_OF_A_FLOW: Final = frozenset({"mirror.gaps", "mirror.oversized.records"})
+ENGINE_OF_A_FLOW: Final = frozenset(
+    {
+        "mirror.gaps",
+        "mirror.mirrored.records",
+        "mirror.oversized.records",
+        *(name for name in ENGINE if name.startswith("mirror.acls.")),
+    }
+)
 """Those of them that a flow may have differently, written ``A->B.mirror.gaps``."""

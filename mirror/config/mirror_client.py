@@ -13,6 +13,7 @@ from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connect
 from mirror.config.policies import replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
+from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy
 
 _POLICY, _ADMIN = "replication.policy.class", "forwarding.admin.class"
@@ -68,7 +69,10 @@ class MirrorClientSettings:
         if not admin.get("bootstrap.servers") or not consumer.get("bootstrap.servers"):
             raise ConfigError(None, None, "bootstrap.servers", "say where the cluster is: host:port, host:port")
         generation = Generation(_DEFINITIONS[_GENERATION].value(values))
-        policy = replication_policy(values, _DEFINITIONS[_POLICY].value(values), generation)
+        try:
+            policy = replication_policy(values, _DEFINITIONS[_POLICY].value(values), generation)
+        except Unusable as problem:
+            raise ConfigError(None, None, _POLICY, str(problem)) from problem
         return cls(alias, admin, consumer, policy)
 
     @classmethod

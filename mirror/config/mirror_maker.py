@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from mirror.config.definitions import CLIENT_KEYS, CONNECTOR_KEYS, ENGINE_OF_A_FLOW, MIRROR_MAKER, BadValue, Connector
+from mirror.config.definitions import (
+    CLIENT_KEYS,
+    CONNECTOR_KEYS,
+    ENGINE_OF_A_FLOW,
+    MIRROR_MAKER,
+    RETENTION,
+    BadValue,
+    Connector,
+)
 from mirror.config.properties import PropertiesFile
 from mirror.config.providers import CONFIG_PROVIDERS, ProviderProblem, providers, replace_placeholders
 from mirror.model.flow import Flow
 
 _CLIENTS = ("producer", "consumer", "admin")
-_PASSED_TO_WORKERS = (
+PASSED_TO_WORKERS = (
     "offset.storage",
     "config.storage",
     "status.storage",
@@ -118,7 +126,7 @@ class MirrorMakerConfig:
             for a placeholder that cannot be read.
         """
         values = self.cluster(flow.target)
-        for prefix in _PASSED_TO_WORKERS:
+        for prefix in PASSED_TO_WORKERS:
             values |= self._with_prefix(prefix)
         values = self.replace_placeholders(values)
         values |= self._with_prefix(CONFIG_PROVIDERS)
@@ -135,8 +143,8 @@ class MirrorMakerConfig:
         return defaults | values
 
     def engine(self, flow: Flow) -> dict[str, str]:
-        """Return the engine's own settings for ``flow``: those of the top level, and what the flow has differently."""
-        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW}
+        """Return what only this engine reads for ``flow``: of the top level, and what the flow has differently."""
+        own = {name: self.resolved.get(f"{flow}.{name}") for name in ENGINE_OF_A_FLOW | RETENTION.keys()}
         return {**self.resolved, **{name: value for name, value in own.items() if value is not None}}
 
     def connector(self, flow: Flow, connector: Connector) -> dict[str, str]:

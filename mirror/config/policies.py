@@ -1,9 +1,11 @@
-"""Which naming convention properties ask for (section 2.2)."""
+"""Which naming convention, and which filters, properties ask for (section 2.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.config.definitions import IDENTITY_CLASSES, own_class
+from mirror.model.plugins import CustomFilter, CustomReplicationPolicy
 from mirror.model.topics import DefaultReplicationPolicy, Generation, IdentityReplicationPolicy, ReplicationPolicy
 
 
@@ -15,13 +17,41 @@ def replication_policy(values: Mapping[str, str], class_name: str, generation: G
     values
         the properties of a connector, or of a reader of MirrorMaker's side topics
     class_name
-        the value of ``replication.policy.class``, one of those known here
+        the value of ``replication.policy.class``, one of those known here or a class of one's own (POL-05)
     generation
         whose selection rules hold
+
+    Raises
+    ------
+    Unusable
+        if a class of one's own cannot be had, or does not do what it must.
     """
+    own = own_class(class_name)
+    if own is not None:
+        policy = CustomReplicationPolicy(own, tuple(sorted(values.items())), generation)
+        policy.require_usable(values.get("source.cluster.alias", "source"))
+        return policy
     separator = values.get("replication.policy.separator", ".")
     switch = values.get("replication.policy.internal.topic.separator.enabled", "true")
     internal = "replication.policy.separator" not in values or switch.lower() == "true"
-    if class_name.endswith(".IdentityReplicationPolicy"):
+    if class_name in IDENTITY_CLASSES:
         return IdentityReplicationPolicy(separator, internal, values.get("source.cluster.alias"), generation)
     return DefaultReplicationPolicy(separator, internal, generation)
+
+
+def own_filter(
+    values: Mapping[str, str], class_name: str, method: str, *, source_defaults: bool = False
+) -> CustomFilter | None:
+    """Make a filter of one's own; None if ``class_name`` names none, so that the default one is meant.
+
+    Raises
+    ------
+    Unusable
+        if the class cannot be had, or has not the method.
+    """
+    own = own_class(class_name)
+    if own is None:
+        return None
+    found = CustomFilter(own, tuple(sorted(values.items())), method, source_defaults)
+    found.require_usable()
+    return found

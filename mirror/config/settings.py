@@ -13,25 +13,33 @@ from mirror.config.definitions import (
     ENGINE,
     EXACTLY_ONCE,
     FILTERS,
+    OLD_EXCLUDES,
+    RETENTION,
     TOPICS_EXCLUDE_OF_3_9,
     TRANSACTIONAL_PRODUCER,
     WORKER,
     BadValue,
     Connector,
     Definition,
+    MirroredRecords,
     Oversized,
+    WildcardAcls,
 )
 from mirror.config.errors import ConfigError
 from mirror.config.fetching import BadFetchLimit, FetchLimits, fetch_limits
+from mirror.config.ignored import ignored
 from mirror.config.mirror_maker import MirrorMakerConfig, resolve_like_a_connector
-from mirror.config.policies import replication_policy
+from mirror.config.policies import own_filter, replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
 from mirror.config.transforms import read_chain
+from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
-from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList
+from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList, parse_list
+from mirror.model.plugins import CustomFilter
+from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
 
@@ -99,9 +107,9 @@ class FlowSettings:
     enabled: bool
     generation: Generation
     policy: ReplicationPolicy
-    topic_filter: PatternFilter
-    group_filter: PatternFilter
-    config_property_filter: ConfigPropertyFilter
+    topic_filter: PatternFilter | CustomFilter
+    group_filter: PatternFilter | CustomFilter
+    config_property_filter: ConfigPropertyFilter | CustomFilter
     clients: ClientSettings
 
     offset_syncs_topic: str
@@ -113,6 +121,10 @@ class FlowSettings:
     offset_syncs_replication_factor: int
     checkpoints_replication_factor: int
     heartbeats_replication_factor: int
+    offset_syncs_retention_ms: int | None
+    checkpoints_retention_ms: int | None
+    heartbeats_retention_ms: int | None
+    """``retention.ms`` that a side topic is created with; ``None``: the cluster's."""
     offset_storage_replication_factor: int
     offset_storage_partitions: int
     offset_storage_topic: str
@@ -151,6 +163,11 @@ class FlowSettings:
     """``mirror.oversized.records``: what becomes of a record that the target finds too large (ERR-07)."""
     transforms: Chain
     """What is done to each record on its way; checkpoints and heartbeats are left alone."""
+    mirrored_records: MirroredRecords
+    """``mirror.mirrored.records``: what becomes of records that other flows have mirrored into the source."""
+
+    acls: AclSettings
+    """What is done about ACLs beyond MirrorMaker's rules."""
 
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
@@ -198,6 +215,10 @@ class FlowSettings:
         """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
         return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
 
+    def keeps_name(self, topic: str) -> bool:
+        """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
+        return self.copy_of(topic) == topic and self.replicates(topic)
+
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
         return replicates(
@@ -208,6 +229,35 @@ class FlowSettings:
             heartbeats_replication=self.heartbeats_replication,
             generation=self.generation,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AclSettings:
+    """What is carried over beside the ACLs that MirrorMaker copies (``mirror.acls.*``); the defaults are its rules.
+
+    Parameters
+    ----------
+    prefixed
+        ACLs with PREFIXED patterns
+    groups, transactional_ids
+        ACLs on groups that ``groups`` selects, and on transactional ids
+    wildcard
+        what becomes of ACLs on ``*`` (ACL-06)
+    remove_revoked
+        remove what this engine has created when it was revoked on the source
+    scram_users
+        tell which users of the source cannot log in on the target
+    client_quotas
+        the quotas of users and client ids
+    """
+
+    prefixed: bool = False
+    groups: bool = False
+    transactional_ids: bool = False
+    wildcard: WildcardAcls = WildcardAcls.DENIALS
+    remove_revoked: bool = False
+    scram_users: bool = False
+    client_quotas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +322,8 @@ class MirrorSettings:
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
     engine: EngineSettings
+    ignored: tuple[str, ...] = ()
+    """What stands in the file and has no effect, as in MirrorMaker 2; in words for people."""
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
@@ -294,7 +346,9 @@ def load(path: Path) -> MirrorSettings:
     """
     config = MirrorMakerConfig.of(read(path))
     require_usable(config)
-    return resolve(config, path)
+    settings = resolve(config, path)
+    require_no_ring(config, settings.enabled_flows)
+    return settings
 
 
 def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
@@ -310,7 +364,8 @@ def resolve(config: MirrorMakerConfig, path: Path) -> MirrorSettings:
         alias: ClusterSettings(alias, cluster_admin(config.replace_placeholders(config.cluster(alias))))
         for alias in config.clusters
     }
-    return MirrorSettings(path, clusters, tuple(flow_settings(config, flow, engine) for flow in config.flows), engine)
+    flows = tuple(flow_settings(config, flow, engine) for flow in config.flows)
+    return MirrorSettings(path, clusters, flows, engine, ignored(config))
 
 
 def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
@@ -352,6 +407,7 @@ def flow_settings(
     source, checkpoint, heartbeat = (
         _Keys.of_connector(config, flow, connector, inside_worker=inside_worker) for connector in Connector
     )
+    retention = _Keys(config, RETENTION, config.engine(flow), flow)
     exactly_once = bool(worker.get("exactly.once.source.support").lower() == "enabled")
     clients = _clients(source, checkpoint, heartbeat)
     clients = replace(clients, data_producer=data_producer(worker.values, source.values, exactly_once=exactly_once))
@@ -361,9 +417,9 @@ def flow_settings(
         enabled=source.get("enabled"),
         generation=engine.generation,
         policy=policy,
-        topic_filter=_pattern_filter(source, "topics", engine.generation),
-        group_filter=_pattern_filter(checkpoint, "groups", engine.generation),
-        config_property_filter=_config_property_filter(source),
+        topic_filter=_name_filter(source, "topics", engine.generation),
+        group_filter=_name_filter(checkpoint, "groups", engine.generation),
+        config_property_filter=_config_property_filter(source, engine.generation),
         clients=clients,
         offset_syncs_topic=policy.offset_syncs_topic(aliases.target if location == "source" else aliases.source),
         checkpoints_topic=policy.checkpoints_topic(aliases.source),
@@ -372,6 +428,9 @@ def flow_settings(
         offset_syncs_replication_factor=source.get("offset-syncs.topic.replication.factor"),
         checkpoints_replication_factor=checkpoint.get("checkpoints.topic.replication.factor"),
         heartbeats_replication_factor=heartbeat.get("heartbeats.topic.replication.factor"),
+        offset_syncs_retention_ms=retention.get("offset.syncs.topic.retention.ms"),
+        checkpoints_retention_ms=retention.get("checkpoints.topic.retention.ms"),
+        heartbeats_retention_ms=retention.get("heartbeats.topic.retention.ms"),
         offset_storage_replication_factor=worker.get("offset.storage.replication.factor"),
         offset_storage_partitions=worker.get("offset.storage.partitions"),
         offset_storage_topic=worker.get("offset.storage.topic"),
@@ -401,7 +460,23 @@ def flow_settings(
         group_id=worker.get("group.id"),
         fetch_limits=_fetch_limits(config, flow, clients.source_consumer),
         oversized_records=Oversized(_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.oversized.records")),
+        mirrored_records=MirroredRecords(
+            _Keys(config, ENGINE, config.engine(flow), flow).get("mirror.mirrored.records")
+        ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
+        acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+    )
+
+
+def _acls(keys: _Keys) -> AclSettings:
+    return AclSettings(
+        prefixed=keys.get("mirror.acls.prefixed"),
+        groups=keys.get("mirror.acls.groups"),
+        transactional_ids=keys.get("mirror.acls.transactional.ids"),
+        wildcard=WildcardAcls(keys.get("mirror.acls.wildcard")),
+        remove_revoked=keys.get("mirror.acls.remove.revoked"),
+        scram_users=keys.get("mirror.acls.scram.users"),
+        client_quotas=keys.get("mirror.acls.client.quotas"),
     )
 
 
@@ -521,23 +596,56 @@ def _aliases(keys: _Keys) -> Flow:
 
 
 def _policy(keys: _Keys, generation: Generation) -> ReplicationPolicy:
-    return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    try:
+        return replication_policy(keys.values, keys.get("replication.policy.class"), generation)
+    except Unusable as problem:
+        raise keys.error("replication.policy.class", str(problem)) from problem
 
 
-def _pattern_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter:
+def _own_filter(keys: _Keys, name: str, method: str, *, source_defaults: bool = False) -> CustomFilter | None:
+    try:
+        return own_filter(keys.values, keys.get(name), method, source_defaults=source_defaults)
+    except Unusable as problem:
+        raise keys.error(name, str(problem)) from problem
+
+
+def _name_filter(keys: _Keys, name: str, generation: Generation) -> PatternFilter | CustomFilter:
+    """Return the filter of ``topics`` or ``groups``: by default their patterns (CFG-022, CFG-042)."""
+    kind = name.removesuffix("s")
+    own = _own_filter(keys, f"{kind}.filter.class", f"should_replicate_{kind}")
+    if own is not None:
+        return own
     include = keys.read(FILTERS[name])
-    exclude = keys.read(FILTERS[f"{name}.exclude"])
-    if name == "topics" and generation is Generation.V3_9 and "topics.exclude" not in keys.values:
-        exclude = TOPICS_EXCLUDE_OF_3_9
+    exclude = _excluded(keys, f"{name}.exclude", generation)
     for key, patterns in ((name, include), (f"{name}.exclude", exclude)):
         _require_patterns(keys, key, patterns)
     return PatternFilter(include, exclude)
 
 
-def _config_property_filter(keys: _Keys) -> ConfigPropertyFilter:
-    exclude = keys.read(FILTERS["config.properties.exclude"])
+def _excluded(keys: _Keys, name: str, generation: Generation) -> tuple[str, ...]:
+    """Return an exclude list; of release 3.9 also under its old name, and with the old default (CFG-038, VER-17)."""
+    if generation is Generation.V3_9 and name not in keys.values:
+        old = OLD_EXCLUDES[name]
+        forms = (f"{keys.flow}.{old}", old)
+        given = next((form for form in forms if form in keys.config.resolved), None)
+        if given is not None:
+            return parse_list(keys.config.resolved[given])
+        if name == "topics.exclude":
+            return TOPICS_EXCLUDE_OF_3_9
+    found: tuple[str, ...] = keys.read(FILTERS[name])
+    return found
+
+
+def _config_property_filter(keys: _Keys, generation: Generation) -> ConfigPropertyFilter | CustomFilter:
+    """Return the filter of topic configs: by default all but the excluded ones (CFG-024)."""
+    takes_source = keys.read(FILTERS["use.defaults.from"]) == "source"
+    name, method = "config.property.filter.class", "should_replicate_config_property"
+    own = _own_filter(keys, name, method, source_defaults=takes_source)
+    if own is not None:
+        return own
+    exclude = _excluded(keys, "config.properties.exclude", generation)
     _require_patterns(keys, "config.properties.exclude", exclude)
-    return ConfigPropertyFilter(exclude, keys.read(FILTERS["use.defaults.from"]) == "source")
+    return ConfigPropertyFilter(exclude, takes_source)
 
 
 def _require_patterns(keys: _Keys, key: str, patterns: tuple[str, ...]) -> None:

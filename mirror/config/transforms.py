@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from mirror.config.definitions import (
     CONNECTORS,
+    PYTHON,
     REQUIRED,
     BadValue,
     Check,
@@ -25,8 +26,9 @@ from mirror.config.definitions import (
 )
 from mirror.config.errors import ConfigError
 from mirror.model.java_regex import PatternError, compile_java
+from mirror.model.references import Unusable, named
 from mirror.model.transforms.chain import Chain, Stage
-from mirror.model.transforms.python_function import FunctionUnusable, PythonFunction, load
+from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.stock import (
     DropHeaders,
     Filter,
@@ -39,9 +41,6 @@ from mirror.model.transforms.stock import (
 )
 
 T = TypeVar("T")
-
-PYTHON: Final = "python:"
-"""What ``transforms.<name>.type`` starts with for a function of one's own."""
 
 _TRANSFORMS = "org.apache.kafka.connect.transforms."
 _PREDICATES = f"{_TRANSFORMS}predicates."
@@ -151,8 +150,8 @@ def _transform(keys: _Keys, prefix: str) -> InsertHeader | DropHeaders | Filter 
     if kind.startswith(PYTHON):
         function = PythonFunction(kind.removeprefix(PYTHON).strip())
         try:
-            load(function.reference)
-        except FunctionUnusable as problem:
+            named(function.reference)
+        except Unusable as problem:
             raise keys.error(key, str(problem)) from problem
         return function
     match kind.removeprefix(_TRANSFORMS) if kind.startswith(_TRANSFORMS) else None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -109,13 +109,23 @@ class CheckpointsTick:
         checkpoints: RecordTail,
         target: Appender,
         clock: Clock = now_ms,
+        *,
+        before_translating: Callable[[], None] = lambda: None,
     ) -> None:
+        """Follow ``checkpoints``, the checkpoints topic, and append to it on ``target``.
+
+        Parameters
+        ----------
+        before_translating
+            called when the positions are read, so that none is ahead of what the translator knows to be copied.
+        """
         self._settings = settings
         self._source = source
         self._translator = translator
         self._checkpoints = checkpoints
         self._target = target
         self._clock = clock
+        self._before_translating = before_translating
         self._groups: tuple[str, ...] | None = None
         self.latest: Checkpoints = {}
         self.decisions: tuple[CheckpointDecision, ...] = ()
@@ -128,6 +138,7 @@ class CheckpointsTick:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.
         self.latest = last_checkpoints(self._checkpoints.poll(), self.latest)
         positions = self._source.positions_of_groups(self._selected_groups())
+        self._before_translating()
         self.decisions = plan_checkpoints(positions, self.latest, self._translator, self._settings)
         news = [each.checkpoint for each in self.decisions if each.is_news and each.checkpoint is not None]
         if news:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mirror.kafka.log import LogTail
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.shared_topic import translate_shared
 from mirror.model.topics import ReplicationPolicy
 from mirror.model.translation import NotMirrored, Translation
 
@@ -60,17 +61,44 @@ class FlowTranslator:
     """Translates positions of a flow's source partitions through the exact offset maps of both directions.
 
     A group on the source that reads a topic mirrored *from the target* goes back to the original there: the map of the
-    opposite flow, read backwards. Java MM2 never finds such a position (CKP-07).
+    opposite flow, read backwards. Java MM2 never finds such a position (CKP-07). Where both flows copy a topic under
+    its own name, it holds records of both sides, and both maps are asked.
     """
 
     def __init__(
-        self, forward: FlowLog, opposite: FlowLog | None, policy: ReplicationPolicy, target_alias: str
+        self,
+        forward: FlowLog,
+        find_opposite: Callable[[], FlowLog | None],
+        policy: ReplicationPolicy,
+        target_alias: str,
     ) -> None:
-        """Use ``opposite``, the state of the flow target->source, where there is one."""
+        """Translate by what is known at the last :meth:`refresh`.
+
+        Parameters
+        ----------
+        find_opposite
+            returns the state of the flow target->source, None as long as there is none.
+        """
         self._forward = forward
-        self._opposite = opposite
+        self._find_opposite = find_opposite
+        self._opposite: FlowLog | None = None
         self._policy = policy
         self._target_alias = target_alias
+
+    def refresh(self) -> None:
+        """Take in what both flows have recorded by now.
+
+        Raises
+        ------
+        BrokerRefused, ClusterError, ConnectionFailed, LeaderUnknown
+            if a cluster does not answer; translations are then by what was known before.
+        """
+        self._forward.poll()
+        if self._opposite is None:
+            # The other flow may begin at any time.
+            self._opposite = self._find_opposite()
+        if self._opposite is not None:
+            self._opposite.poll()
 
     def translate(self, source: TopicPartition, position: int) -> Translation:
         """Return where a reader at ``position`` of the source partition goes on, on the target."""
@@ -78,5 +106,19 @@ class FlowTranslator:
             original = TopicPartition(self._policy.original_topic(source.topic), source.partition)
             back = self._opposite.offset_map(original) if self._opposite else None
             return back.translate_back(position) if back else NotMirrored()
-        forward = self._forward.offset_map(source)
-        return forward.translate(position) if forward else NotMirrored()
+        forward, opposite = self._forward.offset_map(source), self._shared(source)
+        if forward is None:
+            return opposite.translate_back(position) if opposite else NotMirrored()
+        return translate_shared(forward, opposite, position) if opposite else forward.translate(position)
+
+    def close(self) -> None:
+        """Close the connections to the source; those of the forward flow's log are somebody else's."""
+        if self._opposite is not None:
+            self._opposite.close()
+
+    def _shared(self, source: TopicPartition) -> OffsetMap | None:
+        """Return the map of the opposite flow if it copies into this very partition, under the same name."""
+        if self._policy.can_detect_cycles or self._opposite is None:
+            return None
+        known = self._opposite.state.positions.get(source)
+        return self._opposite.offset_map(source) if known and known.target in {"", source.topic} else None

@@ -7,18 +7,19 @@ group was seen last; they are translated again through the exact offset map.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoints import last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogTail
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, describe
+from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,16 @@ class GroupView:
 
 
 def view_groups(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], *, pattern: str = ".*", ask_source: bool = True
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    *,
+    pattern: str = ".*",
+    ask_source: bool = True,
+    flows: Sequence[FlowSettings] = (),
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
+
+    ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics.
 
     Raises
     ------
@@ -85,23 +93,24 @@ def view_groups(
     flow = settings.flow
     target_client = clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
-    opposite: FlowLog | None = None
+    translator = FlowTranslator(log, lambda: _opposite(settings, clusters), settings.policy, flow.target)
+    thirds = Thirds(settings, flows, clusters[flow.source].client, target_client)
     try:
-        log.poll()
         committed, problem = _from_source(settings, clusters) if ask_source else ({}, "it was not asked")
         if problem is None:
-            opposite = _opposite(settings, clusters)
-            translator = FlowTranslator(log, opposite, settings.policy, flow.target)
+            # After the positions were read: none is then ahead of what is known to be copied.
+            translator.refresh()
             found = [
-                _translated(settings, translator, group, source, position, metadata)
+                _translated(settings, MeshTranslator(translator, thirds.of_topic), group, source, position, metadata)
                 for (group, source), (position, metadata) in sorted(committed.items())
             ]
         else:
+            log.poll()
             found = _from_checkpoints(settings, target_client, log)
     finally:
         log.close()
-        if opposite is not None:
-            opposite.close()
+        translator.close()
+        thirds.close()
     return GroupView(tuple(one for one in found if re.fullmatch(pattern, one.group)), problem)
 
 
@@ -130,14 +139,12 @@ def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
     with Cluster.connect(clusters[flow.source]) as source:
         if topic not in source.topics([topic]):
             return None
-    log = FlowLog(clusters[flow.source].client, topic, alias=flow.source)
-    log.poll()
-    return log
+    return FlowLog(clusters[flow.source].client, topic, alias=flow.source)
 
 
 def _translated(
     settings: FlowSettings,
-    translator: FlowTranslator,
+    translator: Translator,
     group: str,
     source: TopicPartition,
     position: int,
@@ -163,5 +170,8 @@ def _from_checkpoints(
         translation: Translation = again.translate(checkpoint.upstream) if again else Bounded(checkpoint.downstream, 0)
         if isinstance(translation, TooOld | NotMirrored):
             translation = Bounded(checkpoint.downstream, 0)
+        elif translation.downstream > checkpoint.downstream and not settings.policy.can_detect_cycles:
+            # The topic may hold records of the target itself that the group had not read; only the source could tell.
+            translation = Bounded(checkpoint.downstream, translation.downstream - checkpoint.downstream)
         found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, checkpoint.metadata))
     return found

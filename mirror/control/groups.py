@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mirror.config.settings import FlowSettings
@@ -65,11 +65,14 @@ class TargetGroups:
         of those groups that have no members.
     ends
         the end offsets of those checkpointed partitions that exist.
+    starts
+        and their start offsets, as far as they are known.
     """
 
     states: Found[str, GroupDescription]
     positions: Found[str, Found[TopicPartition, GroupPosition]]
     ends: Found[TopicPartition, int]
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -> tuple[GroupDecision, ...]:
@@ -77,7 +80,8 @@ def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -
 
     Stricter than MirrorMaker 2, which writes whenever it could not find out about a group (GOS-03, GOS-04): what is
     not known is not written over. A group with members is left alone, a position never goes back (GOS-05), and none
-    is written beyond the end of the log, where readers would start over.
+    is written beyond the end of the log, where readers would start over. One before its start, where they would start
+    over too or pass everything, is raised to it: what was there is gone on the target.
     """
     return tuple(
         _decide(checkpoint, target)
@@ -105,7 +109,12 @@ def read_target_groups(checkpoints: Sequence[Checkpoint], target: Cluster) -> Ta
     partitions = {checkpoint.topic_partition for checkpoint in checkpoints}
     topics = target.topics({partition.topic for partition in partitions})
     present = partitions.intersection(each for topic in topics.values() for each in topic.topic_partitions)
-    return TargetGroups(states, target.positions_of_groups(idle), target.offsets(present, "latest"))
+    return TargetGroups(
+        states,
+        target.positions_of_groups(idle),
+        target.offsets(present, "latest"),
+        target.offsets(present, "earliest"),
+    )
 
 
 class GroupOffsetsTick:
@@ -146,7 +155,8 @@ class GroupOffsetsTick:
 
 def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     group, partition = checkpoint.group, checkpoint.topic_partition
-    wanted = GroupPosition(checkpoint.downstream, checkpoint.metadata)
+    start = target.starts.get(partition, 0)
+    wanted = GroupPosition(max(checkpoint.downstream, start), checkpoint.metadata)
 
     def decision(action: GroupAction, reason: str, present: int | None = None) -> GroupDecision:
         return GroupDecision(group, partition, present, wanted, action, reason)
@@ -181,4 +191,6 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
         why = f"the checkpoint says {wanted.position}, but the log ends at {end}: was it truncated or created anew?"
         return decision(GroupAction.SKIP_BEYOND_END, why, present)
     why = "the group has no position yet" if present is None else f"the group is behind, at {present}"
+    if checkpoint.downstream < start:
+        why += f"; the checkpoint says {checkpoint.downstream}, but the log begins at {start} only"
     return decision(GroupAction.WRITE, why, present)

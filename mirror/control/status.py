@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.gaps import open_gaps_reason
+from mirror.control.foreign import foreign_reasons
+from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Gap, RunReport, state_topic
+from mirror.model.flow_state import FlowState, ForeignWriter, Gap, RunReport, state_topic
 from mirror.model.partition import TopicPartition
 
 State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
@@ -45,6 +46,8 @@ class PartitionStatus:
     lag_seconds
         age of the oldest record still to be copied; 0 when there is none, None when the source does not tell or the
         record bears no time.
+    left_out
+        records of the source before that position that were not copied because other flows had mirrored them there.
     """
 
     topic: str
@@ -54,17 +57,20 @@ class PartitionStatus:
     downstream_next: int
     lag_records: int | None
     lag_seconds: float | None
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow: its state, why it is not simply running, and its partitions."""
+    """One flow: its state, why it is not simply running, its partitions, and what else there is to know."""
 
     flow: Flow
     state: State
     reasons: tuple[str, ...]
     partitions: tuple[PartitionStatus, ...]
     gaps: tuple[Gap, ...] = ()
+    foreign: tuple[ForeignWriter, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -72,7 +78,20 @@ class FlowStatus:
             "flow": str(self.flow),
             "state": self.state,
             "reasons": list(self.reasons),
+            "notes": list(self.notes),
             "partitions": [asdict(partition) for partition in self.partitions],
+            "foreign_writers": [
+                {
+                    "topic": each.copy.topic,
+                    "partition": each.copy.partition,
+                    "producer_id": each.producer_id,
+                    "first_offset": each.first,
+                    "last_offset": each.end - 1,
+                    "records": each.records,
+                    "seen_at": iso_time(each.seen_at_ms),
+                }
+                for each in self.foreign
+            ],
         }
 
 
@@ -113,17 +132,21 @@ class FlowObserver:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
+        trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000))
+        notes: tuple[str, ...] = ()
         try:
-            partitions = self._partitions(state)
+            partitions, notes = self._partitions(state)
         except _PROBLEMS as problem:
             self._forget_source()
             trouble.append(str(problem))
             partitions = tuple(
-                PartitionStatus(*source, position.upstream, None, position.downstream, None, None)
+                PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
-        return FlowStatus(flow, verdict, reasons, partitions, tuple(state.gaps.values()))
+        notes += state.run.notes if state.run else ()
+        gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
+        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes)
 
     def close(self) -> None:
         """Close the connections."""
@@ -136,16 +159,35 @@ class FlowObserver:
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
 
-    def _partitions(self, state: FlowState) -> tuple[PartitionStatus, ...]:
+    def _partitions(self, state: FlowState) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
+        """Return where the partitions stand that the source has, and what became of the others (RUN-07)."""
         if self._source is None:
             self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
-        ends = self._source.offsets(state.positions, LATEST) if state.positions else {}
+        ends, problems = self._source.find_offsets(state.positions, LATEST) if state.positions else ({}, {})
+        deleted = {topic for topic in {source.topic for source in problems} if not self._source.has_topic(topic)}
+        for source, problem in problems.items():
+            if source.topic not in deleted:
+                raise problem
         found = []
         for source, position in sorted(state.positions.items()):
+            if source.topic in deleted:
+                continue
             lag = max(0, ends[source] - position.upstream)
             seconds = self._age(self._source, source, position.upstream, ends[source]) if lag else 0.0
-            found.append(PartitionStatus(*source, position.upstream, ends[source], position.downstream, lag, seconds))
-        return tuple(found)
+            downstream = position.downstream
+            found.append(
+                PartitionStatus(*source, position.upstream, ends[source], downstream, lag, seconds, position.left_out)
+            )
+        flow = self._settings.flow
+        copies = {
+            source.topic: position.target or self._settings.copy_of(source.topic)
+            for source, position in state.positions.items()
+        }
+        notes = (
+            f"{topic} is not on {flow.source} any more; its copy {copies[topic]} on {flow.target} is left as it is"
+            for topic in sorted(deleted)
+        )
+        return tuple(found), tuple(notes)
 
     def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float | None:
         """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow.

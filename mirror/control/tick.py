@@ -37,12 +37,15 @@ class TickReport:
         how many items were changed or written.
     problems
         what went wrong, in words for people; a flow with problems is degraded until a round has none.
+    notes
+        what people should know although nothing is wrong.
     """
 
     name: str
     at_ms: int
     done: int
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def is_ok(self) -> bool:

@@ -11,6 +11,8 @@ from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, Item
 from mirror.model.flow_state import state_topic
 
 _COMPACT = {"cleanup.policy": "compact"}
+# What is written about every second is compacted by segment, and read whole by every engine that starts.
+_SMALL_SEGMENTS = {"segment.bytes": str(16 << 20)}
 # For good, and as large as a request to a broker may be by default.
 _PARKED = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _PARKED_RECORD_BYTES = {"max.message.bytes": str(100 << 20)}
@@ -320,12 +322,13 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
     on_target: list[_Internal] = []
     if settings.emit_heartbeats:
         factor = settings.heartbeats_replication_factor
-        on_target.append(_Internal(settings.heartbeats_topic, 1, factor, "heartbeats.topic"))
+        kept = _kept(settings.heartbeats_retention_ms)
+        on_target.append(_Internal(settings.heartbeats_topic, 1, factor, "heartbeats.topic", others=kept))
     if settings.enabled:
         factor = settings.offset_storage_replication_factor
         on_target += [
             _Internal(settings.offset_storage_topic, settings.offset_storage_partitions, factor, "offset.storage"),
-            _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage"),
+            _Internal(state_topic(settings.flow.source), 1, factor, "offset.storage", others=_SMALL_SEGMENTS),
         ]
         if settings.parked_topic is not None:
             parked = _Internal(
@@ -334,12 +337,19 @@ def _side_topics(settings: FlowSettings) -> tuple[list[_Internal], list[_Interna
             on_target.append(parked)
         if settings.emit_checkpoints:
             factor = settings.checkpoints_replication_factor
-            on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic"))
+            kept = _kept(settings.checkpoints_retention_ms)
+            on_target.append(_Internal(settings.checkpoints_topic, 1, factor, "checkpoints.topic", others=kept))
         if settings.emit_offset_syncs:
             factor = settings.offset_syncs_replication_factor
-            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic")
+            kept = _kept(settings.offset_syncs_retention_ms)
+            syncs = _Internal(settings.offset_syncs_topic, 1, factor, "offset-syncs.topic", others=kept)
             (on_source if settings.offset_syncs_location == "source" else on_target).append(syncs)
     return on_source, on_target
+
+
+def _kept(retention_ms: int | None) -> dict[str, str]:
+    """Return the retention that a side topic is created with; it stays compacted, so nothing gets lost by it."""
+    return {} if retention_ms is None else {"retention.ms": str(retention_ms)}
 
 
 def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: FlowSettings) -> TopicPlan:

@@ -7,11 +7,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from mirror.copier import oversized
 from mirror.copier.lane import Lane
 from mirror.copier.links import Writer
+from mirror.copier.oversized import Letter, Parked
 from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import batch, codes
+from mirror.kafka.batch import CorruptBatch
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
 from mirror.model.flow_state import StateRecord
@@ -53,6 +57,8 @@ class FlowCommits:
         # The lanes whose letters are under way, and the stream of the letters.
         self._letters: deque[Lane] = deque()
         self._post: Stream | None = None
+        # What was parked before this task began to, once somebody has looked.
+        self._parked_before: Parked | None = None
 
     @property
     def is_over(self) -> bool:
@@ -156,6 +162,8 @@ class FlowCommits:
         """Write the letter of ``lane``, if there is one, to the topic of parked records; tell it what comes of that."""
         if lane.letter is None or lane in self._letters:
             return
+        if lane.is_perhaps_parked and self._is_parked_already(lane, lane.letter):
+            return
         if self._post is None:
             assert self.work.parked_topic is not None
             address = TopicPartition(self.work.parked_topic, 0)
@@ -163,6 +171,19 @@ class FlowCommits:
             self._new.append(("target", self._post))
         self._letters.append(lane)
         self._post.put(SideBatch(lane.letter.content, lambda: self._letters.popleft().parked()))
+
+    def _is_parked_already(self, lane: Lane, letter: Letter) -> bool:
+        """Tell the lane if its letter is found among the last ones, or if that cannot be told for now."""
+        try:
+            if self._parked_before is None:
+                self._parked_before = oversized.parked_last(self.work)
+        except (BrokerRefused, ConnectionFailed, CorruptBatch, LeaderUnknown) as problem:
+            lane.look_again(f"whether the record at upstream offset {letter.offset} is parked is not known: {problem}")
+            return True
+        if not oversized.is_among(letter, self._parked_before):
+            return False
+        lane.parked()
+        return True
 
     def _not_parked(self, code: int, message: str) -> None:
         """Stop the lane whose letter is refused; those behind it, never sent, go to another stream."""

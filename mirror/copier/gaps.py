@@ -120,7 +120,7 @@ def take(
         what the flow knows; what is returned is applied to it.
     """
     chunk, runs = (0, ()) if detour.restarts else state.chunk_before(source, detour.position.upstream)
-    position = replace(detour.position, chunk=chunk)
+    position = replace(detour.position, chunk=chunk, turn=state.positions[source].turn + 1)
     records = (
         *((gap.record(),) if gap is not None else ()),
         chunk_record(source, chunk, runs),
@@ -188,6 +188,9 @@ def _without_copies(
     if not lost:
         return Detour(None, replace(position, downstream=ends.target_end, target_id=target_id))
     back = lost[0].upstream + max(0, lost_from - lost[0].downstream)
+    if known and known.is_pruned and lost_from == 0:
+        # What the former target had removed by itself is copied again too, as far as the source has it.
+        back = position.origin
     count = sum(run.downstream_end - max(run.downstream, lost_from) for run in lost)
     happened = (
         "was deleted and created anew"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mirror.copier import gaps, oversized
+from mirror.copier.mirrored import Mirrored
+from mirror.copier.others import LeftOut, OtherWriters
 from mirror.copier.oversized import Letter
 from mirror.copier.rests import Rest
 from mirror.copier.streams import Gate, Piece, Stream
@@ -19,7 +21,7 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
-from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
@@ -154,6 +156,8 @@ class Lane:
         the epoch of the leader it is fetched from, as the cluster told; -1 when not known.
     read_epoch
         the leader epoch under which the source wrote what was read last; -1 when not known.
+    was_resumed
+        whether it begins where somebody stopped without saying how far it got.
     """
 
     def __init__(
@@ -165,11 +169,12 @@ class Lane:
         syncs: PartitionSyncs | None,
         parked_topic: str | None = None,
         gate: Gate | None = None,
+        mirrored: Mirrored | None = None,
     ) -> None:
         """Begin at ``handover``, which must be clean, writing as ``producer`` from ``sequence`` on.
 
         Without a topic for parked records, one that the target finds too large stops the partition. With a ``gate``,
-        inside transactions: only what :meth:`recorded` was called for counts.
+        inside transactions: only what :meth:`recorded` was called for counts. ``mirrored`` knows what is left out.
         """
         self.work = work
         self.producer = producer
@@ -184,12 +189,15 @@ class Lane:
         self.rest_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
-        self.is_dirty = not handover.is_recorded
+        forgotten = _forgotten(work, handover.position)
+        self.is_dirty = not handover.is_recorded or bool(forgotten)
         self.syncs = syncs
         self._parked_topic = parked_topic
         self._too_large: CopiedBatch | None = None
         self._letter: Letter | None = None
         self._is_parked = self._is_offered_parked = False
+        self.was_resumed = False
+        self._letters = 0
         self.leader_epoch = NOT_KNOWN
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
         self._epochs = list(handover.position.epochs[:-1])
@@ -204,9 +212,13 @@ class Lane:
             handover.position.chunk,
         )
         self._runs = list(handover.runs)
-        self._unwritten = list(handover.unwritten)
+        self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._left_out = LeftOut(handover.position.left_out)
+        self._mirrored = mirrored if work.left_out else None
+        end = handover.position.downstream
+        self._others = OtherWriters(end, has_markers=gate is not None) if work.is_watched else None
         self._committed = self._standing() if gate else None
         self._committed_sync: OffsetSync | None = None
 
@@ -226,6 +238,7 @@ class Lane:
             epochs=epochs_before(read, self._upstream) if self.read_epoch != NOT_KNOWN else (),
             source_end=max(self._source_end, self._upstream),
             atomic=self.stream.transactional_id is not None,
+            left_out=self._left_out.count,
         )
 
     def wants_data(self, now: float) -> bool:
@@ -263,8 +276,10 @@ class Lane:
         """Why it is not known how far the target has got, None when it is."""
         return self._doubts
 
-    def take(self, frame: memoryview, part: FetchedPartition, *, read_committed: bool) -> None:
-        """Turn the fetched batches into batches for the target.
+    def take(
+        self, frame: memoryview, part: FetchedPartition, *, read_committed: bool, received_at: float = 0.0
+    ) -> None:
+        """Turn the fetched batches, which were here at ``received_at``, into batches for the target.
 
         Whole, dense batches pass on with a new header; all others are decoded and encoded again.
 
@@ -272,6 +287,8 @@ class Lane:
         ------
         CorruptBatch, UnsupportedMagic
             if a batch cannot be copied; those before it are on their way.
+        Undecided
+            if it cannot be told now whether a batch is to be left out; those before it are on their way.
         """
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
@@ -282,7 +299,7 @@ class Lane:
                 continue
             if header.leader_epoch != self.read_epoch and not self._begin_epoch(header.leader_epoch):
                 break
-            if is_data and header.record_count > 0:
+            if is_data and header.record_count > 0 and not self._leaves_out(header, received_at):
                 self._put(content, header)
                 if self.is_over:
                     break
@@ -340,6 +357,8 @@ class Lane:
         if self._letter is not None and self._is_offered_parked:
             self._go_on_behind_parked(self._letter)
         if self._committed is not None:
+            if self._others is not None:
+                self._others.committed()
             self._committed = self._standing()
             self._committed_sync = (self.syncs.take_due() if self.syncs else None) or self._committed_sync
 
@@ -363,7 +382,12 @@ class Lane:
     @property
     def letter(self) -> Letter | None:
         """What is to be written to the topic of parked records now; the partition waits until that is recorded."""
-        return None if self._is_parked or self.stopped else self._letter
+        return None if self._is_parked or self.stopped or self.is_lost else self._letter
+
+    @property
+    def is_perhaps_parked(self) -> bool:
+        """Whether the letter may be one that was written before, and not accounted for."""
+        return self._letters == 0 and (self.was_resumed or self._records == 0)
 
     @property
     def awaits_commit(self) -> bool:
@@ -409,6 +433,7 @@ class Lane:
             slow_records=self._slow_records,
             stopped=self.stopped,
             trouble=self._lost or self.stream.trouble or self.trouble,
+            others=self._others.found if self._others is not None else (),
         )
 
     def _begin_epoch(self, epoch: int) -> bool:
@@ -421,6 +446,15 @@ class Lane:
             return False
         self._epochs.append(EpochEnd(self.read_epoch, self.fetch_position))
         self.read_epoch = epoch
+        return True
+
+    def _leaves_out(self, header: Header, received_at: float) -> bool:
+        """Whether a flow has mirrored the batch into the source, whose copies are not copied on."""
+        if self._mirrored is None or not self._mirrored.has_written(
+            header.producer_id, self.work.left_out, received_at
+        ):
+            return False
+        self._left_out.add(header.next_offset, min(header.record_count, header.next_offset - self.fetch_position))
         return True
 
     def _put(self, content: memoryview, header: Header) -> None:
@@ -460,6 +494,8 @@ class Lane:
             self.stream.give_up()
         if self._target_ended_at is not None:
             return
+        if self._others is not None:
+            self._others.appended(base_offset, base_offset + piece.count)
         downstream = base_offset
         for upstream, count in piece.spans:
             extend(self._runs, Run(upstream, downstream, count))
@@ -481,6 +517,7 @@ class Lane:
             self._runs = self._runs[-1:]
             self._chunk += 1
         self._upstream, self._downstream = upstream, downstream
+        self._left_out.pass_by(upstream)
         self.is_dirty = True
 
     def _settle(self) -> None:
@@ -533,5 +570,13 @@ class Lane:
             assert isinstance(piece, CopiedBatch)
             self.sequence = piece.renumber(self.sequence)
         self._letter = self._too_large = None
+        self._letters += 1
         self._is_parked = self._is_offered_parked = False
         self._settle()
+
+
+def _forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
+    """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
+    if work.dead is None or work.dead.turn != position.turn:
+        return []
+    return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]

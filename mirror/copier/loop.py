@@ -17,6 +17,7 @@ from mirror.copier.commits import FlowCommits
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
 from mirror.copier.links import Cluster
+from mirror.copier.mirrored import Undecided
 from mirror.copier.rests import Rest
 from mirror.copier.streams import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.transactions import Transactions
@@ -110,6 +111,8 @@ class CopyLoop:
                     break
                 self._advance(now)
                 self._place(now, over=over)
+                # What has come in goes out before more is asked for: readers of the copy wait for it.
+                self._send(now)
                 if not over:
                     self._fetch(now, deadline)
                 if now >= next_commit:
@@ -122,7 +125,8 @@ class CopyLoop:
                     if self._park(over=over):
                         next_commit = now
                     self._sync_at = now + _TICK_SECONDS
-                self._send(now)
+                    # What is to be written down goes out no later than this.
+                    self._send(now)
                 pause = max(0.0, (next_commit if over else min(deadline, next_commit)) - now)
                 self._wait(min(_TICK_SECONDS, pause, *(each.pause(now) for each in self._transactions.values())))
         finally:
@@ -305,7 +309,10 @@ class CopyLoop:
             lane.trouble = None
             lane.rest.end()
             try:
-                lane.take(frame, part, read_committed=fetcher.read_committed)
+                heard_at = fetcher.connection.heard_at
+                lane.take(frame, part, read_committed=fetcher.read_committed, received_at=heard_at)
+            except Undecided as problem:
+                self._rest(lane, time.monotonic(), str(problem))
             except (UnsupportedMagic, CorruptBatch) as problem:
                 lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
             # Who got something is asked for last, here and in the broker's session: only the first in an answer gets a

@@ -3,17 +3,31 @@
 The partition waits meanwhile. First the record goes to the topic of parked records; when that is acknowledged, a gap
 and the position behind it are recorded together; only then does what follows go on. So whatever is killed in between,
 the tail of the target never lacks a record that the recorded position does not account for.
+
+A record that may have been parked just before somebody was killed is looked for among those parked last, and not parked
+again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from mirror.copier.work import FlowWork
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
-from mirror.model.flow_state import Gap
-from mirror.model.parked import parked_headers
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.log import read_batches
+from mirror.model.flow_state import Gap, GapKind
+from mirror.model.ledger import digest, encode_content
+from mirror.model.parked import Origin, origin, parked_headers
 from mirror.model.partition import TopicPartition
+
+# A letter that is not accounted for is one of the last: everybody who was killed had one under way a partition at most.
+_LAST_LETTERS = 50
+
+Parked: TypeAlias = frozenset[tuple[Origin, bytes]]
+"""Records that lie in the topic of parked records: where they come from, and the digest of their content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +78,39 @@ def letter(
         upstream_next,
         said,
         batch.encode([parked], batch.codec_of(content)),
-        Gap(source, offset, offset + 1, reason, now_ms),
+        Gap(source, offset, offset + 1, reason, now_ms, GapKind.PARKED),
+    )
+
+
+def parked_last(flow: FlowWork) -> Parked:
+    """Return the records that were parked last, whoever parked them.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if that cannot be told.
+    CorruptBatch
+        if one cannot be read.
+    """
+    assert flow.parked_topic is not None
+    address = TopicPartition(flow.parked_topic, 0)
+    channel = Channel(flow.flow.target, flow.target_client)
+    try:
+        end = channel.offsets([address], LATEST)[address]
+        start = max(channel.offsets([address], EARLIEST)[address], end - _LAST_LETTERS)
+        return frozenset().union(*(_parked(content) for content, _ in read_batches(channel, address, start, end)))
+    finally:
+        channel.close()
+
+
+def is_among(letter: Letter, parked: Parked) -> bool:
+    """Tell whether the very record of a letter is parked already."""
+    return _parked(letter.content) <= parked
+
+
+def _parked(content: memoryview) -> Parked:
+    return frozenset(
+        (known, digest(encode_content(record.key, record.value, ())))
+        for record in batch.records(content)
+        if (known := origin(record.headers)) is not None
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from mirror.copier.others import LeftOut
 from mirror.copier.tail_match import Batch, Mismatch, match_tail
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
@@ -107,6 +108,7 @@ def resume(
     is_ours: Callable[[int], bool],
     source: Iterable[Batch],
     tail: Iterable[Batch],
+    left_out: LeftOut | None = None,
 ) -> Ready | Refused:
     """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
@@ -118,6 +120,8 @@ def resume(
         data batches of the source from the recorded position on; read only if needed.
     tail
         data batches of the target from the recorded position, or its start, on.
+    left_out
+        counts what ``source`` does not yield because it is not to be copied.
     """
     old = handover.position
     epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
@@ -136,6 +140,8 @@ def resume(
     for run in outcome.runs:
         extend(runs, run)
     chunks, open_runs, chunk = in_chunks(work.source, runs, old.chunk)
+    if left_out is not None:
+        left_out.pass_by(outcome.upstream)
     # Behind the match lie only other writers' batches, so the end of the log is where the copy goes on.
     position = replace(
         old,
@@ -146,9 +152,10 @@ def resume(
         target=work.target.topic,
         target_id=work.target_id or old.target_id,
         epochs=epochs_before(epochs, outcome.upstream) if len(epochs) > 1 or old.epochs else (),
+        left_out=left_out.count if left_out is not None else old.left_out,
     )
-    left_out = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
-    records = (*handover.unwritten, *left_out, *chunks, position.record(work.source))
+    skipped = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
+    records = (*handover.unwritten, *skipped, *chunks, position.record(work.source))
     return Ready(Handover(position, open_runs, clean=True), records, outcome.records)
 
 

@@ -49,7 +49,15 @@ def taken(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: En
         )
     full, runs, chunk = resume.in_chunks(work.source, runs, chunk)
     position = Position(
-        found.upstream, downstream, origin, complete, chunk, work.topic_id, work.target_id, target=work.target.topic
+        found.upstream,
+        downstream,
+        origin,
+        complete,
+        chunk,
+        work.topic_id,
+        work.target_id,
+        target=work.target.topic,
+        turn=old.position.turn if old else 0,
     )
     report = Takeover(
         work.source,

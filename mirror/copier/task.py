@@ -12,6 +12,8 @@ from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster, Writer
 from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
+from mirror.copier.mirrored import Mirrored, Undecided
+from mirror.copier.others import LeftOut
 from mirror.copier.resume import Ends, Javas, NotYet, Place, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.takeover import JavaWrote, watched
@@ -129,9 +131,10 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     """Make lanes of what can be copied; the rest comes back as results that say why not."""
     source, target = clusters[flow.flow, "source"], clusters[flow.flow, "target"]
     transactions = Transactions(flow, flow.slot, target) if flow.slot else None
+    mirrored = Mirrored(source, flow.mirrors)
     try:
         writer = transactions.writer if transactions else target.writer(flow.flow)
-        places = _find_places(flow, partitions, source, target)
+        places = _find_places(flow, partitions, source, target, mirrored)
         if transactions:
             # What is written down about the partitions goes into the first transaction, or a fenced task could add it.
             places = {source: _unrecorded(place) for source, place in places.items()}
@@ -154,7 +157,8 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 sequence = writer.sequence(work.target)
-                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions)
+                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions, mirrored)
+                lane.was_resumed = work.handover is not None and not work.handover.clean
                 lane.merging.largest = writer.largest_batches.get(work.target.topic, math.inf)
                 if transactions:
                     transactions.serve(lane)
@@ -193,7 +197,7 @@ def _unrecorded(place: Place) -> Place:
 
 
 def _find_places(
-    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster
+    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster, mirrored: Mirrored
 ) -> dict[TopicPartition, Place]:
     """Find out where to begin with each partition, by source partition."""
     places: dict[TopicPartition, Place] = {}
@@ -226,8 +230,8 @@ def _find_places(
             places[work.source] = resume.begin(now, flow, found)
         else:
             try:
-                places[work.source] = _go_on(flow, now, found, bearings, source.channel(), target.channel())
-            except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+                places[work.source] = _go_on(flow, now, found, bearings, source.channel(), target.channel(), mirrored)
+            except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
 
@@ -291,7 +295,13 @@ class _Bearings:
 
 
 def _go_on(
-    flow: FlowWork, work: PartitionWork, ends: Ends, bearings: _Bearings, source: Channel, target: Channel
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends,
+    bearings: _Bearings,
+    source: Channel,
+    target: Channel,
+    mirrored: Mirrored,
 ) -> Place:
     """Go on from the handover: around what is missing, or behind what lies on the target already."""
     assert work.handover is not None
@@ -320,7 +330,7 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    outcome = _resume(flow, work, ends, source, target)
+    outcome = _resume(flow, work, ends, source, target, mirrored)
     if isinstance(outcome, Javas):
         return outcome
     if isinstance(outcome, Refused):
@@ -352,7 +362,7 @@ def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearin
 
 
 def _resume(
-    flow: FlowWork, work: PartitionWork, ends: Ends, source: Channel, target: Channel
+    flow: FlowWork, work: PartitionWork, ends: Ends, source: Channel, target: Channel, mirrored: Mirrored
 ) -> Ready | Refused | Javas:
     assert work.handover is not None
     old = work.handover.position
@@ -362,14 +372,19 @@ def _resume(
     # Behind a position that was committed with its records lies nothing of ours but what was aborted.
     is_decided = flow.slot is not None and old.atomic
     tail = read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end)
+    originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
+    skipped = LeftOut(old.left_out)
+    if work.left_out:
+        originals = mirrored.without(originals, work.left_out, skipped)
     try:
         return resume.resume(
             work,
             work.handover,
             ends,
             _nobodys if is_decided else is_ours,
-            read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed),
+            originals,
             () if is_decided and not stretches else watched(tail, stretches, is_ours),
+            skipped,
         )
     except JavaWrote:
         return Javas()

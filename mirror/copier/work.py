@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from mirror.config.fetching import FetchLimits
 from mirror.kafka.batch import Producer
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap, Position, StateRecord
+from mirror.model.flow_state import DeadChunks, Gap, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import TopicTransform
+from mirror.model.writers import KnownWriters
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class FlowWork:
         where records go that are too large for the target; None: they stop their partition.
     slot
         as whom to write inside transactions (``exactly.once.source.support``); None: without.
+    mirrors
+        the producer ids with which other flows write into the source, as far as known, by their state topic there.
     """
 
     flow: Flow
@@ -93,6 +96,7 @@ class FlowWork:
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     parked_topic: str | None = None
     slot: Slot | None = None
+    mirrors: Mapping[str, KnownWriters] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,12 @@ class PartitionWork:
         what Java MirrorMaker has left of this partition, if it may have copied it since this engine did.
     transform
         what is done to each record, None if nothing is.
+    dead
+        what of the offset map is to be forgotten.
+    left_out
+        the state topics on the source of the flows whose copies there are not copied on.
+    is_watched
+        whether nobody but mirrors is to write into ``target``, so that it is told where somebody has.
     """
 
     flow: Flow
@@ -165,6 +175,9 @@ class PartitionWork:
     transform: TopicTransform | None = None
     target_id: str = ""
     gaps: GapPolicy = GapPolicy()
+    dead: DeadChunks | None = None
+    left_out: tuple[str, ...] = ()
+    is_watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,8 @@ class PartitionResult:
         records found on the target already, when the tail was matched.
     was_javas
         whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
+    others
+        offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
     """
 
     flow: Flow
@@ -205,6 +220,7 @@ class PartitionResult:
     stopped: str | None = None
     trouble: str | None = None
     was_javas: bool = False
+    others: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

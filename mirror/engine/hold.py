@@ -18,7 +18,14 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, claim_record, state_topic, transactional_id_record, writer_record
+from mirror.model.flow_state import (
+    FlowState,
+    StateRecord,
+    claim_record,
+    state_topic,
+    transactional_id_record,
+    writer_record,
+)
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -133,7 +140,7 @@ class FlowHold:
         if records:
             self._append(records)
 
-    def _append(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def _append(self, records: Iterable[StateRecord]) -> None:
         now = int(time.time() * 1000)
         writer = LogWriter(self._client, alias=self._flow.target)
         try:

@@ -143,6 +143,8 @@ class Engine:
             if other engines have taken all flows over.
         """
         self.check()
+        for line in self._settings.ignored:
+            self._tell(line)
         threads = [
             threading.Thread(
                 target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
@@ -240,6 +242,10 @@ class Engine:
                 standing.settings.transform_of(source.topic),
                 target_id,
                 standing.gap_policy(source),
+                # Once; what of it is lost with an epoch is found again.
+                standing.dead.pop(source, None),
+                standing.left_out.get(source.topic, ()),
+                source.topic in standing.watched,
             )
             for flow, standing in self._standings.items()
             if standing.is_known and not standing.superseded
@@ -284,6 +290,7 @@ class Engine:
             writers=frozenset(standing.writers),
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
+            mirrors=standing.mirrors,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.
@@ -319,7 +326,14 @@ class Engine:
                 client, transactions = settings.target_producer, settings.transactions
                 hold = FlowHold(flow, client, transactions, engine=self._id, slots=self._epochs.tasks)
                 control = FlowControl(
-                    settings, standing, source, target, ticking, hold, matches_mm2=self._settings.engine.matches_mm2
+                    settings,
+                    standing,
+                    source,
+                    target,
+                    ticking,
+                    hold,
+                    matches_mm2=self._settings.engine.matches_mm2,
+                    flows=self._settings.enabled_flows,
                 )
                 try:
                     control.run(stop, seconds)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
+from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import TickReport
+from mirror.control.tick import TickReport, now_ms
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Gap, Takeover
+from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.writers import WrittenBy
 
 
 @dataclass(slots=True)
@@ -41,6 +44,16 @@ class FlowStanding:
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    # What of the offset maps is to be forgotten by the tasks of the next epoch.
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
+    # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
+    mirrors: WrittenBy = field(default_factory=dict)
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
+    # very many the newest are kept: it is the writers that matter, and they come again.
+    watched: frozenset[str] = frozenset()
+    others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
+    foreign: tuple[ForeignWriter, ...] = ()
     superseded: str | None = None
     is_known: bool = False
 
@@ -75,6 +88,20 @@ class FlowStanding:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
         if partitions != self.partitions:
             self.partitions = partitions
+            copied = {source for source, *_ in partitions}
+            # Of what is not copied any more, such as a deleted topic, nothing is wrong.
+            for reasons in (self.stopped, self.troubles):
+                for source in reasons.keys() - copied:
+                    reasons.pop(source, None)
+            self.changed()
+
+    def take_mirrors(
+        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str]
+    ) -> None:
+        """Take in who else writes into the source, whose copies are left out, by topic, and which copies are ours."""
+        self.mirrors, self.watched = mirrors, watched
+        if left_out != self.left_out:
+            self.left_out = left_out
             self.changed()
 
     def take_gaps(self, state: FlowState) -> None:
@@ -90,6 +117,10 @@ class FlowStanding:
         barrier, is_lifted = self.barriers.get(source, (None, False))
         return GapPolicy(self.settings.stops_at_gaps, barrier, is_lifted)
 
+    def take_dead(self, dead: Mapping[TopicPartition, DeadChunks]) -> None:
+        """Take in what of the offset maps is to be forgotten."""
+        self.dead = dict(dead)
+
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
         self.reports[report.name] = report
@@ -98,6 +129,7 @@ class FlowStanding:
         """Take in what became of one partition in an epoch."""
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+        self.others.extend((result.source, stretch) for stretch in result.others)
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
@@ -154,7 +186,14 @@ class FlowStanding:
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
         if self.open_gaps:
             said.append(open_gaps_reason(self.open_gaps))
+        said += foreign_reasons(self.foreign, self.settings.flow.target, now_ms())
         return tuple(dict.fromkeys(said))
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what people should know of the flow although nothing is wrong."""
+        return tuple(
+            dict.fromkeys(f"{report.name}: {note}" for report in self.reports.values() for note in report.notes)
+        )
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""

@@ -16,23 +16,25 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Ticking:
-    """Runs ticks and passes every report on; says aloud when a tick's problems change."""
+    """Runs ticks and passes every report on; says aloud when a tick's problems or notes change."""
 
     def __init__(self, keep: Callable[[TickReport], None], tell: Callable[[str], None]) -> None:
         """Give each report to ``keep`` and each new problem, as a line, to ``tell``."""
         self._keep = keep
         self._tell = tell
-        self._said: dict[str, tuple[str, ...]] = {}
+        self._said: dict[str, TickReport] = {}
 
     def once(self, tick: Callable[[], TickReport]) -> bool:
         """Run one tick; return whether it had no problem."""
         report = tick()
-        for problem in report.problems:
-            if problem not in self._said.get(report.name, ()):
-                self._tell(f"{report.name}: {problem}")
-        if self._said.get(report.name) and report.is_ok:
+        before = self._said.get(report.name)
+        said = {*before.problems, *before.notes} if before else set()
+        for text in (*report.problems, *report.notes):
+            if text not in said:
+                self._tell(f"{report.name}: {text}")
+        if before and not before.is_ok and report.is_ok:
             self._tell(f"{report.name}: recovered")
-        self._said[report.name] = report.problems
+        self._said[report.name] = report
         self._keep(report)
         return report.is_ok
 

@@ -74,6 +74,11 @@ class BrokerRefused(Exception):
         super().__init__(f"{what}: {error.__name__}")
         self.error = error
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether rights are lacking."""
+        return getattr(self.error, "errno", None) in codes.DENIED
+
 
 class View(enum.Enum):
     """Whose end of a log is meant; the value is (replica id, isolation level) of the request."""
@@ -298,6 +303,7 @@ class Channel:
         self._leaders: dict[TopicPartition, int] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
+        self._topic_errors: dict[str, int] = {}
         self._reading: dict[int, Connection] = {}
 
     def leader(self, partition: TopicPartition) -> int:
@@ -321,6 +327,24 @@ class Channel:
         """Return the id a topic had when its leaders were last asked for, in Kafka's own spelling; empty if none."""
         return self._topic_ids.get(topic, "")
 
+    def has_topic(self, topic: str) -> bool:
+        """Ask the cluster whether it has a topic.
+
+        Raises
+        ------
+        BrokerRefused
+            if it does not tell: the topic may not be seen, or it has an error of another kind.
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        self.refresh([topic])
+        code = self._topic_errors.get(topic, codes.UNKNOWN_TOPIC)
+        if code in (0, codes.LEADER_NOT_AVAILABLE):
+            return True
+        if code == codes.UNKNOWN_TOPIC:
+            return False
+        raise BrokerRefused(f"{self.alias}: topic {topic}", kafka.errors.for_code(code))
+
     def learn_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Ask, in one request, who leads those of ``partitions`` whose leader is not known."""
         unknown = {partition.topic for partition in partitions if partition not in self._leaders}
@@ -340,6 +364,7 @@ class Channel:
         self.forget_leaders(wanted)
         for topic in answer.topics:
             self._topic_ids[topic.name] = topic_ids.spell(topic.topic_id)
+            self._topic_errors[topic.name] = topic.error_code
             for entry in topic.partitions:
                 if entry.leader_id >= 0:
                     address = TopicPartition(topic.name, entry.partition_index)

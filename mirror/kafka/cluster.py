@@ -390,6 +390,21 @@ class Cluster:
                 self._patiently(round_trip, retry=retry_if_result(bool), give_up=lambda _: pending)
         return answers
 
+    def ask_each(
+        self, doing: str, items: Iterable[K], ask: Callable[[Sequence[K]], Mapping[K, tuple[int, str | None, V]]]
+    ) -> Found[K, V]:
+        """Ask for many items what there is no method for here, again for those whose error may pass, until the timeout.
+
+        Parameters
+        ----------
+        ask
+            :meth:`send` for some of the items; returns of each the error code (0 for none), message and value.
+        """
+        answers = self._settle(
+            doing, items, lambda asked: {item: _Answer(*answer) for item, answer in ask(asked).items()}
+        )
+        return _found(answers)
+
     def _settle_one(self, doing: str, ask: Callable[[], _Answer]) -> Any:
         """Return the value of the one answer, raising if it is an error."""
         answer = self._settle(doing, [None], lambda _: {None: ask()})[None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import kafka.errors
 
 OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC = 3
+LEADER_NOT_AVAILABLE = 5
 MESSAGE_TOO_LARGE = 10
 
 # The broker has lost a fetch session, or takes the request for another than the next: the list is sent whole again.
@@ -25,6 +27,9 @@ TRANSACTION_ERRORS = frozenset({INVALID_PRODUCER_EPOCH, 48, 49, 53, PRODUCER_FEN
 
 OPERATION_NOT_ATTEMPTED = 55
 CONCURRENT_TRANSACTIONS = 51
+# Rights are lacking: to a topic, a group, the cluster.
+DENIED = frozenset({29, 30, 31})
+
 # Another broker coordinates the transactional id.
 COORDINATOR_MOVED = frozenset({15, 16})
 # The coordinator cannot do now what it will be able to do later, whatever partition it is about.

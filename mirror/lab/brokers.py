@@ -32,6 +32,16 @@ _VOTERS_OF_A_QUORUM = 3
 _PORTS_OF_A_BROKER = 2
 _PORTS_OF_A_LINK = 3
 _LINK_LISTENER = "LINK"
+_SECURED_LISTENER = "SECURED"
+# Who comes without a name is a super user: brokers, controllers, and whoever sets the scene.
+_AUTHORIZING = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    f"listener.name.{_SECURED_LISTENER.lower()}.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
 T = TypeVar("T")
 
 
@@ -46,12 +56,16 @@ class LinkPorts:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker's number and ports; ``controller_port`` is None for one that has no vote."""
+    """One broker's number and ports.
+
+    ``controller_port`` is None for one that has no vote, ``secured_port`` for one that lets everybody do everything.
+    """
 
     node_id: int
     port: int
     controller_port: int | None
     link: LinkPorts | None = None
+    secured_port: int | None = None
 
     @property
     def address(self) -> str:
@@ -62,6 +76,11 @@ class Node:
     def controller_address(self) -> str:
         """Return ``host:port`` for the other controllers."""
         return f"{ports.LOOPBACK}:{self.controller_port}"
+
+    @property
+    def secured_address(self) -> str:
+        """Return ``host:port`` for clients that log in."""
+        return f"{ports.LOOPBACK}:{self.secured_port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +97,33 @@ class ClusterLayout:
         return ",".join(node.address for node in self.nodes)
 
 
-def ports_needed(brokers: int, *, linked: bool) -> int:
+def ports_needed(brokers: int, *, linked: bool, secured: bool = False) -> int:
     """Return how many ports :func:`plan_layout` takes."""
-    return brokers * (_PORTS_OF_A_BROKER + (_PORTS_OF_A_LINK if linked else 0))
+    return brokers * (_PORTS_OF_A_BROKER + (_PORTS_OF_A_LINK if linked else 0) + (1 if secured else 0))
 
 
 def plan_layout(
-    alias: str, cluster_id: str, free_ports: Sequence[int], brokers: int, *, linked: bool = False
+    alias: str,
+    cluster_id: str,
+    free_ports: Sequence[int],
+    brokers: int,
+    *,
+    linked: bool = False,
+    secured: bool = False,
 ) -> ClusterLayout:
-    """Lay out a cluster: three voters from three brokers on, else one; with a link to each broker if ``linked``."""
+    """Lay out a cluster: three voters from three brokers on, else one.
+
+    With a link to each broker if ``linked``; with brokers that look up who may do what, and a listener for those who
+    log in, if ``secured``.
+    """
     voters = _VOTERS_OF_A_QUORUM if brokers >= _VOTERS_OF_A_QUORUM else 1
     left = iter(free_ports)
     nodes = []
     for number in range(brokers):
         port, controller_port = next(left), next(left)
         link = LinkPorts(next(left), next(left), next(left)) if linked else None
-        nodes.append(Node(number + 1, port, controller_port if number < voters else None, link))
+        secured_port = next(left) if secured else None
+        nodes.append(Node(number + 1, port, controller_port if number < voters else None, link, secured_port))
     return ClusterLayout(alias, cluster_id, tuple(nodes))
 
 
@@ -121,10 +151,13 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
         listeners[_LINK_LISTENER] = f"{ports.LOOPBACK}:{node.link.listener_port}"
         advertised[_LINK_LISTENER] = f"{ports.LOOPBACK}:{node.link.port}"
         protocols[_LINK_LISTENER] = "PLAINTEXT"
+    if node.secured_port is not None:
+        listeners[_SECURED_LISTENER] = advertised[_SECURED_LISTENER] = node.secured_address
+        protocols[_SECURED_LISTENER] = "SASL_PLAINTEXT"
     if node.controller_port is not None:
         listeners["CONTROLLER"] = node.controller_address
     voters = [voter for voter in layout.nodes if voter.controller_port is not None]
-    return {
+    return (_AUTHORIZING if node.secured_port is not None else {}) | {
         "process.roles": "broker" if node.controller_port is None else "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{voter.node_id}@{voter.controller_address}" for voter in voters),
@@ -257,7 +290,8 @@ class EmbeddedBroker:
         if self.is_alive():
             return
         runtime = self.runtime()
-        own = (self.node.port, self.node.controller_port, self.node.link.listener_port if self.node.link else None)
+        node = self.node
+        own = (node.port, node.controller_port, node.link.listener_port if node.link else None, node.secured_port)
         taken = [port for port in own if port is not None and not ports.is_free(port)]
         if taken:
             raise BrokerError(
@@ -344,6 +378,11 @@ class EmbeddedCluster:
     def linked_servers(self) -> str:
         """Return the addresses, comma-separated, for clients that are to reach every broker through its link."""
         return ",".join(link.address for link in self.links)
+
+    @property
+    def secured_servers(self) -> str:
+        """Return the addresses, comma-separated, for clients that log in, if the cluster is secured."""
+        return ",".join(node.secured_address for node in self.layout.nodes if node.secured_port is not None)
 
     def is_alive(self) -> bool:
         """Tell whether every broker's process runs."""

@@ -132,6 +132,7 @@ def up(
     provider: Provider = Provider.EMBEDDED,
     bootstrap: Mapping[str, str] | None = None,
     linked: Collection[str] = (),
+    secured: Collection[str] = (),
     on_progress: OnProgress = progress.nobody,
 ) -> Lab:
     """Bring clusters up, side by side, and return when all serve clients.
@@ -155,6 +156,9 @@ def up(
     linked
         aliases of embedded clusters that can also be reached through links, which can be made long or cut: at
         ``EmbeddedCluster.linked_servers``.
+    secured
+        aliases of embedded clusters whose brokers look up who may do what. Users of ``mirror.lab.users`` log in at
+        ``EmbeddedCluster.secured_servers``; at the usual addresses everybody stays free to do everything.
     on_progress
         told how far it is, from several threads.
 
@@ -167,10 +171,12 @@ def up(
     known = _read_records(directory)[1] if _state_path(directory).exists() else {}
     nodes = [node for record in known.values() if record.layout is not None for node in record.layout.nodes]
     taken = {
-        port for node in nodes for port in (node.port, node.controller_port, *(astuple(node.link) if node.link else ()))
+        port
+        for node in nodes
+        for port in (node.port, node.controller_port, node.secured_port, *(astuple(node.link) if node.link else ()))
     }
     choose_ports = functools.partial(ports.choose, free=lambda port: port not in taken and ports.is_free(port))
-    wanted = plan_records(known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked)
+    wanted = plan_records(known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked, secured)
     providers = {wanted[alias].provider for alias in aliases}
     if Provider.CONTAINERS in providers:
         with containers.docker():  # that there is no Docker is noticed before anything is written,
@@ -253,6 +259,7 @@ def plan_records(
     bootstrap: Mapping[str, str],
     choose_ports: ChoosePorts,
     linked: Collection[str] = (),
+    secured: Collection[str] = (),
 ) -> dict[str, ClusterRecord]:
     """Return every cluster the lab is to know afterwards: the known ones unchanged, new ones laid out.
 
@@ -265,25 +272,27 @@ def plan_records(
     if brokers < 1:
         raise BadRequest(f"a cluster has at least one broker, not {brokers}")
     kinds = {alias: Provider.EXISTING if alias in bootstrap else provider for alias in aliases}
-    unlinkable = sorted(alias for alias in linked if kinds.get(alias) is not Provider.EMBEDDED)
-    if unlinkable:
-        raise BadRequest(f"only embedded clusters that are named can have links, not {', '.join(unlinkable)}")
+    for wanted, what in ((linked, "have links"), (secured, "be secured")):
+        others = sorted(alias for alias in wanted if kinds.get(alias) is not Provider.EMBEDDED)
+        if others:
+            raise BadRequest(f"only embedded clusters that are named can {what}, not {', '.join(others)}")
     if brokers > 1 and Provider.CONTAINERS in kinds.values():
         raise BadRequest("a cluster in a container has one broker; embedded clusters can have more")
     laid_out = [alias for alias, kind in kinds.items() if alias not in known and kind is not Provider.EXISTING]
-    needed = {alias: ports_needed(brokers, linked=alias in linked) for alias in laid_out}
+    needed = {alias: ports_needed(brokers, linked=alias in linked, secured=alias in secured) for alias in laid_out}
     free = iter(choose_ports(sum(needed.values())) if needed else ())
     records = dict(known)
     for alias, kind in kinds.items():
+        extras = {"linked": alias in linked, "secured": alias in secured}
         if alias in known:
-            _check_unchanged(known[alias], kind, brokers, bootstrap.get(alias), linked=alias in linked)
+            _check_unchanged(known[alias], kind, brokers, bootstrap.get(alias), **extras)
         elif kind is Provider.EXISTING:
             if alias not in bootstrap:
                 raise BadRequest(f"where is the existing cluster {alias}? Give --bootstrap {alias}=HOST:PORT")
             records[alias] = ClusterRecord(kind, alias, bootstrap_servers=bootstrap[alias])
         else:
             own = list(islice(free, needed[alias]))
-            layout = plan_layout(alias, new_cluster_id(), own, brokers, linked=alias in linked)
+            layout = plan_layout(alias, new_cluster_id(), own, brokers, **extras)
             records[alias] = ClusterRecord(kind, alias, layout=layout)
     return records
 
@@ -307,7 +316,7 @@ def _check_aliases(aliases: Sequence[str], bootstrap: Mapping[str, str]) -> None
 
 
 def _check_unchanged(
-    record: ClusterRecord, provider: Provider, brokers: int, addresses: str | None, *, linked: bool
+    record: ClusterRecord, provider: Provider, brokers: int, addresses: str | None, *, linked: bool, secured: bool
 ) -> None:
     remedy = "take it down and discard its data first, or use another directory"
     if record.provider is not provider:
@@ -318,6 +327,8 @@ def _check_unchanged(
         )
     if linked and record.layout is not None and record.layout.nodes[0].link is None:
         raise BadRequest(f"{record.alias} is known here without links: {remedy}")
+    if secured and record.layout is not None and record.layout.nodes[0].secured_port is None:
+        raise BadRequest(f"{record.alias} is known here as not secured: {remedy}")
     if addresses is not None and record.bootstrap_servers != addresses:
         raise BadRequest(f"{record.alias} is known here at {record.bootstrap_servers}, not {addresses}: {remedy}")
 

@@ -10,17 +10,21 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from mirror.model.acl import Acl, QuotaKey
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import OffsetMap, Run, Sketch, runs_before
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
 
 RUNS_PER_CHUNK = 256
 
-# (key, value) of one record of the state topic.
-StateRecord: TypeAlias = tuple[bytes, bytes]
+K = TypeVar("K")
+V = TypeVar("V")
+
+# (key, value) of one record of the state topic; without a value it says that the record of that key is gone.
+StateRecord: TypeAlias = tuple[bytes, bytes | None]
 
 
 def state_topic(source_alias: str) -> str:
@@ -54,6 +58,10 @@ class Position:
     atomic
         whether it was committed in one transaction with the records before it: then nothing of this flow lies behind
         it but what was aborted.
+    turn
+        how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
+    left_out
+        how many of the source's records before it were not copied because other flows have mirrored them there.
     """
 
     upstream: int
@@ -67,6 +75,8 @@ class Position:
     source_end: int = 0
     target: str = ""
     atomic: bool = False
+    turn: int = 0
+    left_out: int = 0
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -82,6 +92,8 @@ class Position:
             "epochs": [list(epoch) for epoch in self.epochs],
             "source_end": self.source_end,
             "atomic": self.atomic,
+            "turn": self.turn,
+            "left_out": self.left_out,
         }
         return _record(["position", source.topic, source.partition], value)
 
@@ -100,7 +112,9 @@ class GapKind(StrEnum):
     UNMATCHED = "unmatched"
     """What this flow wrote behind its last recorded position is not what the source has there."""
     SKIPPED = "skipped"
-    """They were left out because the target does not take them."""
+    """They were left out because they could not be copied."""
+    PARKED = "parked"
+    """The target does not take them; they lie in the topic of parked records instead."""
 
 
 GapKey: TypeAlias = tuple[TopicPartition, int, int]
@@ -173,15 +187,17 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the engine last said of the flow: when, and what is wrong with it, if anything."""
+    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known."""
 
     state: str
     reasons: tuple[str, ...]
     at_ms: int
+    notes: tuple[str, ...] = ()
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
-        return _record(["run"], {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms})
+        value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
+        return _record(["run"], value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +236,48 @@ class Takeover:
         return _record(["takeover", self.source.topic, self.source.partition], value)
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignWriter:
+    """Somebody who is no mirror, and has written into a partition that mirrors alone should write to.
+
+    Attributes
+    ----------
+    copy
+        the partition on the target.
+    producer_id
+        whose batches they are; -1 for producers without an id.
+    first, end
+        between these offsets, ``end`` not included, they lie, as far as seen.
+    records
+        how many were seen.
+    seen_at_ms
+        when the last of them was seen, in ms since the epoch.
+    """
+
+    copy: TopicPartition
+    producer_id: int
+    first: int
+    end: int
+    records: int
+    seen_at_ms: int
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        value = {"first": self.first, "end": self.end, "records": self.records, "seen_at_ms": self.seen_at_ms}
+        return _record(["foreign", *self.copy, self.producer_id], value)
+
+    def with_more(self, first: int, end: int, records: int, seen_at_ms: int) -> ForeignWriter:
+        """Return it with what was seen since."""
+        return ForeignWriter(
+            self.copy,
+            self.producer_id,
+            min(self.first, first),
+            max(self.end, end),
+            self.records + records,
+            seen_at_ms,
+        )
+
+
 def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
     """Return the record that keeps a stretch of the offset map that is known by offset syncs only."""
     value = {
@@ -233,12 +291,22 @@ def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
 
 def chunk_record(source: TopicPartition, chunk: int, runs: Iterable[Run]) -> StateRecord:
     """Return the record that keeps one chunk of the offset map of ``source``."""
-    return _record(["runs", source.topic, source.partition, chunk], {"runs": [list(run) for run in runs]})
+    return _compact(["runs", source.topic, source.partition, chunk]), Chunk.of(runs).content
+
+
+def no_chunk_record(source: TopicPartition, chunk: int) -> StateRecord:
+    """Return the record that forgets one chunk of the offset map of ``source``."""
+    return _compact(["runs", source.topic, source.partition, chunk]), None
 
 
 def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     """Return the record that registers a producer id as one of this flow's writers."""
     return _record(["writer", producer_id], {"since_ms": since_ms})
+
+
+def source_record(cluster_id: str) -> StateRecord:
+    """Return the record that says which cluster the flow copies from: aliases may differ from file to file."""
+    return _record(["source"], {"cluster_id": cluster_id})
 
 
 def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
@@ -251,19 +319,47 @@ def claim_record(engine: str, since_ms: int) -> StateRecord:
     return _record(["claim"], {"engine": engine, "since_ms": since_ms})
 
 
+def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
+    """Return the record that this flow has created ``acl`` on the target because of ``origin``, on the source.
+
+    With None: it is not this flow's, or not there, any more.
+    """
+    return _record(["acl", *acl.key], {"origin": None if origin is None else origin.key})
+
+
+def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
+    """Return the record that this flow has set a quota on the target; None: that it has removed it, or gives it up."""
+    return _record(["quota", [list(part) for part in key.entity], key.limit], {"value": value})
+
+
+@dataclass(frozen=True, slots=True)
+class DeadChunks:
+    """Chunks of the offset map that may be forgotten, if the copy has not gone back since: ``turn`` is the position's.
+
+    Only who copies the partition writes its chunks, so that none is forgotten that was just written anew.
+    """
+
+    turn: int
+    chunks: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class FlowState:
     """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log."""
 
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
-    chunks: dict[TopicPartition, dict[int, tuple[Run, ...]]] = field(default_factory=dict)
+    chunks: dict[TopicPartition, dict[int, Chunk]] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     gaps: dict[GapKey, Gap] = field(default_factory=dict)
     acknowledgements: dict[GapKey, Acknowledgement] = field(default_factory=dict)
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     transactional_ids: set[str] = field(default_factory=set)
+    acls: dict[Acl, Acl] = field(default_factory=dict)
+    quotas: dict[QuotaKey, float] = field(default_factory=dict)
     claim: str | None = None
+    source_id: str = ""
+    foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -274,21 +370,29 @@ class FlowState:
         ValueError
             if it is none that this version writes.
         """
-        if key is None or value is None:
-            raise ValueError("a record of the state topic has no key or no value")
+        if key is None:
+            raise ValueError("a record of the state topic has no key")
         try:
-            self._apply(json.loads(key), json.loads(value))
+            self._apply_chunk(json.loads(key), value)
         except (KeyError, TypeError, ValueError) as problem:
             raise ValueError(f"unknown record {key!r} in the state topic: {problem}") from problem
+
+    def _apply_chunk(self, key: Any, value: bytes | None) -> None:
+        match key:
+            case ["runs", topic, partition, chunk] if value is None:
+                self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
+            case ["runs", topic, partition, chunk] if value is not None:
+                self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
+            case _ if value is None:
+                raise ValueError("it has no value")
+            case _:
+                self._apply(key, json.loads(value))
 
     def _apply(self, key: Any, content: Any) -> None:
         match key:
             case ["position", topic, partition]:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content["epochs"])
                 self.positions[TopicPartition(topic, partition)] = Position(**(content | {"epochs": epochs}))
-            case ["runs", topic, partition, chunk]:
-                runs = tuple(Run(*numbers) for numbers in content["runs"])
-                self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = runs
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
             case ["gap", topic, partition, start, found_at_ms]:
@@ -307,10 +411,20 @@ class FlowState:
                 self.takeovers[source] = Takeover(source, **content)
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
+            case ["foreign", topic, partition, producer_id]:
+                copy = TopicPartition(topic, partition)
+                self.foreign[copy, producer_id] = ForeignWriter(copy, producer_id, **content)
+            case ["source"]:
+                self.source_id = content["cluster_id"]
             case ["claim"]:
                 self.claim = content["engine"]
             case ["run"]:
-                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"])
+                notes = tuple(content.get("notes", ()))
+                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+            case ["acl", *names]:
+                _keep(self.acls, Acl.of_key(names), content["origin"] and Acl.of_key(content["origin"]))
+            case ["quota", entity, limit]:
+                _keep(self.quotas, QuotaKey(tuple((kind, name) for kind, name in entity), limit), content["value"])
             case _:
                 raise ValueError("no such kind of record")
 
@@ -336,7 +450,8 @@ class FlowState:
         position = self.positions.get(source)
         if position is None:
             return ()
-        return runs_before(self.chunks.get(source, {}).get(position.chunk, ()), position.upstream)
+        chunk = self.chunks.get(source, {}).get(position.chunk)
+        return runs_before(chunk.runs(), position.upstream) if chunk else ()
 
     def chunk_before(self, source: TopicPartition, upstream: int) -> tuple[int, tuple[Run, ...]]:
         """Return the chunk that is open again, and what is left in it, once the copy goes back to ``upstream``.
@@ -346,7 +461,7 @@ class FlowState:
         """
         position, chunks = self.positions[source], self.chunks.get(source, {})
         for number in sorted((one for one in chunks if one <= position.chunk), reverse=True):
-            runs = runs_before(chunks[number], min(upstream, position.upstream))
+            runs = runs_before(chunks[number].runs(), min(upstream, position.upstream))
             if runs:
                 return number, runs
         return 0, ()
@@ -360,15 +475,37 @@ class FlowState:
         if position is None:
             return None
         chunks = self.chunks.get(source, {})
-        runs = (run for number in sorted(chunks) if number <= position.chunk for run in chunks[number])
+        runs = Runs(chunks[number] for number in sorted(chunks) if number <= position.chunk)
         return OffsetMap(
             position.origin,
             position.complete,
-            runs_before(runs, position.upstream),
+            runs.before(position.upstream),
             position.upstream,
             position.downstream,
             tuple(sketch for _, sketch in sorted(self.sketches.get(source, {}).items())),
+            is_pruned=min(chunks, default=0) > 0,
         )
+
+    def dead_chunks(self, source: TopicPartition, target_start: int) -> DeadChunks | None:
+        """Return the chunks of which the target, whose log begins at ``target_start``, has nothing any more.
+
+        A position that they speak of, on either side, leads a reader before the log; without them it leads to what is
+        left. The chunk that is still being filled is never among them. None if there are none.
+        """
+        position = self.positions[source]
+        dead = tuple(
+            number
+            for number, chunk in sorted(self.chunks.get(source, {}).items())
+            if number < position.chunk and chunk.downstream_end <= target_start
+        )
+        return DeadChunks(position.turn, dead) if dead else None
+
+
+def _keep(known: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        known.pop(key, None)
+    else:
+        known[key] = value
 
 
 def _record(key: list[Any], value: dict[str, Any]) -> StateRecord:

@@ -8,12 +8,15 @@ and a hole is known to be a hole.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from mirror.model.mm2_trace import Pair
+from mirror.model.packed_runs import packed, unpacked
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
 
 
@@ -84,6 +87,129 @@ def runs_from(runs: Iterable[Run], upstream: int) -> tuple[Run, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some runs in a row as they are written down; only where they begin and end is unpacked before they are needed.
+
+    Attributes
+    ----------
+    content
+        the packed runs, JSON.
+    upstream, downstream
+        where the first run begins.
+    upstream_end, downstream_end
+        one past the last run.
+    """
+
+    content: bytes
+    upstream: int
+    downstream: int
+    upstream_end: int
+    downstream_end: int
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Chunk:
+        """Return the chunk of these runs, which ascend in both offsets."""
+        return cls.parse(json.dumps(packed(tuple(runs)), separators=(",", ":")).encode())
+
+    @classmethod
+    def parse(cls, content: bytes) -> Chunk:
+        """Read a chunk.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            if it is none.
+        """
+        said = json.loads(content)
+        if not said["runs"]:
+            return cls(content, 0, 0, 0, 0)
+        (upstream, downstream), (upstream_end, downstream_end) = said["from"], said["to"]
+        return cls(content, upstream, downstream, upstream_end, downstream_end)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no run in it."""
+        return self.upstream == self.upstream_end
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return the runs."""
+        return tuple(Run(*numbers) for numbers in unpacked(json.loads(self.content)))
+
+
+class Runs:
+    """The runs of a map, in ascending order of both offsets, packed in chunks.
+
+    A million runs are some megabytes; to look one up, one chunk is unpacked.
+    """
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
+        """Take the chunks as they are."""
+        self._chunks = tuple(chunk for chunk in chunks if not chunk.is_empty)
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Runs:
+        """Return these runs."""
+        return cls([Chunk.of(runs)])
+
+    def __iter__(self) -> Iterator[Run]:
+        return (run for chunk in self._chunks for run in chunk.runs())
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Runs) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Runs.of({list(self)})"
+
+    @property
+    def first(self) -> Run | None:
+        """The first run."""
+        return self._chunks[0].runs()[0] if self._chunks else None
+
+    def before(self, upstream: int) -> Runs:
+        """Return what is said of the offsets before the position ``upstream``."""
+        kept = [chunk for chunk in self._chunks if chunk.upstream < upstream]
+        return Runs(
+            chunk if chunk.upstream_end <= upstream else Chunk.of(runs_before(chunk.runs(), upstream)) for chunk in kept
+        )
+
+    def behind(self, upstream: int) -> Run | None:
+        """Return the first run that reaches beyond an upstream position."""
+        at = bisect_right(self._chunks, upstream, key=lambda chunk: chunk.upstream_end)
+        runs = self._chunks[at].runs() if at < len(self._chunks) else ()
+        return _first(runs, bisect_right(runs, upstream, key=lambda run: run.upstream_end))
+
+    def behind_copy(self, downstream: int) -> Run | None:
+        """Return the first run that reaches beyond a downstream position."""
+        at = bisect_right(self._chunks, downstream, key=lambda chunk: chunk.downstream_end)
+        runs = self._chunks[at].runs() if at < len(self._chunks) else ()
+        return _first(runs, bisect_right(runs, downstream, key=lambda run: run.downstream_end))
+
+    def records_between(self, start: int, end: int) -> int:
+        """Return how many records with upstream offsets from ``start`` up to, not including, ``end`` were copied."""
+        first = bisect_right(self._chunks, start, key=lambda chunk: chunk.upstream_end)
+        count = 0
+        for chunk in takewhile(lambda chunk: chunk.upstream < end, islice(self._chunks, first, None)):
+            count += sum(max(0, min(run.upstream_end, end) - max(run.upstream, start)) for run in chunk.runs())
+        return count
+
+    def copies_between(self, start: int, end: int) -> int:
+        """Return how many copies have downstream offsets from ``start`` up to, not including, ``end``."""
+        first = bisect_right(self._chunks, start, key=lambda chunk: chunk.downstream_end)
+        count = 0
+        for chunk in takewhile(lambda chunk: chunk.downstream < end, islice(self._chunks, first, None)):
+            count += sum(max(0, min(run.downstream_end, end) - max(run.downstream, start)) for run in chunk.runs())
+        return count
+
+
+@dataclass(frozen=True, slots=True)
 class Sketch:
     """A stretch that Java MirrorMaker copied and of which only its offset syncs are known.
 
@@ -148,14 +274,18 @@ class OffsetMap:
         the positions up to which the map speaks.
     sketches
         what Java MirrorMaker copied, known only by its syncs; in ascending order.
+    is_pruned
+        whether runs before the first were forgotten, because the target has nothing of them any more. A position among
+        them leads to the first run.
     """
 
     origin: int
     complete_from_origin: bool
-    runs: tuple[Run, ...]
+    runs: Runs
     upstream_next: int
     downstream_next: int
     sketches: tuple[Sketch, ...] = ()
+    is_pruned: bool = False
 
     def translate(self, position: int) -> Translation:
         """Return where a reader at upstream ``position`` goes on downstream: at the first copied record not before it.
@@ -170,7 +300,7 @@ class OffsetMap:
                 return sketch.translate(position)
         if position < self.origin and not self.complete_from_origin:
             return TooOld(self.origin)
-        run = _first(self.runs, bisect_right(self.runs, position, key=lambda run: run.upstream_end))
+        run = self.runs.behind(position)
         if run is None:
             return Exact(self.downstream_next)
         return Exact(run.downstream + max(0, position - run.upstream))
@@ -182,11 +312,12 @@ class OffsetMap:
         for sketch in self.sketches:
             if sketch.downstream_start <= position < sketch.downstream_end:
                 return sketch.translate_back(position)
-        if self.runs and position < self.runs[0].downstream and not self.complete_from_origin:
-            return TooOld(self.runs[0].downstream)
-        if not self.runs:
+        first = self.runs.first
+        if first is None:
             return NotMirrored()
-        run = _first(self.runs, bisect_right(self.runs, position, key=lambda run: run.downstream_end))
+        if position < first.downstream and not (self.complete_from_origin or self.is_pruned):
+            return TooOld(first.downstream)
+        run = self.runs.behind_copy(position)
         if run is None:
             return Exact(self.upstream_next)
         return Exact(run.upstream + max(0, position - run.downstream))

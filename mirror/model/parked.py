@@ -2,12 +2,14 @@
 
 The topic's name matches MirrorMaker 2's default excludes, so no flow ever mirrors it. Key, value, timestamp and headers
 of a parked record are the original's; headers of ours stand behind them. Whoever parks is not in the same transaction
-as the position that counts the record as done: after a crash in between it is parked once more, with the same
+as the position that counts the record as done: after a crash in between it may be parked once more, with the same
 coordinates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.partition import TopicPartition
@@ -41,3 +43,35 @@ def parked_headers(
         "reason": reason,
     }
     return tuple((PREFIX + name, str(value).encode()) for name, value in said.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a parked record comes from.
+
+    Attributes
+    ----------
+    timestamp
+        the record's, in ms.
+    headers
+        those it had there.
+    """
+
+    source: TopicPartition
+    offset: int
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def origin(headers: Sequence[tuple[str, bytes | None]]) -> Origin | None:
+    """Read the headers of a parked record; None if they are not those of one."""
+    own = [place for place, (name, _) in enumerate(headers) if name == PREFIX + "cluster"]
+    if not own:
+        return None
+    said = {name: (value or b"").decode("utf-8", "replace") for name, value in headers[own[-1] :]}
+    try:
+        source = TopicPartition(said[PREFIX + "topic"], int(said[PREFIX + "partition"]))
+        offset, timestamp = int(said[PREFIX + "offset"]), int(said[PREFIX + "timestamp"])
+    except (KeyError, ValueError):
+        return None
+    return Origin(source, offset, timestamp, tuple(headers[: own[-1]]))

@@ -229,15 +229,20 @@ class NameFilter(Protocol):
 def is_cycle(topic: str, *, policy: ReplicationPolicy, flow: Flow, generation: Generation = Generation.NEWEST) -> bool:
     """Tell whether copying ``topic`` over ``flow`` would send it back to where it has been (SEL-05).
 
-    The newest generation also refuses a topic that came from the flow's own source, where the policy can tell.
+    The newest generation also refuses a topic that came from the flow's own source, where the policy can tell. Of an
+    alias with the separator in it, only the beginning is read as the source of a copy (POL-04), so that records would
+    come back; it is looked for at the beginning of the name as well.
     """
     refused = {flow.target}
     if generation is Generation.NEWEST and policy.can_detect_cycles:
         refused.add(flow.source)
-    name = topic
-    while (source := policy.topic_source(name)) is not None:
-        if source in refused:
+    separator = policy.separator if isinstance(policy, DefaultReplicationPolicy) else ""
+    parted = tuple(f"{alias}{separator}" for alias in refused if separator and separator in alias)
+    name, seen = topic, set[str]()
+    while (source := policy.topic_source(name)) is not None and name not in seen:
+        if source in refused or name.startswith(parted):
             return True
+        seen.add(name)
         upstream = policy.upstream_topic(name)
         if upstream is None or upstream == name:
             return False

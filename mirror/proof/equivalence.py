@@ -3,14 +3,15 @@
 Both sides are read to (offset, digest, timestamp) and aligned by content on Spark: equal records are paired in order,
 so one that is missing does not make all behind it look wrong. What remains on one side only is **missing** or
 **extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs out of order
-are **reordered**. Where the exact offset map is known, a pair that is not where the map says is **misplaced**: the copy
-is right, and positions translated with that map are not.
+are **reordered**. What the flow says that the copy lacks, and is as it says, is not missing but counted by itself:
+**parked**, in **gaps**, **filtered**. Where the exact offset map is known, a pair that is not where the map says is
+**misplaced**: the copy is right, and positions translated with that map are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
+from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import Column as LedgerColumn
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
+from mirror.proof.absences import ParkedContent, filtered, held
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
 from mirror.proof.obvious import same_records
 from mirror.proof.tables import small_table
@@ -50,13 +53,19 @@ class PartitionPair:
     is_shared
         Whether others may write to the remote partition (unchanged topic names, fan-in). Where not, what somebody else
         wrote into it is extra.
+    absences
+        What the flow says that the copy lacks.
+    parked
+        What lies in the topic of parked records, by upstream offset.
     """
 
     source: LogRange
     target: LogRange
-    runs: tuple[Run, ...] = ()
+    runs: Runs = Runs()  # noqa: RUF009  # frozen
     writers: frozenset[int] = frozenset()
     is_shared: bool = False
+    absences: tuple[Absence, ...] = ()
+    parked: Mapping[int, ParkedContent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,13 @@ class PartitionEquivalence:
     Attributes
     ----------
     records
-        on the source, in the range.
+        on the source, in the range; without those that transforms leave out.
     foreign
         on the target, in the range, written by others where others may write.
     problem
         why a side could not be read to its end; None if both were.
+    absences
+        what the copy lacks and the flow says so; none of it is missing.
     """
 
     source: TopicPartition
@@ -94,10 +105,18 @@ class PartitionEquivalence:
     foreign: int
     first_difference: FirstDifference | None
     problem: str | None
+    absences: tuple[Absence, ...] = ()
+
+    def absent(self, kind: AbsenceKind) -> int:
+        """Return how many records are absent for such a reason."""
+        return sum(each.records or 0 for each in self.absences if each.kind is kind)
 
     @property
     def verdict(self) -> Verdict:
-        """UNKNOWN if a side was not read whole; FAIL for any difference; an empty pair is equal."""
+        """UNKNOWN if a side was not read whole; FAIL for any difference; an empty pair is equal.
+
+        What is explained is no difference; that a gap waits to be acknowledged is for the flow's state to say.
+        """
         if self.problem is not None:
             return Verdict.UNKNOWN
         differences = (self.missing, self.extra, self.altered, self.reordered, self.misplaced)
@@ -117,6 +136,9 @@ class PartitionEquivalence:
             "reordered": self.reordered,
             "misplaced": self.misplaced,
             "foreign": self.foreign,
+            "parked": self.absent(AbsenceKind.PARKED),
+            "gaps": self.absent(AbsenceKind.GAP),
+            "filtered": self.absent(AbsenceKind.FILTERED),
             "first_difference": None
             if first is None
             else {
@@ -127,6 +149,17 @@ class PartitionEquivalence:
             },
             "problem": self.problem,
             "verdict": self.verdict.value,
+            "absences": [
+                {
+                    "what": each.kind.value,
+                    "from": each.start,
+                    "to": each.end,
+                    "records": each.records,
+                    "reason": each.reason,
+                    "acknowledged": each.acknowledged,
+                }
+                for each in self.absences
+            ],
         }
 
 
@@ -153,12 +186,27 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path)
     """
     outcomes = read_logs(spark, _ranges(pairs), directory)
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
+    pairs = [_with_absences(pair, read) for pair in pairs]
     same = {number: found for number, pair in enumerate(pairs) if (found := _obviously_same(pair, read)) is not None}
     rest = [number for number in range(len(pairs)) if number not in same]
     if rest:
         aligned = compare(logs_frame(spark, outcomes), [pairs[number] for number in rest], outcomes)
         same.update(zip(rest, aligned.partitions, strict=True))
-    return Equivalence(tuple(same[number] for number in range(len(pairs))))
+    return Equivalence(
+        tuple(replace(same[number], absences=_absences(pair, read)) for number, pair in enumerate(pairs))
+    )
+
+
+def _with_absences(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> PartitionPair:
+    """Return the pair with those of its absences that hold."""
+    outcome = read.get((pair.source.cluster, pair.source.partition))
+    known = () if outcome is None else held(pair.absences, pair.parked, pair.source, outcome.path)
+    return replace(pair, absences=known)
+
+
+def _absences(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> tuple[Absence, ...]:
+    outcome = read.get((pair.source.cluster, pair.source.partition))
+    return (*pair.absences, *(() if outcome is None else filtered(outcome.filtered)))
 
 
 def _obviously_same(
@@ -168,7 +216,7 @@ def _obviously_same(
     copy = read.get((pair.target.cluster, pair.target.partition))
     if source is None or copy is None or source.problem is not None or copy.problem is not None:
         return None
-    records = same_records((pair.source, source.path), (pair.target, copy.path), pair.runs, pair.writers)
+    records = same_records((pair.source, source.path), (pair.target, copy.path), pair.runs, pair.writers, pair.absences)
     return None if records is None else _equivalence(pair, records, None, read)
 
 
@@ -194,6 +242,7 @@ _PAIRS = (
     LedgerColumn("is_shared", "int"),
 )
 _WRITERS = (LedgerColumn("pair", "int"), LedgerColumn("producer_id", "long"))
+_ABSENT = (LedgerColumn("absent_pair", "int"), LedgerColumn("absent_from", "long"), LedgerColumn("absent_to", "long"))
 _RUNS = (
     LedgerColumn("pair", "int"),
     LedgerColumn("run_upstream", "long"),
@@ -232,10 +281,18 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     ]
     writers = [(number, writer) for number, pair in enumerate(pairs) for writer in sorted(pair.writers)]
     in_range = (F.col("offset") >= F.col("start")) & (F.col("offset") < F.col("end"))
+    absent = [(number, each.start, each.end) for number, pair in enumerate(pairs) for each in pair.absences]
+    is_absent = (
+        (F.col("is_source") == 1)
+        & (F.col("pair") == F.col("absent_pair"))
+        & (F.col("offset") >= F.col("absent_from"))
+        & (F.col("offset") < F.col("absent_to"))
+    )
     foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull()
     return (
         logs.join(F.broadcast(small_table(spark, _PAIRS, sides)), ["cluster", "topic", "partition"])
         .where(in_range)
+        .join(F.broadcast(small_table(spark, _ABSENT, absent)), is_absent, "left_anti")
         .join(
             F.broadcast(small_table(spark, _WRITERS, writers).withColumn("is_writer", F.lit(1))),
             ["pair", "producer_id"],
@@ -415,7 +472,8 @@ def _equivalence(
     return PartitionEquivalence(
         source=pair.source.partition,
         target=pair.target.partition,
-        records=records,
+        # What is known to be absent was counted when it was set aside.
+        records=records + sum(each.records or 0 for each in pair.absences),
         missing=counts[Difference.MISSING],
         extra=counts[Difference.EXTRA],
         altered=counts[Difference.ALTERED],

@@ -44,6 +44,8 @@ class LogRange:
         Whether the records of aborted transactions are left out.
     transform
         What the records are put through before they are looked at: the source of a flow that changes them.
+    left_out
+        Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
     """
 
     cluster: str
@@ -53,6 +55,20 @@ class LogRange:
     end: int
     read_committed: bool = False
     transform: TopicTransform | None = None
+    left_out: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """How many records the transforms left out because they are told to, and the first and last of their offsets."""
+
+    records: int = 0
+    first: int = -1
+    last: int = -1
+
+    def also(self, offset: int) -> Filtered:
+        """Return the same with one record more."""
+        return Filtered(self.records + 1, self.first if self.records else offset, offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,7 @@ class LogOutcome:
     seconds: float
     problem: str | None
     path: Path
+    filtered: Filtered = Filtered()  # frozen
 
     @property
     def gap(self) -> Gap | None:
@@ -96,24 +113,39 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
         )
 
 
-def changed_records(records: Iterable[Record], wanted: LogRange) -> Iterable[Record]:
-    """Yield what the transforms make of the records, as the copy does.
+class ChangedRecords:
+    """Yields what the transforms make of records, as the copy does; ``filtered`` is what they leave out.
 
-    What the copy left out because of an error is left out here too; it stands in the ledger of gaps.
-
-    Raises
-    ------
-    ValueError
-        at a record that they fail on.
+    A record that they fail on comes as it is: where the copy left it out because of that, the gap ledger says so.
     """
-    if wanted.transform is None:
-        yield from records
-        return
-    for record in records:
-        made = wanted.transform.apply([record], wanted.partition.partition)
-        if made.failed is not None:
-            raise ValueError(f"{made.failed.reason}, at offset {made.failed.offset}")
-        yield from made.records
+
+    def __init__(self, records: Iterable[Record], wanted: LogRange) -> None:
+        """Take the records of ``wanted``."""
+        self._records = records
+        self._wanted = wanted
+        self.filtered = Filtered()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records.
+
+        Raises
+        ------
+        ValueError
+            at a record that ends the copy.
+        """
+        transform, partition = self._wanted.transform, self._wanted.partition.partition
+        if transform is None:
+            yield from self._records
+            return
+        for record in self._records:
+            made = transform.apply([record], partition)
+            if made.failed is not None:
+                raise ValueError(f"{made.failed.reason}, at offset {made.failed.offset}")
+            if made.skipped:
+                yield record
+            elif not made.records:
+                self.filtered = self.filtered.also(record.offset)
+            yield from made.records
 
 
 def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
@@ -125,6 +157,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     unfinished = directory / f".{name}.parquet.unfinished"
     records = 0
     problem = None
+    filtered = Filtered()
     rows: list[tuple[Any, ...]] = []
 
     def write(writer: pq.ParquetWriter) -> None:
@@ -147,11 +180,15 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                 if wanted.end > wanted.start
                 else ()
             )
-            for row in log_rows(wanted.cluster, wanted.partition, changed_records(found, wanted)):
+            if wanted.left_out:
+                found = (record for record in found if record.producer_id not in wanted.left_out)
+            changed = ChangedRecords(found, wanted)
+            for row in log_rows(wanted.cluster, wanted.partition, changed):
                 rows.append(row)
                 records += 1
                 if len(rows) == _ROWS_AT_A_TIME:
                     write(writer)
+            filtered = changed.filtered
         except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other logs are still worth reading
             problem = f"{type(stopped).__name__}: {stopped}"
         write(writer)
@@ -165,6 +202,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
         time.monotonic() - began,
         problem,
         path,
+        filtered,
     )
 
 

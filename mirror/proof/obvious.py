@@ -8,18 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mirror.model.offset_map import Run
+from mirror.model.absences import Absence
+from mirror.model.offset_map import Run, Runs
+from mirror.proof.absences import in_range, without
 from mirror.proof.log_reader import LogRange
 
 _COLUMNS = ["offset", "digest", "timestamp_ms", "producer_id"]
 
 
 def same_records(
-    source: tuple[LogRange, Path], copy: tuple[LogRange, Path], runs: Sequence[Run], writers: frozenset[int]
+    source: tuple[LogRange, Path],
+    copy: tuple[LogRange, Path],
+    runs: Runs,
+    writers: frozenset[int],
+    absent: Sequence[Absence] = (),
 ) -> int | None:
     """Return how many records both sides hold when they obviously are the same, None when that is not obvious.
 
@@ -31,8 +38,10 @@ def same_records(
         the offset map of the range; empty if none is known.
     writers
         producer ids that alone may have written the copy; empty if they are not known.
+    absent
+        what the copy is known to lack; not counted.
     """
-    original, copied = _rows(*source), _rows(*copy)
+    original, copied = without(_rows(*source), absent), _rows(*copy)
     if original.num_rows != copied.num_rows:
         return None
     if writers and not set(pc.unique(copied["producer_id"]).to_pylist()) <= writers:
@@ -46,9 +55,7 @@ def same_records(
 
 
 def _rows(wanted: LogRange, path: Path) -> pa.Table:
-    table = pq.read_table(path, columns=_COLUMNS)
-    offsets = table["offset"]
-    return table.filter(pc.and_(pc.greater_equal(offsets, wanted.start), pc.less(offsets, wanted.end)))
+    return in_range(pq.read_table(path, columns=_COLUMNS), wanted)
 
 
 def _clipped(runs: Iterable[Run], wanted: LogRange) -> list[Run]:
@@ -63,13 +70,13 @@ def _clipped(runs: Iterable[Run], wanted: LogRange) -> list[Run]:
 
 def _lie_on(runs: Sequence[Run], upstream: pa.ChunkedArray, downstream: pa.ChunkedArray) -> bool:
     """Whether the records, in order, are exactly those of the runs: ascending offsets need no look but at both ends."""
-    if sum(run.length for run in runs) != len(upstream):
+    starts, copies, lengths = np.array(runs, np.int64).reshape(-1, 3).T
+    if lengths.sum() != len(upstream):
         return False
-    first = 0
-    for run in runs:
-        last = first + run.length - 1
-        ends = (upstream[first].as_py(), upstream[last].as_py(), downstream[first].as_py(), downstream[last].as_py())
-        if ends != (run.upstream, run.upstream_end - 1, run.downstream, run.downstream_end - 1):
-            return False
-        first = last + 1
-    return True
+    lasts = np.cumsum(lengths) - 1
+    firsts = lasts - lengths + 1
+    return all(
+        np.array_equal(side.to_numpy()[places], expected)
+        for side, begins in ((upstream, starts), (downstream, copies))
+        for places, expected in ((firsts, begins), (lasts, begins + lengths - 1))
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,14 +30,14 @@ from mirror.copier.work import (
 )
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
-from mirror.model.flow_state import FlowState
+from mirror.model.flow import Flow
+from mirror.model.flow_state import DeadChunks, FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.flows import EAST_WEST
 
 SMALL = {"queue.buffering.max.kbytes": 100_000, "linger.ms": 5}
 
@@ -59,6 +60,9 @@ class Copying:
     policies: dict[TopicPartition, GapPolicy] = field(default_factory=dict)
     stopped: set[TopicPartition] = field(default_factory=set)
     throttled: list[Throttled] = field(default_factory=list)
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    is_watched: bool = False
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
@@ -73,6 +77,9 @@ class Copying:
                 self.transforms.of_topic(target.topic),
                 target_id=self.ids.get(target.topic, ""),
                 gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+                dead=self.dead.pop(source, None),
+                left_out=self.left_out,
+                is_watched=self.is_watched,
             )
             for source, target in self.pairs.items()
             if source not in self.stopped
@@ -189,10 +196,17 @@ def ends_of(
 
 
 def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Sequence[Record]) -> None:
-    """Every position of a record translates to that of its copy, and back."""
-    for original, copied in zip(originals, copies, strict=True):
-        assert known.translate(original.offset) == Exact(copied.offset)
-        assert known.translate_back(copied.offset) == Exact(original.offset)
+    """Every position leads to the first copied record not before it, and back: also on markers and in other holes."""
+    upstream, downstream = ([record.offset for record in records] for records in (originals, copies))
+    assert len(upstream) == len(downstream)
+    up_to, back_to = [*downstream, known.downstream_next], [*upstream, known.upstream_next]
+    if upstream:
+        for position in range(upstream[0], known.upstream_next + 1):
+            expected = up_to[bisect_left(upstream, position)]
+            assert known.translate(position) == Exact(expected), position
+        for position in range(downstream[0], known.downstream_next + 1):
+            expected = back_to[bisect_left(downstream, position)]
+            assert known.translate_back(position) == Exact(expected), position
 
 
 def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:
@@ -225,7 +239,8 @@ def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
 def as_program(copying: Copying) -> list[str]:
     """Return the command that copies the same until it is killed, beginning from the state topic."""
     flow = {name: value for name, value in dataclasses.asdict(copying.flow).items() if name not in ("flow", "writers")}
-    told = json.dumps({"flow": flow, "pairs": list(copying.pairs.items())})
+    ends = copying.flow.flow.source, copying.flow.flow.target
+    told = json.dumps({"flow": flow, "ends": ends, "pairs": list(copying.pairs.items()), "left_out": copying.left_out})
     return [sys.executable, "-m", "tests.brokers.copying", told]
 
 
@@ -233,9 +248,9 @@ def main() -> None:
     """Copy until killed."""
     told = json.loads(sys.argv[1])
     limits = FetchLimits(**told["flow"]["fetch_limits"])
-    flow = FlowWork(**{**told["flow"], "flow": EAST_WEST, "writers": frozenset(), "fetch_limits": limits})
+    known = {"flow": Flow(*told["ends"]), "writers": frozenset(), "fetch_limits": limits}
     pairs = {TopicPartition(*source): TopicPartition(*target) for source, target in told["pairs"]}
-    copying = Copying(flow, pairs)
+    copying = Copying(FlowWork(**{**told["flow"], **known}), pairs, left_out=tuple(told["left_out"]))
     copying.from_the_target()
     while True:
         copying.epoch(0.7)

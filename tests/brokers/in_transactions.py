@@ -19,7 +19,8 @@ from mirror.engine.hold import FlowHold
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
 from mirror.model.partition import TopicPartition
-from tests.brokers.copying import EAST_WEST, Copying, ends_of
+from tests.brokers.copying import Copying, ends_of
+from tests.flows import EAST_WEST
 
 
 @dataclass
@@ -90,7 +91,15 @@ class InTransactions(Copying):
     def copied(self, seconds: float) -> TaskResult:
         """Run one task."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, target, "", self.handovers.get(source))
+            PartitionWork(
+                self.flow.flow,
+                source,
+                target,
+                "",
+                self.handovers.get(source),
+                left_out=self.left_out,
+                is_watched=self.is_watched,
+            )
             for source, target in self.pairs.items()
         )
         return copy(TaskWork((self.flow,), partitions, seconds, 0.1))

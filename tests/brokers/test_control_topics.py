@@ -10,6 +10,8 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS
+from tests.unit.config.files import flows_of
 from tests.unit.control.builders import flow_settings
 
 Unique = Callable[[str], str]
@@ -68,6 +70,47 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
     )
     for report in (discovery.tick(), configs.tick()):
         assert (report.done, report.problems) == (0, ())
+
+
+def test_the_source_s_defaults_hold_on_the_target_where_that_is_wanted(
+    east: Cluster, west: Cluster, flow: Callable[..., FlowSettings], unique: Unique
+) -> None:
+    """TCS-04, TCS-07: the copy carries every setting itself, and what is changed there by hand goes back."""
+    name = unique("orders")
+    east.create_topics([NewTopic(name, 1, 1)])
+    settings = flow(f"topics = {name}", "east->west.use.defaults.from = source")
+    TopicsTick(east, west, settings).tick()
+    (entry,) = (each for each in east.topic_configs([name])[name] if each.name == "max.compaction.lag.ms")
+    assert own_settings(west, f"east.{name}")["max.compaction.lag.ms"] == entry.value
+    west.alter_configs({f"east.{name}": ConfigChange({"max.compaction.lag.ms": "77000"})})
+    configs = TopicConfigsTick(east, west, settings)
+    wait_until(
+        lambda: (configs.tick().problems, own_settings(west, f"east.{name}")["max.compaction.lag.ms"]),
+        "the source's default on the target",
+        timeout_seconds=10,
+        until=((), entry.value).__eq__,
+    )
+
+
+def test_side_topics_are_created_with_the_retention_that_the_file_names(
+    east: Cluster, west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Unique
+) -> None:
+    """KIP-382: used when they are created; compacted all the same, so that nothing is lost by it."""
+    alias = unique("shop").replace("-", "")
+    (settings,) = (
+        each
+        for each in flows_of(
+            f"{alias}->west",
+            more=f"{alias}.bootstrap.servers = {settings_of('east').bootstrap_servers}\n"
+            f"checkpoints.topic.retention.ms = 86400000\ntopics = none\n{FACTORS}",
+        )
+    )
+    tick = TopicsTick(east, west, settings)
+    assert tick.tick().problems == ()
+    expected = {"cleanup.policy": "compact", "retention.ms": "86400000"}
+    assert own_settings(west, settings.checkpoints_topic) == expected
+    assert own_settings(west, settings.offset_storage_topic) == {"cleanup.policy": "compact"}
+    assert tick.tick().problems == ()
 
 
 def test_what_the_target_refuses_is_in_the_report_and_the_rest_is_done(

@@ -29,8 +29,9 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import WaitTimeout, wait_until
-from tests.brokers.copying import EAST_WEST, Copying, assert_translated, can_tell, contents, ends_of, write
+from tests.brokers.copying import Copying, as_program, assert_translated, can_tell, contents, ends_of, write
 from tests.brokers.in_transactions import InTransactions
+from tests.flows import EAST_WEST
 
 NewCopying = Callable[..., InTransactions]
 
@@ -281,7 +282,7 @@ def test_a_flow_goes_from_the_default_mode_to_transactions_and_back(
     """What was acknowledged and not recorded is matched first; what was aborted is no copy; both by ``kill -9``."""
     copying = new_copying(2)
     over = load(copying)
-    plain = [sys.executable, "-m", "tests.brokers.copying", told(copying)]
+    plain = as_program(copying)
     transactional = [sys.executable, "-m", "tests.brokers.in_transactions", told(copying, prefix=copying.prefix)]
     for turn, argv in enumerate((plain, transactional, transactional)):
         process = processes.start(tmp_path, f"copy-{turn}", argv, owner_pid=os.getpid())

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.log import LogWriter
+from mirror.lab import faults
 from mirror.model.flow_state import state_topic
+from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from tests.brokers.command import mirror
-from tests.brokers.copying import Copying
+from tests.brokers.copying import Copying, log_of
 from tests.flows import flow_work
 
 
@@ -93,3 +98,57 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
     assert found[1]["first_difference"]["what"] == "missing"
     assert found[1]["first_difference"]["upstream_offset"] == lost
     assert {each[what] for each in found for what in ("extra", "altered", "reordered", "misplaced")} == {0}
+
+
+def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing(
+    file: Path, copying: Copying, west: Cluster
+) -> None:
+    """A record parked twice is one; a parked one that is not where it should be is missing."""
+    one, _ = copying.pairs
+    alias, parked = copying.flow.flow.source, parked_topic(copying.flow.flow.source)
+    file.write_text(
+        file.read_text()
+        + "mirror.oversized.records = park\n"
+        + f"{alias}->west.transforms = mine, odd\n"
+        + f"{alias}->west.transforms.mine.type = python:tests.transform_functions:fail_on_poison\n"
+        + f"{alias}->west.transforms.odd.type = python:tests.transform_functions:drop_marked\n"
+        + f"{alias}->west.errors.tolerance = all\n"
+    )
+    (settings,) = load(file).enabled_flows
+    copying.transforms = settings.transforms
+    copying.flow = replace(copying.flow, parked_topic=parked)
+    west.create_topics([NewTopic(parked, 1, 1)])
+    west.alter_configs({copying.pairs[one].topic: ConfigChange({"max.message.bytes": "10000"}, ())})
+    values = [b"0", os.urandom(25_000), b"poison", b"poison too", b"marked", b"5", os.urandom(25_000), b"7"]
+    producer = confluent_kafka.Producer(copying.flow.source_client)
+    for value in values:
+        producer.produce(one.topic, value, partition=one.partition)
+        producer.flush()
+    copying.until_caught_up([one])
+    client = copying.flow.target_client
+    letters = log_of(client, TopicPartition(parked, 0))
+    assert len(letters) == 2
+
+    def verified(status: int) -> dict[str, Any]:
+        done = mirror("verify", str(file), "--json")
+        assert done.returncode == status, (done.stdout, done.stderr)
+        (found,) = [each for each in json.loads(done.stdout)["partitions"] if each["partition"] == one.partition]
+        return found
+
+    writer = LogWriter(client)
+    writer.append(parked, 0, [(letters[0].key, letters[0].value, letters[0].headers, letters[0].timestamp)])
+    writer.close()
+    found = verified(0)
+    counts = ("records", "missing", "extra", "altered", "misplaced", "parked", "gaps", "filtered")
+    assert [found[what] for what in counts] == [7, 0, 0, 0, 0, 2, 2, 1]
+    assert [(each["what"], each["from"], each["to"], each["acknowledged"]) for each in found["absences"]] == [
+        ("parked", 1, 2, False),
+        ("gap", 2, 3, False),
+        ("gap", 3, 4, False),
+        ("parked", 6, 7, False),
+        ("filtered", 4, 5, None),
+    ]
+    faults.remove_first_records(client["bootstrap.servers"], TopicPartition(parked, 0), 2)
+    found = verified(1)
+    assert [found[what] for what in counts] == [7, 1, 0, 0, 0, 1, 2, 1]
+    assert found["first_difference"]["upstream_offset"] == 6

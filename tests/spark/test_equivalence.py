@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mirror.model.offset_map import Run
+from mirror.model.absences import Absence, AbsenceKind
+from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.equivalence import Equivalence, PartitionEquivalence, PartitionPair, compare
@@ -34,6 +35,7 @@ class Story:
     is_shared: bool = False
     source_range: tuple[int, int] = (0, 100)
     copy_range: tuple[int, int] = (0, 100)
+    absent: Sequence[Absence] = ()
 
 
 FOUR = [own(number) for number in range(4)]
@@ -150,6 +152,22 @@ STORIES = [
         source_range=(1, 3),
         copy_range=(11, 13),
     ),
+    Story(
+        "The second record is parked; what is like it further on is no copy of it, and one more is missing.",
+        [own(0), own(1), own(1, 2), own(3)],
+        [logged(0), logged(1, 1)],
+        {"missing": 1},
+        ("missing", 3, None),
+        absent=[Absence(AbsenceKind.PARKED, 1, 2, "too large", acknowledged=True, records=1)],
+    ),
+    Story(
+        "What is said to be absent is there all the same.",
+        FOUR,
+        [logged(number) for number in range(4)],
+        {"extra": 2},
+        ("extra", None, 1),
+        absent=[Absence(AbsenceKind.GAP, 1, 3, "poison", acknowledged=False, records=2)],
+    ),
 ]
 
 
@@ -158,9 +176,10 @@ def pair_of(number: int, story: Story) -> PartitionPair:
     return PartitionPair(
         LogRange("east", {}, source, *story.source_range),
         LogRange("west", {}, copy, *story.copy_range),
-        story.runs,
+        Runs.of(story.runs),
         story.writers,
         story.is_shared,
+        tuple(story.absent),
     )
 
 
@@ -240,8 +259,12 @@ def test_the_json_is_the_contract(compared: Equivalence) -> None:
             "downstream_offset": None,
             "detail": "no record of this content and timestamp in the copy",
         },
+        "parked": 0,
+        "gaps": 0,
+        "filtered": 0,
         "problem": None,
         "verdict": "FAIL",
+        "absences": [],
     }
 
 

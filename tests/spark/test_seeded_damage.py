@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from mirror.model.offset_map import runs_of
+from mirror.model.offset_map import Runs, runs_of
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.delivery import judge_logs
@@ -109,7 +109,7 @@ def test_each_damaged_record_is_found_and_located_by_content(
         PartitionPair(
             LogRange("east", {}, TopicPartition("orders", partition), 0, RECORDS),
             LogRange("west", {}, TopicPartition("east.orders", partition), 0, RECORDS + 1),
-            tuple(runs_of(range(RECORDS), 0)) if partition == 3 else (),
+            Runs.of(runs_of(range(RECORDS), 0)) if partition == 3 else Runs(),
         )
         for partition in range(PARTITIONS)
     ]

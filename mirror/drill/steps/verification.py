@@ -10,6 +10,7 @@ from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
 from mirror.engine.verify import verify_flow
 from mirror.lab.faults import remove_first_records
+from mirror.model.absences import AbsenceKind
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
@@ -30,7 +31,7 @@ def seed_loss(stage: Stage, records: int) -> str:
 
 def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
     """Compare a flow's copies with their sources up to where the flow stands now."""
-    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters)
+    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters, stage.settings.enabled_flows)
 
 
 def table(comparison: Equivalence) -> pd.DataFrame:
@@ -58,8 +59,14 @@ def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
     """Return, in words, what the verdict on a flow rests on."""
     wrong = [pair for pair in comparison.partitions if pair.first_difference is not None or pair.problem is not None]
     if not wrong:
-        records = sum(pair.records for pair in comparison.partitions)
-        return (f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides",)
+        absent = sum(
+            pair.absent(kind) for pair in comparison.partitions for kind in (AbsenceKind.PARKED, AbsenceKind.GAP)
+        )
+        records = sum(pair.records for pair in comparison.partitions) - absent
+        known = f"; {absent} more are parked, or in the gap ledger" if absent else ""
+        return (
+            f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides{known}",
+        )
     return tuple(
         f"{flow} {pair.source}: {pair.problem}"
         if pair.problem

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from mirror.kafka.cluster import ClusterError
 from mirror.lab.bench.contenders import Contender, parse_contenders
+from mirror.lab.bench.cores import plan_cores, present_cores
 from mirror.lab.bench.display import Display
 from mirror.lab.bench.figures import Run, as_json
 from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
@@ -51,6 +52,9 @@ def bench(
     latency_seconds: Annotated[
         float, typer.Option(min=0, help="How long latency is measured at each rate; 0: not at all.")
     ] = 20.0,
+    target_cores: Annotated[
+        int, typer.Option(min=0, help="Cores for the target broker alone, as if on its own machine; 0: it shares all.")
+    ] = 0,
     many: Annotated[
         bool,
         typer.Option("--matrix", help="Copy records of 100, 1,000, 10,000 bytes in batches of 1, 10, 100, and codecs."),
@@ -68,6 +72,7 @@ def bench(
     try:
         who = parse_contenders(contenders)
         asked = () if many or not latency_seconds else parse_rates(rates)
+        cores = plan_cores(target_cores, present_cores())
         shapes = (
             matrix(records, partitions)
             if many
@@ -76,7 +81,7 @@ def bench(
     except BadRequest as problem:
         told.print(str(problem), style="red", markup=False)
         raise typer.Exit(_BAD_USAGE) from None
-    plans = [BenchPlan(shape, who, rounds, asked, latency_seconds) for shape in shapes]
+    plans = [BenchPlan(shape, who, rounds, asked, latency_seconds, cores) for shape in shapes]
     own_directory = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     own_directory.mkdir(parents=True, exist_ok=True)
     measured: _Measured = []
@@ -98,7 +103,7 @@ def bench(
             told.print("interrupted", style="red", markup=False)
             status = _INTERRUPTED
     if any(runs for _, runs in measured):
-        _report(measured, asked, own_directory, json_file, rounds)
+        _report(measured, asked, own_directory, json_file, f"{rounds} round(s){_said_of(target_cores)}")
     if status:
         raise typer.Exit(status)
 
@@ -119,7 +124,11 @@ def parse_rates(text: str) -> tuple[int, ...]:
     return tuple(rates)
 
 
-def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Path | None, rounds: int) -> None:
+def _said_of(target_cores: int) -> str:
+    return f", {target_cores} core(s) for the target broker alone" if target_cores else ""
+
+
+def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Path | None, how: str) -> None:
     """Write everything down, draw it, and print tables."""
     from mirror.lab.bench import chart
 
@@ -131,12 +140,12 @@ def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Pa
         out = Console(width=_WIDTH_OF_FILES)
     many = len(measured) > 1
     if many:
-        title = f"mirror as multiples of the others, {rounds} round(s)"
+        title = f"mirror as multiples of the others, {how}"
         rows = chart.rows_of_shapes(measured)
         out.print(matrix_table(title, measured))
     else:
         ((shape, runs),) = measured
-        title = f"{shape.records:,} records: {shape}, {rounds} round(s)"
+        title = f"{shape.records:,} records: {shape}, {how}"
         rows = chart.rows_of_figures(runs, rates)
         out.print(copy_table(title, runs))
         for rate in rates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters
 from mirror.lab.bench.contenders import Contender, order
+from mirror.lab.bench.cores import SHARED, Cores, kept_to
 from mirror.lab.bench.figures import Run, Sample, copy_figures, latency_figures
 from mirror.lab.bench.fill import fill
 from mirror.lab.bench.latency import LatencyMeter, Route
@@ -56,6 +57,8 @@ class BenchPlan:
     ----------
     rates
         records a second at which latency is measured, for ``latency_seconds`` each; none: it is not measured.
+    cores
+        which the target broker has to itself, if any.
     """
 
     shape: Shape
@@ -63,6 +66,7 @@ class BenchPlan:
     rounds: int
     rates: tuple[int, ...]
     latency_seconds: float
+    cores: Cores = SHARED
 
     @property
     def measures_latency(self) -> bool:
@@ -92,7 +96,7 @@ def run_bench(plan: BenchPlan, directory: Path, tell: Tell, on_progress: OnProgr
         with a message that says what did not work; what was yielded before stands.
     """
     directory = directory.absolute()
-    with _cluster(directory, _SOURCE, tell) as source:
+    with kept_to(plan.cores.others), _cluster(directory, _SOURCE, tell) as source:
         _fill(source, plan.shape, tell, on_progress)
         for number, contender in plan.turns():
             bench = _Turn(plan, directory, source, contender, number, tell, on_progress)
@@ -129,7 +133,7 @@ class _Turn:
             load_average = os.getloadavg()[0]
             figures = self._latency(self.source.bootstrap_servers, self._latency_topic, None)
         else:
-            with _cluster(self.directory, f"west-{self._name}", self.tell) as target:
+            with _cluster(self.directory, f"west-{self._name}", self.tell, self.plan.cores.target) as target:
                 self._warm(target)
                 load_average = os.getloadavg()[0]
                 figures = self._measure(target)
@@ -255,10 +259,11 @@ class _Turn:
 
 
 @contextmanager
-def _cluster(directory: Path, alias: str, tell: Tell) -> Iterator[LabCluster]:
-    """Have a fresh single-broker cluster while inside."""
+def _cluster(directory: Path, alias: str, tell: Tell, cores: Set[int] = frozenset()) -> Iterator[LabCluster]:
+    """Have a fresh single-broker cluster while inside; it stays on ``cores``, if any are given."""
     try:
-        cluster = clusters.up(directory, [alias], owner_pid=os.getpid()).clusters[alias]
+        with kept_to(cores):
+            cluster = clusters.up(directory, [alias], owner_pid=os.getpid()).clusters[alias]
     except BaseException:  # an interruption too; its broker has ended, its data may be there
         with suppress(LabError, KeyError):
             clusters.load(directory).clusters[alias].discard()

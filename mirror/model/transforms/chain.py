@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 from mirror.model.partition import TopicPartition
-from mirror.model.transforms.python_function import FunctionUnusable, PythonFunction
+from mirror.model.references import Unusable
+from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.record import R
 from mirror.model.transforms.stock import (
     DropHeaders,
@@ -118,7 +119,7 @@ class TopicTransform:
                     continue
                 try:
                     made = step.transform.apply(made, TopicPartition(step.topic, partition))
-                except FunctionUnusable as problem:
+                except Unusable as problem:
                     # Tolerated, this would drop everything.
                     return Transformed(kept, tuple(skipped), Failed(record.offset, f"{step.alias}: {problem}"))
                 except Exception as error:  # noqa: BLE001  # a function of somebody else may raise anything

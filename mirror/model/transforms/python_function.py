@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from mirror.model.partition import TopicPartition
+from mirror.model.references import named
 from mirror.model.transforms.record import R, SourceRecord, altered
-
-
-class FunctionUnusable(Exception):
-    """The function cannot be had: no such module, no such name in it, or nothing to call. The message says which."""
 
 
 class NotARecord(TypeError):
@@ -36,7 +30,7 @@ class PythonFunction:
 
         Raises
         ------
-        FunctionUnusable
+        Unusable
             if it cannot be imported here.
         NotARecord
             if it returns what is none.
@@ -44,7 +38,7 @@ class PythonFunction:
             whatever the function raises.
         """
         given = SourceRecord(*place, record.offset, record.timestamp, record.key, record.value, record.headers)
-        made = load(self.reference)(given)
+        made = named(self.reference)(given)
         if made is None:
             return None
         if made is given:
@@ -56,31 +50,6 @@ class PythonFunction:
         headers = tuple((name, content) for name, content in made.headers)
         _require_sendable(made.timestamp, made.key, made.value, headers)
         return altered(record, timestamp=made.timestamp, key=made.key, value=made.value, headers=headers)
-
-
-@lru_cache(maxsize=64)
-def load(reference: str) -> Callable[[SourceRecord], Any]:
-    """Return the function called ``package.module:function``.
-
-    Raises
-    ------
-    FunctionUnusable
-        if it cannot be had.
-    """
-    module_name, colon, name = reference.partition(":")
-    if not colon or not module_name or not name:
-        raise FunctionUnusable(f"{reference!r} is not written package.module:function")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as problem:  # a module runs as it is imported, so that it may raise anything
-        said = f"{type(problem).__name__}: {problem}"
-        raise FunctionUnusable(
-            f"the module {module_name} cannot be imported ({said}); put its folder into PYTHONPATH"
-        ) from problem
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise FunctionUnusable(f"the module {module_name} has no function {name}")
-    return function  # type: ignore[no-any-return]
 
 
 def _require_sendable(timestamp: Any, key: Any, value: Any, headers: tuple[tuple[Any, Any], ...]) -> None:

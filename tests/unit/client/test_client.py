@@ -90,6 +90,7 @@ def test_each_client_keeps_addresses_and_security_only() -> None:
         ({}, "bootstrap.servers"),
         (HERE | {"security.protocol": "PLAIN"}, "security.protocol"),
         (HERE | {"replication.policy.class": "com.example.Mine"}, "replication.policy.class"),
+        (HERE | {"replication.policy.class": "python:tests.nowhere:Mine"}, "replication.policy.class"),
         (HERE | {"forwarding.admin.class": "com.example.Mine"}, "forwarding.admin.class"),
     ],
 )

@@ -18,6 +18,7 @@ def plan_one(
     present: int | None = None,
     end: int | None = 1000,
     unread: str | None = None,
+    start: int = 0,
 ) -> GroupDecision:
     """Return what becomes of a checkpoint at 42, for a group in ``state`` that is at ``present``."""
     positions: Found[TopicPartition, GroupPosition] = Found({} if present is None else {COPY: GroupPosition(present)})
@@ -25,6 +26,7 @@ def plan_one(
         Found({} if state is None else {"billing": state}, {"billing": "NOT_COORDINATOR"} if state is None else {}),
         Found({}, {"billing": unread}) if unread else Found({"billing": positions}),
         Found({} if end is None else {COPY: end}),
+        {COPY: start},
     )
     (decision,) = plan_group_writes([Checkpoint("billing", COPY, 100, 42, "note")], target)
     return decision
@@ -84,6 +86,16 @@ def test_no_position_is_written_beyond_the_end_of_the_log() -> None:
     decision = plan_one(end=41)
     assert decision.action is GroupAction.SKIP_BEYOND_END
     assert decision.is_problem
+
+
+def test_a_position_that_the_log_has_left_behind_is_raised_to_its_start() -> None:
+    """A reader told to begin at the end would else pass everything; nothing is there that it could read before."""
+    for present in (None, 42):
+        decision = plan_one(present=present, start=50)
+        assert (decision.action, decision.wanted.position) == (GroupAction.WRITE, 50)
+        assert "the checkpoint says 42, but the log begins at 50 only" in decision.reason
+    assert plan_one(present=50, start=50).action is GroupAction.KEEP
+    assert plan_one(present=60, start=50).action is GroupAction.SKIP_REWIND
 
 
 def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:

@@ -154,7 +154,7 @@ def test_a_replication_factor_the_target_cannot_give_is_said_with_the_key_to_set
 
 
 def test_an_enabled_flow_gets_its_side_topics_compacted_each_where_it_belongs() -> None:
-    """TOP-07, DED-03, section 3.1."""
+    """TOP-07, DED-03, section 3.1; what an engine reads at its start is compacted by small segments."""
     compact = {"cleanup.policy": "compact"}
     plan = plan_internal_topics(cluster("east"), cluster("west"), flow_settings())
     assert plan.source.creates == (NewTopic("mm2-offset-syncs.west.internal", 1, 1, compact),)
@@ -164,7 +164,9 @@ def test_an_enabled_flow_gets_its_side_topics_compacted_each_where_it_belongs() 
         "mm2-state.east.internal": 1,
         "east.checkpoints.internal": 1,
     }
-    assert all(created.configs == compact for created in plan.target.creates)
+    configs = {created.name: created.configs for created in plan.target.creates}
+    assert configs.pop("mm2-state.east.internal") == {**compact, "segment.bytes": "16777216"}
+    assert all(each == compact for each in configs.values())
 
 
 def test_offset_syncs_may_live_on_the_target_or_nowhere() -> None:

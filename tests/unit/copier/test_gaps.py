@@ -12,7 +12,7 @@ from mirror.copier.resume import Ends
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import topic_ids
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Gap, GapKind, Position, chunk_record
+from mirror.model.flow_state import FlowState, Gap, GapKind, Position, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -93,7 +93,7 @@ def test_a_truncated_source_is_copied_from_where_it_differs_and_the_copy_keeps_w
     state.apply(*replace(position, upstream=85, downstream=110).record(SOURCE))
     offset_map = state.offset_map(SOURCE)
     assert offset_map is not None
-    assert offset_map.runs == (Run(0, 0, 50), Run(60, 50, 5), Run(65, 90, 20))
+    assert tuple(offset_map.runs) == (Run(0, 0, 50), Run(60, 50, 5), Run(65, 90, 20))
     assert [offset_map.translate(each) for each in (64, 65, 84)] == [Exact(54), Exact(90), Exact(109)]
 
 
@@ -109,11 +109,11 @@ def test_a_topic_created_anew_is_copied_from_its_start_behind_the_copy_of_the_ol
         assert (gap.start, gap.end, gap.kind, gap.downstream) == (100, 120, GapKind.RECREATED, 90)
         assert gap.topic_id == "source id"
         handover, state = taken(detour)
-        assert handover.position == Position(2, 90, 2, True, 0, "new id", "target id", target="east.orders")
+        assert handover.position == Position(2, 90, 2, True, 0, "new id", "target id", target="east.orders", turn=1)
         assert handover.runs == ()
         offset_map = state.offset_map(SOURCE)
         assert offset_map is not None
-        assert (offset_map.runs, offset_map.translate(0)) == ((), Exact(90))
+        assert (list(offset_map.runs), offset_map.translate(0)) == ([], Exact(90))
 
 
 def test_a_topic_created_anew_after_all_of_it_was_copied_is_an_empty_gap() -> None:
@@ -162,6 +162,21 @@ def test_copies_that_the_target_lost_are_made_again_from_the_source_of_the_first
     assert regrown is not None
     assert regrown.gap is not None
     assert gaps.settle(regrown.gap, later.gaps) == replace(barrier, passed=True)
+
+
+def test_a_target_created_anew_gets_also_what_the_former_one_had_removed_by_itself() -> None:
+    """Its chunks of the map are forgotten by then; the source may still have the records."""
+    state = known()
+    state.apply(*no_chunk_record(SOURCE, 0))
+    one = work(target_id="new id")
+    assert one.handover is not None
+    ends = replace(ENDS, target_end=0, target_written=0)
+    detour = gaps.find_detour(one, one.handover, lambda: state, ends, lambda _: None, NOW)
+    assert detour is not None
+    assert detour.gap is not None
+    assert (detour.gap.start, detour.position.upstream) == (0, 0)
+    handover, _ = gaps.take(detour, None, SOURCE, state)
+    assert (handover.position.chunk, handover.position.turn, handover.runs) == (0, 1, ())
 
 
 def test_a_target_without_a_copy_may_be_created_anew() -> None:

@@ -17,7 +17,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted, FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, GapKind, Position
+from mirror.model.flow_state import DeadChunks, FlowState, GapKind, Position, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -304,6 +304,19 @@ def test_a_gap_is_kept_until_it_is_in_the_state_topic() -> None:
     assert finished is not None
     assert finished.is_recorded
     assert finished.unwritten == ()
+
+
+@pytest.mark.parametrize(("turn", "forgotten"), [(2, [0, 1]), (1, [])])
+def test_dead_chunks_are_forgotten_unless_the_copy_has_gone_back_since(turn: int, forgotten: list[int]) -> None:
+    """A chunk of the same number may have been written anew by then; the one being filled always is."""
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, dead=DeadChunks(turn, (0, 1, 2)))
+    handover = Handover(Position(9, 9, 0, True, chunk=2, turn=2), (), clean=True)
+    lane = Lane(work, handover, OURS, 0, None)
+    assert lane.is_dirty is bool(forgotten)
+    written = [record_ for record_ in lane.unrecorded() if record_[1] is None]
+    assert written == [no_chunk_record(SOURCE, chunk) for chunk in forgotten]
+    lane.recorded()
+    assert not any(value is None for _, value in lane.unrecorded())
 
 
 def test_a_full_chunk_of_the_map_is_kept_until_it_is_in_the_state_topic() -> None:

@@ -107,10 +107,10 @@ def test_a_long_match_fills_chunks_of_the_map() -> None:
     for key, value in outcome.records:
         state.apply(key, value)
     assert sorted(state.chunks[SOURCE]) == [4, 5, 6]
-    assert all(len(runs) <= RUNS_PER_CHUNK for runs in state.chunks[SOURCE].values())
+    assert all(len(chunk.runs()) <= RUNS_PER_CHUNK for chunk in state.chunks[SOURCE].values())
     found = state.offset_map(SOURCE)
     assert found is not None
-    assert found.runs == (Run(5, 0, 3), *(Run(offset, 8 + place, 1) for place, offset in enumerate(offsets)))
+    assert tuple(found.runs) == (Run(5, 0, 3), *(Run(offset, 8 + place, 1) for place, offset in enumerate(offsets)))
     assert state.open_runs(SOURCE) == outcome.handover.runs
 
 

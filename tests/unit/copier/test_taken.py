@@ -131,5 +131,5 @@ def test_a_long_match_fills_chunks_of_the_map() -> None:
     state, known = folded(
         taken(NEW, Mm2Trace(None, SYNCS), Pair(0, 0), Found(2 * len(runs), runs, len(runs)), ENDS, "")
     )
-    assert known.runs == runs
+    assert tuple(known.runs) == runs
     assert sorted(state.chunks[SOURCE]) == [0, 1, 2]

@@ -11,6 +11,7 @@ import pytest
 from mirror.config.settings import load
 from mirror.lab.bench.command import parse_rates
 from mirror.lab.bench.contenders import Contender, order, parse_contenders
+from mirror.lab.bench.cores import SHARED, Cores, plan_cores
 from mirror.lab.bench.programs import properties_text
 from mirror.lab.bench.replay import REQUEST_BYTES, compose
 from mirror.lab.bench.run import BenchPlan
@@ -113,3 +114,13 @@ def test_requests_hold_each_partition_once_in_order_and_about_a_megabyte() -> No
     assert all(len({place for place, _ in contents}) == len(contents) for contents in requests)
     assert {place.partition: sent.count(place) for place in sent} == {number: 3 + number for number in range(6)}
     assert max(len(contents) for contents in requests) == 4
+
+
+def test_the_target_broker_has_cores_of_its_own_only_if_one_is_left_for_the_others() -> None:
+    """Nobody can be measured without a core."""
+    assert plan_cores(0, frozenset()) == SHARED
+    assert plan_cores(1, {4, 2, 3}) == Cores(frozenset({2}), frozenset({3, 4}))
+    with pytest.raises(BadRequest, match="--target-cores 2: of 2"):
+        plan_cores(2, {0, 1})
+    with pytest.raises(BadRequest, match="--target-cores 1: of 0"):
+        plan_cores(1, frozenset())

@@ -67,6 +67,17 @@ def test_who_comes_through_a_link_is_sent_back_through_it() -> None:
     assert (broker.link.address, broker.link.target) == ("127.0.0.1:20003", "127.0.0.1:20005")
 
 
+def test_the_brokers_of_a_secured_cluster_look_up_who_may_do_what_and_others_do_not() -> None:
+    cluster = brokers.plan_layout("east", "id", range(20_001, 20_004), 1, secured=True)
+    properties = brokers.node_properties(cluster, cluster.nodes[0], Path("/data"))
+
+    assert properties["authorizer.class.name"].endswith(".StandardAuthorizer")
+    assert "SECURED://127.0.0.1:20003" in properties["listeners"]
+    assert "SECURED:SASL_PLAINTEXT" in properties["listener.security.protocol.map"]
+    assert EmbeddedCluster.at(Path("/lab/east"), cluster, no_runtime).secured_servers == "127.0.0.1:20003"
+    assert "authorizer.class.name" not in brokers.node_properties(layout(1), layout(1).nodes[0], Path("/data"))
+
+
 def test_topics_are_never_made_by_accident() -> None:
     assert brokers.node_properties(layout(1), layout(1).nodes[0], Path("/d"))["auto.create.topics.enable"] == "false"
 

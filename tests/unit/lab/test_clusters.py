@@ -24,13 +24,14 @@ def plan(
     provider: Provider = Provider.EMBEDDED,
     bootstrap: Mapping[str, str] | None = None,
     linked: Collection[str] = (),
+    secured: Collection[str] = (),
 ) -> dict[str, ClusterRecord]:
     """Plan a lab whose free ports are counted from 20001 on."""
 
     def choose(count: int) -> tuple[int, ...]:
         return tuple(range(20_001, 20_001 + count))
 
-    return clusters.plan_records(known or {}, aliases, brokers, provider, bootstrap or {}, choose, linked)
+    return clusters.plan_records(known or {}, aliases, brokers, provider, bootstrap or {}, choose, linked, secured)
 
 
 @pytest.fixture
@@ -78,9 +79,23 @@ def test_a_linked_cluster_has_ports_for_its_links_and_cannot_be_linked_later() -
         plan("east", known=records, linked=["east"])
 
 
+def test_a_secured_cluster_has_a_port_for_those_who_log_in_and_cannot_be_secured_later() -> None:
+    records = plan("east", "west", secured=["west"], linked=["west"])
+    east, west = (record.layout for record in records.values())
+
+    assert east is not None
+    assert west is not None
+    assert east.nodes[0].secured_port is None
+    assert west.nodes == (Node(1, 20_003, 20_004, LinkPorts(20_005, 20_006, 20_007), 20_008),)
+    assert clusters.decode_record(json.loads(json.dumps(clusters.encode_record(records["west"])))) == records["west"]
+    with pytest.raises(BadRequest, match="east is known here as not secured"):
+        plan("east", known=records, secured=["east"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"aliases": ["east"], "secured": ["west"]}, "only embedded clusters that are named can be secured, not west"),
         ({"aliases": ["east"], "linked": ["west"]}, "only embedded clusters that are named can have links, not west"),
         ({"aliases": []}, "name at least one cluster"),
         ({"aliases": ["east", "east"]}, "the cluster east is named 2 times"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.flow_state import (
+    RUNS_PER_CHUNK,
     Acknowledgement,
+    DeadChunks,
     FlowState,
     Gap,
     GapKind,
@@ -17,8 +22,11 @@ from mirror.model.flow_state import (
     RunReport,
     StateRecord,
     Takeover,
+    acl_record,
     chunk_record,
     claim_record,
+    no_chunk_record,
+    quota_record,
     sketch_record,
     state_topic,
     transactional_id_record,
@@ -26,7 +34,7 @@ from mirror.model.flow_state import (
 )
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import OffsetMap, Run, Sketch
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 
@@ -62,7 +70,19 @@ gaps = st.builds(
     ids,
     st.booleans(),
 )
-runs = st.lists(st.builds(Run, offsets, offsets, st.integers(1, 9)), max_size=4).map(tuple)
+holes = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
+
+
+@st.composite
+def runs_in_order(draw: st.DrawFn) -> tuple[Run, ...]:
+    """Runs that ascend on both sides; often with the same hole, or of the same length, many times."""
+    upstream, downstream = draw(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)))
+    runs = []
+    for (up, down, length), count in draw(st.lists(st.tuples(holes, st.sampled_from([1, 1, 2, 5])), max_size=5)):
+        for _ in range(count):
+            runs.append(Run(upstream + up, downstream + down, length))
+            upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
+    return tuple(runs)
 
 
 def folded(*records: StateRecord) -> FlowState:
@@ -78,12 +98,12 @@ def test_the_topic_is_one_that_mm2_never_mirrors() -> None:
 
 
 @some
-@given(partitions, positions, runs, gaps, st.integers(0, 2**63 - 1))
+@given(partitions, positions, runs_in_order(), gaps, st.integers(0, 2**63 - 1))
 def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
     known = Acknowledgement("ann", "größer", 6)
-    report = RunReport("DEGRADED", ("a reason", "größe"), 5)
+    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",))
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
@@ -96,13 +116,30 @@ def test_what_is_written_is_read_back(
         report.record(),
     )
     assert state.positions == {source: position}
-    assert state.chunks == {source: {2: written}}
+    assert state.chunks == {source: {2: Chunk.of(written)}}
     assert state.gaps == {gap.key: gap}
     assert state.acknowledgements == {gap.key: known}
     assert state.writers == {writer}
     assert state.transactional_ids == {"east-mm2-MirrorSourceConnector-0"}
     assert state.claim == "another"
     assert state.run == report
+
+
+def test_what_was_created_on_the_target_is_on_record_until_it_is_given_up() -> None:
+    """Of another origin it is still one ACL."""
+    origin = Acl(Resource.TOPIC, Pattern.LITERAL, "größe", "User:ann", "*", Operation.ALL, Permission.ALLOW)
+    copy = replace(origin, name="east.größe", operation=Operation.READ)
+    quota = QuotaKey((("client-id", None), ("user", "ann")), "producer_byte_rate")
+    written = (acl_record(copy, copy), acl_record(copy, origin), quota_record(quota, 2.5))
+    state = folded(*written)
+    assert (state.acls, state.quotas) == ({copy: origin}, {quota: 2.5})
+    given_up = folded(*written, acl_record(copy, None), quota_record(quota, None))
+    assert (given_up.acls, given_up.quotas) == ({}, {})
+
+
+def test_a_report_of_before_there_were_notes_is_read() -> None:
+    state = folded((b'["run"]', b'{"state":"RUNNING","reasons":[],"at_ms":5}'))
+    assert state.run == RunReport("RUNNING", (), 5)
 
 
 @some
@@ -126,7 +163,7 @@ def test_chunks_make_one_map() -> None:
         chunk_record(ORDERS, 1, [Run(20, 9, 2)]),
         Position(23, 11, 0, True, 1, "id").record(ORDERS),
     )
-    assert state.offset_map(ORDERS) == OffsetMap(0, True, (Run(0, 0, 5), Run(6, 5, 4), Run(20, 9, 2)), 23, 11)
+    assert state.offset_map(ORDERS) == OffsetMap(0, True, Runs.of([Run(0, 0, 5), Run(6, 5, 4), Run(20, 9, 2)]), 23, 11)
     assert state.open_runs(ORDERS) == (Run(20, 9, 2),)
 
 
@@ -139,7 +176,7 @@ def test_what_java_mirrormaker_copied_is_part_of_the_map() -> None:
         chunk_record(ORDERS, 0, [Run(50, 51, 10)]),
         Position(60, 61, 50, False).record(ORDERS),
     )
-    assert state.offset_map(ORDERS) == OffsetMap(50, False, (Run(50, 51, 10),), 60, 61, (sketch,))
+    assert state.offset_map(ORDERS) == OffsetMap(50, False, Runs.of([Run(50, 51, 10)]), 60, 61, (sketch,))
     assert state.takeovers == {ORDERS: taken}
 
 
@@ -168,7 +205,73 @@ def test_a_chunk_left_by_an_unfinished_commit_is_not_taken_for_what_came_later_i
     )
     known = state.offset_map(ORDERS)
     assert known is not None
-    assert known.runs == (Run(0, 0, 5), Run(5, 7, 3))
+    assert tuple(known.runs) == (Run(0, 0, 5), Run(5, 7, 3))
+
+
+@some
+@given(runs_in_order())
+def test_packed_runs_are_the_same_runs(written: tuple[Run, ...]) -> None:
+    assert Chunk.of(written).runs() == written
+
+
+def test_the_bytes_of_a_chunk() -> None:
+    """Behind each run stands a marker on the target; four transactions were alike, and once the source had a hole."""
+    runs = [Run(10, 10, 7), *(Run(17 + 3 * n, 18 + 4 * n, 3) for n in range(4)), Run(31, 33, 5)]
+    assert chunk_record(ORDERS, 2, runs) == (
+        b'["runs","orders",3,2]',
+        b'{"from":[10,10],"to":[36,38],"hole":[0,1],"runs":[7,[4,3],[2,0,5]]}',
+    )
+
+
+def in_chunks(runs: Sequence[Run], size: int) -> list[StateRecord]:
+    parts = [runs[first : first + size] for first in range(0, len(runs), size)] or [()]
+    end = runs[-1] if runs else Run(0, 0, 0)
+    position = Position(end.upstream_end, end.downstream_end, 0, False, len(parts) - 1)
+    return [*(chunk_record(ORDERS, number, part) for number, part in enumerate(parts)), position.record(ORDERS)]
+
+
+@some
+@given(runs_in_order(), st.integers(1, 3), st.data())
+def test_what_is_dead_can_be_forgotten_without_changing_any_position_from_the_log_start_on(
+    runs: tuple[Run, ...], size: int, data: st.DataObject
+) -> None:
+    """A position before it leads to what is left, and no further."""
+    end = runs[-1].downstream_end if runs else 0
+    start = data.draw(st.integers(runs[0].downstream if runs else 0, end))
+    whole, left = folded(*in_chunks(runs, size)), folded(*in_chunks(runs, size))
+    dead = whole.dead_chunks(ORDERS, start)
+    for chunk in dead.chunks if dead else ():
+        left.apply(*no_chunk_record(ORDERS, chunk))
+    before, after = whole.offset_map(ORDERS), left.offset_map(ORDERS)
+    assert before is not None
+    assert after is not None
+    assert left.open_runs(ORDERS) == whole.open_runs(ORDERS)
+    corners = {each + by for run in runs for each in (run.upstream, run.upstream_end) for by in (-1, 0, 1)}
+    for position in corners:
+        if isinstance(found := before.translate(position), Exact) and found.downstream >= start:
+            assert after.translate(position) == found
+    for position in {each for run in runs for each in range(run.downstream - 1, run.downstream_end + 2)}:
+        if position >= start:
+            assert after.translate_back(position) == before.translate_back(position)
+    if dead and after.runs.first is not None:
+        assert after.translate(0) == Exact(after.runs.first.downstream)
+        assert after.translate_back(0) == Exact(after.runs.first.upstream)
+        filled = sorted(whole.chunks[ORDERS].items())[:-1]
+        assert dead.chunks == tuple(number for number, each in filled if each.downstream_end <= start)
+
+
+def test_the_chunk_that_is_being_filled_is_never_dead() -> None:
+    records = in_chunks([Run(0, 0, 5), Run(5, 6, 5), Run(10, 12, 5)], 1)
+    assert folded(*records).dead_chunks(ORDERS, 100) == DeadChunks(0, (0, 1))
+    assert folded(*records).dead_chunks(ORDERS, 4) is None
+
+
+def test_a_million_transactions_are_some_megabytes() -> None:
+    """Of ten thousand transactions of any sizes, each leaving a marker."""
+    sizes = [1 + number * 7919 % 5000 for number in range(10_000)]
+    starts = accumulate(sizes, initial=0)
+    runs = [Run(start, start + number, size) for number, (start, size) in enumerate(zip(starts, sizes, strict=False))]
+    assert sum(len(key) + len(value or b"") for key, value in in_chunks(runs, RUNS_PER_CHUNK)) < 6 * len(runs)
 
 
 def test_the_bytes_of_the_ledger() -> None:
@@ -214,7 +317,7 @@ def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
         state.apply(key, value)
     known = state.offset_map(ORDERS)
     assert known is not None
-    assert known.runs == (Run(0, 0, 5), Run(6, 5, 2), Run(8, 13, 30))
+    assert tuple(known.runs) == (Run(0, 0, 5), Run(6, 5, 2), Run(8, 13, 30))
     assert [known.translate(each) for each in (7, 8, 31)] == [Exact(6), Exact(13), Exact(36)]
     # Of what the target still has of the old offsets a reader goes on where the source was replaced.
     assert known.translate_back(9) == Exact(8)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import OffsetMap, Run, Sketch, extend, runs_before, runs_from, runs_of
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, extend, runs_before, runs_from, runs_of
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
 
 some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +21,10 @@ class History:
 
     copied: dict[int, int]
     map: OffsetMap
+
+
+def in_chunks(runs: list[Run], size: int) -> Runs:
+    return Runs(Chunk.of(runs[first : first + size]) for first in range(0, len(runs), size))
 
 
 @st.composite
@@ -40,7 +44,7 @@ def histories(draw: st.DrawFn, *, complete: bool = True) -> History:
         upstream += length
         downstream += length
     upstream += draw(st.integers(0, 3))
-    return History(copied, OffsetMap(origin, complete, tuple(runs), upstream, downstream))
+    return History(copied, OffsetMap(origin, complete, in_chunks(runs, draw(st.integers(1, 4))), upstream, downstream))
 
 
 @some
@@ -106,14 +110,14 @@ def test_what_lies_before_the_beginning_of_the_copy_is_too_old(history: History)
     """Copying began in the middle of the source: nothing is known of what lay before."""
     known = history.map
     assert all(known.translate(position) == TooOld(known.origin) for position in range(known.origin))
-    if known.runs:
-        first = known.runs[0].downstream
+    if known.runs.first is not None:
+        first = known.runs.first.downstream
         assert all(known.translate_back(position) == TooOld(first) for position in range(first))
 
 
 def test_nothing_copied_leads_nowhere_back() -> None:
-    assert OffsetMap(0, True, (), 0, 0).translate_back(0) == NotMirrored()
-    assert OffsetMap(0, True, (), 0, 0).translate(0) == Exact(0)
+    assert OffsetMap(0, True, Runs(), 0, 0).translate_back(0) == NotMirrored()
+    assert OffsetMap(0, True, Runs(), 0, 0).translate(0) == Exact(0)
 
 
 @some
@@ -140,7 +144,12 @@ def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history
 
 # MirrorMaker copied 0 to 99 from 1000 on, densely; three syncs of it are known. Then the map is exact.
 SKETCHED = OffsetMap(
-    100, False, (Run(100, 1100, 50),), 150, 1150, (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),)
+    100,
+    False,
+    Runs.of([Run(100, 1100, 50)]),
+    150,
+    1150,
+    (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
 )
 
 
@@ -165,6 +174,12 @@ def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_th
     assert isinstance(found, Exact | Bounded)
     behind = found.behind_records if isinstance(found, Bounded) else 0
     assert found.downstream <= 1000 + position <= found.downstream + behind
+
+
+@some
+@given(histories(), st.integers(0, 60))
+def test_packed_runs_are_cut_like_any_others(history: History, cut: int) -> None:
+    assert tuple(history.map.runs.before(cut)) == runs_before(history.map.runs, cut)
 
 
 @some

@@ -154,6 +154,19 @@ def test_a_topic_that_has_been_there_is_a_cycle(topic: str, of_4_3: bool, newest
     assert is_cycle(topic, policy=DEFAULT, flow=A_TO_B) is newest
 
 
+@pytest.mark.parametrize(("separator", "alias"), [(".", "us.west"), ("_", "us_west"), ("--", "us--west")])
+def test_an_alias_with_the_separator_in_it_does_not_hide_a_cycle(separator: str, alias: str) -> None:
+    """POL-04: Java reads only its beginning, and would send records back once more."""
+    policy = DefaultReplicationPolicy(separator)
+    copy = policy.format_remote_topic(alias, "orders")
+    assert policy.topic_source(copy) == "us"
+    for flow in (Flow("B", alias), Flow(alias, "B")):
+        assert is_cycle(copy, policy=policy, flow=flow)
+        assert is_cycle(policy.format_remote_topic("C", copy), policy=policy, flow=flow)
+        assert not is_cycle("us", policy=policy, flow=flow)
+        assert not is_cycle(policy.format_remote_topic("us", "orders"), policy=policy, flow=flow)
+
+
 def test_the_identity_policy_sees_only_cycles_of_heartbeats() -> None:
     """SEL-09: it takes the source for the source of every topic, which must not stop the flow."""
     assert not is_cycle("orders", policy=IDENTITY, flow=A_TO_B)

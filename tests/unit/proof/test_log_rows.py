@@ -9,7 +9,7 @@ from mirror.model.ledger import LOGS, RecordId, digest, encode_content
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
-from mirror.proof.log_reader import LogOutcome, LogRange, changed_records, gaps_of, log_rows
+from mirror.proof.log_reader import ChangedRecords, Filtered, LogOutcome, LogRange, gaps_of, log_rows
 
 PARTITION = TopicPartition("orders", 3)
 
@@ -46,15 +46,19 @@ def test_a_log_that_was_not_read_to_its_end_is_a_gap_that_names_it() -> None:
 
 
 def test_records_are_looked_at_as_the_transforms_make_them() -> None:
-    """A record they fail on is not silently left out, unless the flow leaves it out too."""
+    """One that they leave out is counted; one that they fail on is still looked for, or ends the copy."""
 
     def wanted(name: str, *, skips_errors: bool = False) -> LogRange:
         chain = Chain((Stage("mine", PythonFunction(f"tests.transform_functions:{name}")),), skips_errors)
         return LogRange("east", {}, PARTITION, 0, 9, transform=chain.of_topic("east.orders"))
 
     records = [Record(offset, 1000, None, value, (), -1) for offset, value in enumerate([b"a", b"poison", b"b"])]
-    assert list(changed_records(records, LogRange("east", {}, PARTITION, 0, 9))) == records
-    assert list(changed_records(records, wanted("drop_odd"))) == [records[0], records[2]]
-    assert list(changed_records(records, wanted("fail_on_poison", skips_errors=True))) == [records[0], records[2]]
+    assert list(ChangedRecords(records, LogRange("east", {}, PARTITION, 0, 9))) == records
+    dropping = ChangedRecords(records, wanted("drop_odd"))
+    assert list(dropping) == [records[0], records[2]]
+    assert dropping.filtered == Filtered(1, 1, 1)
+    failing = ChangedRecords(records, wanted("fail_on_poison", skips_errors=True))
+    assert list(failing) == records
+    assert failing.filtered == Filtered()
     with pytest.raises(ValueError, match="at offset 1"):
-        list(changed_records(records, wanted("fail_on_poison")))
+        list(ChangedRecords(records, wanted("fail_on_poison")))

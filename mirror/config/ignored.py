@@ -1,0 +1,84 @@
+"""What stands in a file and has no effect, or another than it looks like, as in MirrorMaker 2, which does not tell.
+
+Keys of the wrong level (CFG-025, CFG-078), of the wrong producer (CFG-087, WANT-15), and those that lose (CFG-086).
+"""
+
+from __future__ import annotations
+
+import regex
+
+from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, MIRROR_MAKER, OLD_EXCLUDES, RETENTION
+from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
+from mirror.config.providers import CONFIG_PROVIDERS
+from mirror.model.flow import Flow
+from mirror.model.topics import Generation
+
+_GENERATION = "mirror.compatibility"
+_READ_PREFIXES = (
+    *(CONFIG_PROVIDERS, "replication.policy", "mirror.", *PASSED_TO_WORKERS),
+    *("rest.", "listeners", "access.control.", "response.http.", "admin.listeners"),
+)
+_OF_A_FLOW = ("use.defaults.from", "transforms.", "predicates.", "transaction.boundary", "exactly.once.support")
+_OLD_NAMES = {old: new for new, old in OLD_EXCLUDES.items()}
+_GONE = ("use.incremental.alter.configs", "add.source.alias.to.metrics")
+_CLIENT = regex.compile(r"(producer|consumer|admin)\..+")
+_SYNCS_PRODUCER = regex.compile(r"(source\.|target\.)?producer\.(?!override\.)(?<name>.+)")
+_CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
+
+
+def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
+    """Return a line for people for each such key, with where it would have the effect."""
+    aliases = config.clusters
+    flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
+    told = []
+    for key in dict.fromkeys(entry.key for entry in config.file.entries):
+        flow = next((each for each in flows if key.startswith(f"{each}.")), None)
+        name = key.removeprefix(f"{flow}.")
+        said: str | None
+        if name in _OLD_NAMES:
+            if ENGINE[_GENERATION].value(config.resolved) == Generation.V3_9.value:
+                continue
+            said = (
+                f"has no effect, as in MirrorMaker 2 since 4.0; write {_OLD_NAMES[name]}, or set "
+                f"{_GENERATION} = {Generation.V3_9.value}"
+            )
+        elif name in _GONE:
+            said = "has no effect, as in MirrorMaker 2 since 4.0; remove it"
+        elif flow is not None:
+            said = _of_a_flow(config, flow, name)
+        elif "->" in key or any(key.startswith(f"{alias}.") for alias in aliases) or _is_read(key):
+            continue
+        else:
+            said = f"has no effect at the top level, as in MirrorMaker 2; write it for {_owner(key, flows)}"
+        if said is not None:
+            told.append(f"{config.file.path}:{config.file.line_of(key)}: {key} {said}")
+    return tuple(told)
+
+
+def _is_read(key: str) -> bool:
+    known = key in CONNECTOR_KEYS or key in MIRROR_MAKER or key in ENGINE or key in RETENTION
+    return known or key == "bootstrap.servers" or key.startswith(_READ_PREFIXES)
+
+
+def _of_a_flow(config: MirrorMakerConfig, flow: Flow, name: str) -> str | None:
+    syncs = _SYNCS_PRODUCER.fullmatch(name)
+    if syncs:
+        return (
+            "is for the producer of offset syncs alone, as in MirrorMaker 2; for the one of the records write "
+            f"{flow}.producer.override.{syncs['name']}"
+        )
+    consumer = _CONSUMER.fullmatch(name)
+    values, wins = config.file.values, f"{flow.source}.{name}"
+    if consumer and wins in values and values[wins] != values[f"{flow}.{name}"]:
+        return f"loses to {wins}, as in MirrorMaker 2; to win write {flow}.source.{name}"
+    return None
+
+
+def _owner(key: str, flows: list[Flow]) -> str:
+    """Say where the key would be read, by the first flow there could be."""
+    flow = flows[0] if flows else Flow("A", "B")
+    if key.startswith(_OF_A_FLOW):
+        return f"a flow: {flow}.{key}"
+    if _CLIENT.fullmatch(key):
+        return f"a cluster: {flow.target}.{key}"
+    return f"the cluster or flow that it is about: {flow.target}.{key}, or {flow}.{key}"

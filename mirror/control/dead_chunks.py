@@ -1,0 +1,52 @@
+"""What of the offset maps is dead: runs whose copies the target has removed by itself, by retention or on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mirror.control.flow_log import FlowLog
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
+from mirror.kafka.cluster import Cluster
+from mirror.model.flow import Flow
+from mirror.model.flow_state import DeadChunks
+from mirror.model.partition import TopicPartition
+
+
+class DeadChunksTick:
+    """Looks for chunks of the offset maps that may be forgotten, so that maps grow no longer than the logs."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        log: FlowLog,
+        target: Cluster,
+        take: Callable[[Mapping[TopicPartition, DeadChunks]], None],
+        clock: Clock = now_ms,
+    ) -> None:
+        """Give what is found to ``take``; ``log`` is read as it was last polled."""
+        self._flow = flow
+        self._log = log
+        self._target = target
+        self._take = take
+        self._clock = clock
+
+    def tick(self) -> TickReport:
+        """Run one round; partitions whose log cannot be asked for its start keep their maps."""
+        return run_tick(f"offset maps {self._flow}", self._clock, self._round)
+
+    def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
+        state = self._log.state
+        copies = {
+            source: TopicPartition(position.target, source.partition)
+            for source, position in state.positions.items()
+            # The first chunk is dead only when there is a second.
+            if position.target and position.chunk > 0
+        }
+        starts = self._target.offsets(set(copies.values()), "earliest") if copies else {}
+        dead = {
+            source: found
+            for source, copy in copies.items()
+            if copy in starts and (found := state.dead_chunks(source, starts[copy])) is not None
+        }
+        self._take(dead)
+        return sum(len(each.chunks) for each in dead.values()), ()

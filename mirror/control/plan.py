@@ -1,0 +1,127 @@
+"""What an engine would do to both ends of a flow if it started now: read, planned, and not carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.acls import plan_acls, read_acls
+from mirror.control.flow_log import FlowLog
+from mirror.control.quotas import QuotaAction, plan_quotas
+from mirror.control.topics import plan_internal_topics, plan_topics, read_both_ends
+from mirror.control.users import missing_users
+from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.users import client_quotas, scram_users
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, state_topic
+
+Rows = list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """The changes to both ends of a flow, as rows of tables; what is as it should be is left out.
+
+    Attributes
+    ----------
+    topics
+        cluster, topic, action, detail.
+    acls, quotas, users
+        what it is about, action, detail.
+    notes
+        what else there is to know.
+    """
+
+    flow: Flow
+    topics: Rows
+    acls: Rows
+    quotas: Rows
+    users: Rows
+    notes: tuple[str, ...] = ()
+
+    def tables(self) -> dict[str, Rows]:
+        """Return the rows by what they are about, as far as there are any."""
+        kinds = {"topics": self.topics, "ACLs": self.acls, "client quotas": self.quotas, "users": self.users}
+        return {name: rows for name, rows in kinds.items() if rows}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form ``mirror plan --json`` prints."""
+        return {
+            "flow": str(self.flow),
+            "topics": self.topics,
+            "acls": self.acls,
+            "quotas": self.quotas,
+            "users": self.users,
+            "notes": list(self.notes),
+        }
+
+
+def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowPlan:
+    """Read both ends of a flow and plan; changes nothing.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster cannot be read.
+    """
+    flow = settings.flow
+    with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+        upstream, downstream = read_both_ends(source, target, settings)
+        internal = plan_internal_topics(upstream, downstream, settings)
+        planned = [(source.alias, internal.source), (target.alias, internal.target)]
+        if settings.enabled:
+            planned.append((target.alias, plan_topics(upstream, downstream, settings)))
+        topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
+        if not settings.enabled:
+            return FlowPlan(flow, topics, [], [], [])
+        if not settings.sync_topic_acls:
+            note = "no ACLs are carried over: sync.topic.acls.enabled = false"
+            return FlowPlan(flow, topics, [], [], [], (note,))
+        state = _state(target, clusters[flow.target], settings)
+        acls, notes = _acls(source, target, settings, state)
+        quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
+        return FlowPlan(flow, topics, acls, quotas, users, notes)
+
+
+def _state(target: Cluster, client: ClusterSettings, settings: FlowSettings) -> FlowState:
+    topic = state_topic(settings.flow.source)
+    if topic not in target.topics([topic]):
+        return FlowState()
+    log = FlowLog(client.client, topic, alias=target.alias)
+    try:
+        return log.poll()
+    finally:
+        log.close()
+
+
+def _acls(source: Cluster, target: Cluster, settings: FlowSettings, state: FlowState) -> tuple[Rows, tuple[str, ...]]:
+    try:
+        plan = plan_acls(read_acls(source, target, settings), state.acls, settings)
+    except ClusterError as problem:
+        return [_problem("acl", problem)], ()
+    return plan.rows(), plan.notes
+
+
+def _quotas(source: Cluster, target: Cluster, settings: FlowSettings, state: FlowState) -> Rows:
+    if not settings.acls.client_quotas:
+        return []
+    try:
+        decisions = plan_quotas(client_quotas(source), client_quotas(target), state.quotas, settings)
+    except ClusterError as problem:
+        return [_problem("quota", problem)]
+    return [each.row() for each in decisions if each.action is not QuotaAction.KEEP]
+
+
+def _users(source: Cluster, target: Cluster, settings: FlowSettings) -> Rows:
+    if not settings.acls.scram_users:
+        return []
+    try:
+        return [each.row() for each in missing_users(scram_users(source), scram_users(target))]
+    except ClusterError as problem:
+        return [_problem("user", problem)]
+
+
+def _problem(about: str, problem: ClusterError) -> dict[str, str]:
+    return {about: "", "action": "problem", "detail": str(problem)}

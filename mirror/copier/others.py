@@ -1,0 +1,54 @@
+"""What others write where a partition is copied: mirrored records that are left out, and strangers in the copy."""
+
+from __future__ import annotations
+
+from collections import deque
+
+# More stretches than this are not told apart.
+_MOST_STRETCHES = 4
+
+
+class LeftOut:
+    """How many records of the source were left out, as far as the position has got."""
+
+    __slots__ = ("_ahead", "count")
+
+    def __init__(self, count: int) -> None:
+        """Count on from ``count``."""
+        self.count = count
+        self._ahead: deque[tuple[int, int]] = deque()
+
+    def add(self, next_offset: int, count: int) -> None:
+        """Some records before ``next_offset`` are left out."""
+        self._ahead.append((next_offset, count))
+
+    def pass_by(self, position: int) -> None:
+        """The position is there now."""
+        while self._ahead and self._ahead[0][0] <= position:
+            self.count += self._ahead.popleft()[1]
+
+
+class OtherWriters:
+    """Where on the target others have written between two batches of ours, by the offsets ours were given."""
+
+    __slots__ = ("_end", "_has_markers", "_may_hold_marker", "found")
+
+    def __init__(self, end: int, *, has_markers: bool) -> None:
+        """Begin where the copy ends; with ``has_markers`` each commit takes an offset as well."""
+        self._end = end
+        self._has_markers = self._may_hold_marker = has_markers
+        self.found: tuple[tuple[int, int], ...] = ()
+
+    def appended(self, start: int, end: int) -> None:
+        """Take in where a batch of ours stands."""
+        between = start - self._end
+        if between > (1 if self._may_hold_marker else 0):
+            if len(self.found) < _MOST_STRETCHES:
+                self.found = (*self.found, (self._end, start))
+            else:
+                self.found = (*self.found[:-1], (self.found[-1][0], start))
+        self._end, self._may_hold_marker = end, False
+
+    def committed(self) -> None:
+        """A marker follows."""
+        self._may_hold_marker = self._has_markers

@@ -1,0 +1,71 @@
+"""Follows a state topic for the producer ids recorded there: who has written the copies of a flow."""
+
+from __future__ import annotations
+
+from mirror.kafka import batch
+from mirror.kafka.batch import CorruptBatch
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel
+from mirror.kafka.log import LogReader
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.writers import KnownWriters, take_in
+
+
+class WriterLog:
+    """One state topic, read on whenever asked. It need not exist (yet)."""
+
+    def __init__(self, topic: str, known: KnownWriters | None = None) -> None:
+        """Go on from what is ``known``."""
+        self.topic = topic
+        self._known = known or KnownWriters()
+        self._exists = False
+
+    @property
+    def known(self) -> KnownWriters:
+        """What was found so far. What was ever seen stays, also when the topic was deleted."""
+        return self._known
+
+    @property
+    def writers(self) -> frozenset[int]:
+        """The producer ids found so far."""
+        return self._known.writers
+
+    def catch_up(self, channel: Channel) -> None:
+        """Read all that readers can see at the time of the call.
+
+        Writers are recorded, acknowledged and outside transactions, before their first batch: of a batch fetched before
+        the call it is certain now whether it is one of theirs.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if that cannot be read; what was known stays.
+        """
+        if not self._exists:
+            if not channel.has_topic(self.topic):
+                return
+            self._exists = True
+            topic_id = channel.topic_id(self.topic)
+            if topic_id != self._known.topic_id:
+                self._known = KnownWriters(self._known.writers, 0, self._known.source_id, topic_id)
+        address = TopicPartition(self.topic, 0)
+        try:
+            start = channel.offsets([address], EARLIEST)[address]
+            end = channel.offsets([address], LATEST)[address]
+            self._read(channel, address, start, end)
+        except BaseException:
+            # It may have been deleted.
+            self._exists = False
+            raise
+
+    def _read(self, channel: Channel, address: TopicPartition, start: int, end: int) -> None:
+        position = self._known.position if start <= self._known.position <= end else start
+        state = FlowState(writers=set(self.writers), source_id=self._known.source_id)
+        reader = LogReader(channel, address, position)
+        try:
+            for content, _ in reader.read_to(end):
+                for record in batch.records(content):
+                    take_in(state, record.key, record.value)
+        except CorruptBatch as problem:
+            raise BrokerRefused(f"{channel.alias}: {self.topic}: {problem}", CorruptBatch) from problem
+        self._known = KnownWriters(frozenset(state.writers), reader.position, state.source_id, self._known.topic_id)

@@ -1,0 +1,69 @@
+"""What a copy lacks and the flow says so: records parked, or left out, with their places, acknowledged or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.model.flow_state import FlowState, Gap, GapKind
+from mirror.model.partition import TopicPartition
+
+
+class AbsenceKind(StrEnum):
+    """Why records are not in the copy."""
+
+    PARKED = "parked"
+    """The target does not take them; they lie in the topic of parked records."""
+    GAP = "gap"
+    """They are in the gap ledger."""
+    FILTERED = "filtered"
+    """The flow's transforms leave them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Records with upstream offsets from ``start`` up to, not including, ``end`` that the copy lacks.
+
+    Attributes
+    ----------
+    records
+        how many there are; None as long as nobody has counted.
+    acknowledged
+        whether somebody has said that the gap is known; None for what was to be left out.
+    """
+
+    kind: AbsenceKind
+    start: int
+    end: int
+    reason: str
+    acknowledged: bool | None
+    records: int | None = None
+
+
+_KINDS = {GapKind.PARKED: AbsenceKind.PARKED, GapKind.SKIPPED: AbsenceKind.GAP}
+
+
+def absences(state: FlowState, source: TopicPartition) -> tuple[Absence, ...]:
+    """Return what the gap ledger says that the copy lacks of what ``source`` may have now, in order.
+
+    Other gaps are of records that the source has no more, or that were copied again. A record parked twice is one.
+    """
+    own = sorted((gap for gap in state.gaps.values() if gap.source == source), key=lambda gap: gap.found_at_ms)
+    found: dict[tuple[int, int], Absence] = {}
+    for gap in own:
+        kind = _KINDS.get(gap.kind)
+        if kind is None or _is_void(gap, own):
+            continue
+        known = gap.key in state.acknowledgements
+        found[gap.start, gap.end] = Absence(kind, gap.start, gap.end, gap.reason, known)
+    return tuple(found[place] for place in sorted(found))
+
+
+def _is_void(gap: Gap, all_gaps: Iterable[Gap]) -> bool:
+    """Whether the source has had another record at that offset since."""
+    return any(
+        other.found_at_ms >= gap.found_at_ms
+        and (other.kind is GapKind.RECREATED or (other.kind is GapKind.TRUNCATED and other.start <= gap.start))
+        for other in all_gaps
+    )

@@ -1,0 +1,71 @@
+"""Flows that copy a topic under an unchanged name: whose copies each of them leaves out, and what would go round.
+
+The name of a topic does not say where its records came from (SEL-09, WANT-17), but the producer id of every batch says
+which flow wrote it into the cluster it is read from: that is all a flow knows, the last way a record came. By that it
+decides, for all of what came that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from mirror.model.flow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A flow that copies the topic in question to one of the same name.
+
+    Attributes
+    ----------
+    forwards
+        whether it may copy on what other flows wrote into its source.
+    """
+
+    flow: Flow
+    forwards: bool = True
+
+
+def left_out(flow: Flow, ways: Collection[Way]) -> frozenset[str]:
+    """Return the clusters X whose flow X->source has written what ``flow`` does not copy on.
+
+    What came from the target is there already, and what came from a cluster with a flow to the target arrives there by
+    that one. All else goes on, if the flow forwards at all.
+    """
+    forwards = all(way.forwards for way in ways if way.flow == flow)
+    direct = {way.flow.source for way in ways if way.flow.target == flow.target}
+    inbound = {way.flow.source for way in ways if way.flow.target == flow.source}
+    return frozenset({flow.target} | {alias for alias in inbound if alias in direct or not forwards})
+
+
+def find_loops(ways: Collection[Way]) -> tuple[tuple[str, ...], ...]:
+    """Return the walks, as clusters in order, that bring records back to where they have been; each begins anywhere."""
+    return tuple(dict.fromkeys(walk for walk in _walks(ways) if walk[-1] in walk[:-1]))
+
+
+def flows_of(walk: tuple[str, ...]) -> frozenset[Flow]:
+    """Return the flows of a walk from where it is to where it comes back."""
+    start = walk.index(walk[-1])
+    return frozenset(Flow(*step) for step in zip(walk[start:], walk[start + 1 :], strict=False))
+
+
+def arrivals(ways: Collection[Way]) -> dict[tuple[str, str], int]:
+    """Return how often a record of one cluster arrives at another, by (origin, cluster); there must be no loop."""
+    found: dict[tuple[str, str], int] = {}
+    for walk in _walks(ways):
+        found[walk[0], walk[-1]] = found.get((walk[0], walk[-1]), 0) + 1
+    return found
+
+
+def _walks(ways: Collection[Way]) -> Iterator[tuple[str, ...]]:
+    """Yield every walk a record can take, its beginnings too; one that comes back goes no further."""
+    onward = {way.flow: [each.flow for each in ways if each.flow.source == way.flow.target] for way in ways}
+    refused = {way.flow: left_out(way.flow, ways) for way in ways}
+    walks: list[tuple[str, ...]] = [(way.flow.source, way.flow.target) for way in ways]
+    while walks:
+        walk = walks.pop()
+        yield walk
+        if walk[-1] in walk[:-1]:
+            continue
+        walks += [(*walk, flow.target) for flow in onward[Flow(walk[-2], walk[-1])] if walk[-2] not in refused[flow]]

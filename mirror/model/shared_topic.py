@@ -1,0 +1,61 @@
+"""Positions on a topic that two clusters share under one name and copy to one another.
+
+Each log holds the cluster's own records, and copies of the other's among them, in another order on either side. A
+reader at a position has read some of both. On the other cluster it goes on where everything before is read, so that it
+misses nothing; what of it was read behind that place it meets again, which two maps can count.
+"""
+
+from __future__ import annotations
+
+from mirror.model.offset_map import OffsetMap
+from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
+
+
+def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> Translation:
+    """Return where a reader at ``position`` on the source goes on, on the target.
+
+    Parameters
+    ----------
+    forward
+        where the source's own records lie on the target.
+    opposite
+        where the target's own records lie on the source.
+    """
+    ahead = forward.translate(position)
+    if isinstance(ahead, TooOld | NotMirrored):
+        return ahead
+    # Copies of the source's records from here on are not read.
+    own = ahead.downstream
+    again = ahead.behind_records if isinstance(ahead, Bounded) else 0
+    # Of the target's records those from here on are not read.
+    theirs, theirs_again = _unread(opposite, position)
+    again += theirs_again
+    if forward.runs.behind(position) is None and not _is_sketched(forward, position):
+        # There is no such copy, but there may be some that were read behind what was not.
+        own = max(theirs, forward.downstream_next)
+    if own <= theirs:
+        return _bounded(own, again + opposite.runs.records_between(own, theirs))
+    read = forward.runs.copies_between(theirs, own)
+    # Nothing but copies that are read lies between: then nothing is missed by passing them.
+    return _bounded(own, again) if read == own - theirs else _bounded(theirs, again + read)
+
+
+def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
+    """Return from where on the target's own records are not read, at least, and how many behind it may be."""
+    # What lies behind the last copy are records of the source itself.
+    match opposite.translate_back(min(position, opposite.downstream_next)):
+        case Exact(upstream):
+            return upstream, 0
+        case Bounded(upstream, behind_records):
+            return upstream, behind_records
+        case TooOld() | NotMirrored():
+            first = opposite.runs.first
+            return (opposite.upstream_next if first is None else first.upstream), 0
+
+
+def _is_sketched(known: OffsetMap, position: int) -> bool:
+    return any(sketch.start <= position < sketch.end for sketch in known.sketches)
+
+
+def _bounded(position: int, behind_records: int) -> Translation:
+    return Bounded(position, behind_records) if behind_records > 0 else Exact(position)

@@ -1,0 +1,39 @@
+"""What a flow's state topic says of who has written its copies, as far as other flows want to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirror.model.flow_state import FlowState
+
+# The beginnings of the records of interest: a state topic holds thousands of others for each of them.
+_KEYS = (b'["writer",', b'["source"]')
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWriters:
+    """The producer ids recorded in one state topic, read up to ``position``.
+
+    Attributes
+    ----------
+    source_id
+        the id of the cluster whose records they have copied; empty when it is not recorded.
+    topic_id
+        the id of the topic it was read from: of another one nothing is known.
+    """
+
+    writers: frozenset[int] = frozenset()
+    position: int = 0
+    source_id: str = ""
+    topic_id: str = ""
+
+
+WrittenBy = Mapping[str, KnownWriters]
+"""What is known of the writers of several flows, by state topic."""
+
+
+def take_in(state: FlowState, key: bytes | None, value: bytes | None) -> None:
+    """Apply a record of a state topic if it says who writes, or where from."""
+    if key is not None and key.startswith(_KEYS):
+        state.apply(key, value)

@@ -1,0 +1,124 @@
+"""`mirror run` with unchanged names, both ways and among three clusters: nothing goes round, and `verify` agrees."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from pathlib import Path
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import processes
+from mirror.lab.clusters import LabCluster
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS, mirror
+from tests.brokers.copying import Unique, ends_of, log_of, write
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+
+
+def properties(path: Path, topic: str, addresses: dict[str, str], flows: Sequence[str]) -> Path:
+    """Write a file of clusters that copy one topic to one another under its name."""
+    lines = [f"clusters = {', '.join(addresses)}", f"topics = {topic}", "heartbeats.replication.enabled = false"]
+    lines += [f"{alias}.bootstrap.servers = {address}" for alias, address in addresses.items()]
+    lines += [f"{flow}.enabled = true" for flow in flows]
+    path.write_text("\n".join(lines) + "\n" + IDENTITY + FACTORS)
+    return path
+
+
+def make_topic(topic: str, cluster: ClusterSettings) -> None:
+    with Cluster.connect(cluster) as connection:
+        connection.create_topics([NewTopic(topic, 1, 1)])
+
+
+def stays_at(clients: Sequence[dict[str, str]], topic: TopicPartition, count: int) -> None:
+    """Wait until every log holds so many records."""
+    wait_until(
+        lambda: [ends_of(client, [topic])[topic] for client in clients],
+        f"{topic} to have {count} records everywhere",
+        timeout_seconds=90,
+        until=lambda ends: min(ends) >= count,
+    )
+
+
+def test_two_ways_under_one_name(settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path) -> None:
+    """One engine a flow, each with a file of its own, as on two machines; one is killed under load and started again."""
+    names = [unique(word).replace("-", "") for word in ("left", "right")]
+    sides = [settings_of(alias) for alias in ("east", "west")]
+    topic = TopicPartition(unique("orders"), 0)
+    addresses = {name: side.bootstrap_servers for name, side in zip(names, sides, strict=True)}
+    flows = [f"{names[0]}->{names[1]}", f"{names[1]}->{names[0]}"]
+    files = [
+        properties(tmp_path / f"{number}.properties", topic.topic, addresses, [flow])
+        for number, flow in enumerate(flows)
+    ]
+    clients = [dict(side.client) for side in sides]
+    for side in sides:
+        make_topic(topic.topic, side)
+    engines = [
+        processes.start(tmp_path, f"engine-{number}", [sys.executable, "-m", "mirror", "run", str(file)])
+        for number, file in enumerate(files)
+    ]
+    produced = 0
+    for life in range(3):
+        for number, client in enumerate(clients):
+            write(client, topic, range(number * 10_000 + life * 500, number * 10_000 + life * 500 + 500))
+            produced += 500
+        stays_at(clients, topic, produced)
+        if life < 2:
+            engines[life].kill()
+            engines[life] = processes.start(
+                tmp_path, f"engine-{life}-again", [sys.executable, "-m", "mirror", "run", str(files[life])]
+            )
+    expected = Counter(b"value %d" % (number * 10_000 + each) for number in range(2) for each in range(1500))
+    for client in clients:
+        assert Counter(each.value for each in log_of(client, topic)) == expected
+    for file in files:
+        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+        assert (flow["state"], flow["foreign_writers"]) == ("RUNNING", []), flow["reasons"]
+        assert [each["left_out"] for each in flow["partitions"]] == [1500]
+    for engine in engines:
+        assert engine.terminate(15)
+    done = mirror("verify", str(files[0]), "--json", timeout_seconds=180.0)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    (partition,) = json.loads(done.stdout)["partitions"]
+    counted = {what: partition[what] for what in ("records", "missing", "extra", "reordered", "misplaced")}
+    assert counted == {"records": 1500, "missing": 0, "extra": 0, "reordered": 0, "misplaced": 0}
+
+
+def test_three_clusters_that_copy_to_one_another(
+    settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path, mortal: LabCluster
+) -> None:
+    """Every record is on every cluster once; the ring without the ways back is refused before anything is touched."""
+    names = [unique(word).replace("-", "") for word in ("one", "two", "three")]
+    third = ClusterSettings("mortal", {"bootstrap.servers": mortal.bootstrap_servers})
+    sides = [settings_of("east"), settings_of("west"), third]
+    topic = TopicPartition(unique("orders"), 0)
+    addresses = {name: side.bootstrap_servers for name, side in zip(names, sides, strict=True)}
+    clients = [dict(side.client) for side in sides]
+    ring = properties(
+        tmp_path / "ring", topic.topic, addresses, [f"{names[each]}->{names[(each + 1) % 3]}" for each in range(3)]
+    )
+    refused = mirror("run", str(ring))
+    assert refused.returncode == 2
+    assert f"{names[1]}->{names[0]}.enabled" in refused.stderr
+    assert "mirror.mirrored.records = skip" in refused.stderr
+
+    mesh = properties(tmp_path / "mesh", topic.topic, addresses, ["->".join(pair) for pair in permutations(names, 2)])
+    for side in sides:
+        make_topic(topic.topic, side)
+    engine = processes.start(tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(mesh)])
+    for number, client in enumerate(clients):
+        write(client, topic, range(number * 1000, number * 1000 + 200))
+    stays_at(clients, topic, 600)
+    for number, client in enumerate(clients):
+        write(client, topic, range(number * 1000 + 200, number * 1000 + 300))
+    stays_at(clients, topic, 900)
+    expected = Counter(b"value %d" % (number * 1000 + each) for number in range(3) for each in range(300))
+    for client in clients:
+        assert Counter(each.value for each in log_of(client, topic)) == expected
+    assert engine.terminate(20)

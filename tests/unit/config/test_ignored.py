@@ -1,0 +1,76 @@
+"""Keys that have no effect, as in MirrorMaker 2, are told with the place where they would have one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import load
+
+GOOD = ("clusters = A, B", "A.bootstrap.servers = a:9092", "B.bootstrap.servers = b:9092", "A->B.enabled = true")
+
+
+def told(tmp_path: Path, *lines: str) -> tuple[str, ...]:
+    file = tmp_path / "mm2.properties"
+    file.write_text("\n".join((*GOOD, *lines)))
+    return tuple(line.removeprefix(f"{file}:") for line in load(file).ignored)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("use.defaults.from = source",), "5: use.defaults.from has no effect at the top level"),
+        (("producer.compression.type = lz4",), "write it for a cluster: B.producer.compression.type"),
+        (("offset.flush.interval.ms = 1",), "B.offset.flush.interval.ms, or A->B.offset.flush.interval.ms"),
+        (("transforms.x.type = y",), "write it for a flow: A->B.transforms.x.type"),
+        (("A->B.producer.linger.ms = 5",), "write A->B.producer.override.linger.ms"),
+        (("topics.blacklist = x",), "write topics.exclude, or set mirror.compatibility = 3.9"),
+        (("A->B.groups.blacklist = x",), "write groups.exclude"),
+        (("use.incremental.alter.configs = never",), "since 4.0; remove it"),
+        (("A->B.consumer.a = 1", "A.consumer.a = 2"), "5: A->B.consumer.a loses to A.consumer.a"),
+    ],
+)
+def test_a_key_without_effect_is_told_with_its_line(tmp_path: Path, lines: tuple[str, ...], said: str) -> None:
+    """CFG-025, CFG-078, CFG-086, CFG-087."""
+    (line,) = told(tmp_path, *lines)
+    assert said in line
+
+
+def test_what_is_read_is_not_told(tmp_path: Path) -> None:
+    assert (
+        told(
+            tmp_path,
+            "topics = x",
+            "bootstrap.servers = c:1",
+            "sasl.mechanism = PLAIN",
+            "mirror.tasks = 1",
+            "replication.policy.separator = _",
+            "replication.policy.of.mine = 1",
+            "offset.storage.replication.factor = 1",
+            "heartbeats.topic.retention.ms = 1000",
+            "listeners = http://:1",
+            "B.producer.linger.ms = 5",
+            "A->B.producer.override.linger.ms = 5",
+            "A->B.use.defaults.from = source",
+            "A->B.source.consumer.a = 1",
+            "A.consumer.a = 2",
+        )
+        == ()
+    )
+
+
+def test_the_old_names_of_the_exclude_lists_count_as_in_3_9(tmp_path: Path) -> None:
+    """CFG-038: the new name wins where both are given."""
+    file = tmp_path / "mm2.properties"
+    old = ("mirror.compatibility = 3.9", "topics.blacklist = secret.*", "A->B.groups.blacklist = mine", "topics = .*")
+    file.write_text("\n".join((*GOOD, *old, "config.properties.blacklist = segment.*")))
+    settings = load(file)
+    (flow,) = settings.enabled_flows
+    assert settings.ignored == ()
+    assert [flow.replicates(name) for name in ("orders", "secret-orders")] == [True, False]
+    assert [flow.group_filter.matches(name) for name in ("yours", "mine")] == [True, False]
+    assert not flow.config_property_filter.should_replicate("segment.bytes")
+    file.write_text("\n".join((*GOOD, *old, "topics.exclude = orders")))
+    (flow,) = load(file).enabled_flows
+    assert [flow.replicates(name) for name in ("orders", "secret-orders")] == [False, True]

@@ -1,0 +1,53 @@
+"""Client quotas follow the source's where nobody else has set them; users are compared by name and mechanism."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.control.quotas import QuotaAction, plan_quotas
+from mirror.control.users import MissingUser, missing_users
+from mirror.model.acl import QuotaKey
+from tests.unit.control.builders import flow_settings
+
+ANN = QuotaKey((("user", "ann"),), "producer_byte_rate")
+DEFAULTS, REMOVING = flow_settings(), flow_settings("mirror.acls.remove.revoked = true")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "recorded", "action"),
+    [
+        (5.0, None, None, QuotaAction.SET),
+        (5.0, 5.0, None, QuotaAction.KEEP),
+        (5.0, 7.0, None, QuotaAction.LEAVE),
+        (5.0, 7.0, 7.0, QuotaAction.SET),
+        (5.0, 7.0, 3.0, QuotaAction.FORGET),
+        (5.0, None, 5.0, QuotaAction.FORGET),
+        (None, 5.0, 5.0, QuotaAction.REMOVE),
+        (None, 7.0, 5.0, QuotaAction.FORGET),
+        (None, None, 5.0, QuotaAction.FORGET),
+    ],
+)
+def test_what_somebody_else_has_set_is_left_alone(
+    source: float | None, target: float | None, recorded: float | None, action: QuotaAction
+) -> None:
+    given = [{} if value is None else {ANN: value} for value in (source, target, recorded)]
+    (decision,) = plan_quotas(given[0], given[1], given[2], REMOVING)
+    assert (decision.action, decision.value) == (action, source)
+
+
+def test_without_being_asked_nothing_is_removed_and_quotas_of_addresses_never_go_over() -> None:
+    (decision,) = plan_quotas({}, {ANN: 5.0}, {ANN: 5.0}, DEFAULTS)
+    assert decision.action is QuotaAction.LEAVE
+    (decision,) = plan_quotas({QuotaKey((("ip", None),), "connection_creation_rate"): 1.0}, {}, {}, DEFAULTS)
+    assert decision.action is QuotaAction.SKIP
+
+
+def test_a_user_is_missing_with_each_mechanism_that_only_the_source_has() -> None:
+    both = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
+    source = {"ann": both, "bob": both, "eve": frozenset({"SCRAM-SHA-256"})}
+    target = {"bob": frozenset({"SCRAM-SHA-256"}), "eve": both, "local": both}
+    assert missing_users(source, target) == (
+        MissingUser("ann", "SCRAM-SHA-256"),
+        MissingUser("ann", "SCRAM-SHA-512"),
+        MissingUser("bob", "SCRAM-SHA-512"),
+    )

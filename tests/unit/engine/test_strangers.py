@@ -1,0 +1,98 @@
+"""Foreign writers are looked for where the copy met them, and written down once the mirrors are known."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirror.engine import strangers
+from mirror.engine.standing import FlowStanding
+from mirror.engine.strangers import Strangers
+from mirror.kafka.channel import BrokerRefused
+from mirror.model.flow_state import FlowState, ForeignWriter
+from mirror.model.partition import TopicPartition
+from mirror.model.writers import KnownWriters
+from tests.unit.control.builders import flow_settings, topic
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+STATE = "mm2-state.east.internal"
+
+
+class Written:
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+    def append(self, topic: str, partition: int, records: Any) -> int:
+        assert (topic, partition) == (STATE, 0)
+        self.records += records
+        return 0
+
+
+@pytest.fixture
+def standing() -> FlowStanding:
+    standing = FlowStanding(flow_settings())
+    standing.partitions = ((ORDERS, COPY, "", ""),)
+    return standing
+
+
+def looked(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch, problems: dict[str, Exception], *, gone: bool = False
+) -> tuple[Written, tuple[str, ...]]:
+    """One round, in which producers 7 and 8 are found between ours, and 8 is a mirror's."""
+
+    def find(_: Any, copy: TopicPartition, stretch: tuple[int, int], mirrors: frozenset[int], *_rest: Any) -> Any:
+        if gone:
+            raise BrokerRefused("west: fetch", LookupError)
+        return {(copy, each): ForeignWriter(copy, each, *stretch, 2, 5) for each in {7, 8} - mirrors}
+
+    logs = SimpleNamespace(known={STATE: KnownWriters(frozenset({8}))}, catch_up=lambda _: problems, close=lambda: None)
+    monkeypatch.setattr(strangers, "WriterLogs", lambda *_: logs)
+    monkeypatch.setattr(strangers, "Channel", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(strangers, "find_foreign", find)
+    target: Any = SimpleNamespace(alias="west", topics=lambda: {STATE: topic(STATE)})
+    written = Written()
+    log: Any = SimpleNamespace(state=FlowState())
+    return written, Strangers(standing.settings, standing, log, target, written).tick().problems
+
+
+def test_who_is_no_mirror_is_written_down(standing: FlowStanding, monkeypatch: pytest.MonkeyPatch) -> None:
+    standing.others.append((ORDERS, (3, 5)))
+    written, problems = looked(standing, monkeypatch, {})
+    state = FlowState()
+    for key, value, *_ in written.records:
+        state.apply(key, value)
+    assert state.foreign == {(COPY, 7): ForeignWriter(COPY, 7, 3, 5, 2, 5)}
+    assert (problems, list(standing.others)) == ((), [])
+
+
+def test_nobody_is_called_foreign_while_the_mirrors_are_not_known(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing.others.append((ORDERS, (3, 5)))
+    written, (problem,) = looked(standing, monkeypatch, {STATE: BrokerRefused("west: state", LookupError)})
+    assert written.records == []
+    assert "who mirrors into west is not known" in problem
+    assert list(standing.others) == [(ORDERS, (3, 5))]
+
+
+def test_what_cannot_be_read_any_more_is_told_all_the_same(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing.others.append((ORDERS, (3, 5)))
+    _, (problem,) = looked(standing, monkeypatch, {}, gone=True)
+    assert "east.orders-0 has something at offsets 3 to 4 that this flow did not write" in problem
+
+
+def test_a_foreign_writer_degrades_the_flow_for_an_hour(standing: FlowStanding) -> None:
+    standing.foreign = (ForeignWriter(COPY, 7, 3, 5, 2, strangers.now_ms()), ForeignWriter(COPY, 9, 3, 5, 2, 5))
+    (reason,) = standing.reasons()
+    assert "no mirror wrote (producer id 7)" in reason
+
+
+def test_nothing_is_wrong_with_a_partition_that_is_not_copied_any_more(standing: FlowStanding) -> None:
+    standing.troubles[ORDERS] = "the source refuses to read orders-0: UnknownTopicOrPartition"
+    standing.stopped[ORDERS] = "a gap"
+    standing.take_partitions(())
+    assert standing.reasons() == ()
