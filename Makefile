@@ -47,6 +47,10 @@ unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker
 	@$(BIN)/pytest -m soak -s $(ARGS)
 
+.PHONY: interop
+interop: setup ## the black-box cases on this engine and on Java MirrorMaker, and the table of docs/compatibility-rules.md
+	@$(BIN)/python -m tests.rules $(ARGS)
+
 .PHONY: golden
 golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=DIR takes other data of the same form
 	@$(BIN)/pytest tests/golden $(ARGS)

@@ -19,14 +19,14 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.flows import flow_work
+from tests.leftovers import allow_open_sockets
 
 _HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow for kafka-python leaving sockets to the garbage collector when a connection or a TLS handshake fails."""
-    for kind in (r"socket.*laddr=.'0\.0\.0\.0'", r"ssl\.SSLSocket"):
-        config.addinivalue_line("filterwarnings", f"ignore:unclosed <{kind}:ResourceWarning")
+    """Allow for what kafka-python leaves open."""
+    allow_open_sockets(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
