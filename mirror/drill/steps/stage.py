@@ -125,8 +125,8 @@ class Stage:
             *("--value-bytes", str(value_bytes), "--tombstones", "0.02", "--seed", str(seed)),
             # What applications usually set: records of some milliseconds go out together.
             *("--client-property", "linger.ms=50"),
-            # On a busy machine brokers may be silent for seconds: a client that gives up then, and goes on behind what it
-            # gave up, sends records twice.
+            # On a busy machine brokers may be silent for seconds: a client that gives up meanwhile, and goes on behind
+            # what it gave up, sends records twice.
             *("--message-timeout-ms", "30000", "--flush-seconds", "1.5", "--ledger", str(self.run.ledger)),
             *(part for topic in TOPICS for part in ("--topic", topic)),
         ]
