@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -40,7 +40,12 @@ class FinalRead:
 
 @contextmanager
 def final_read(
-    ledger: Path, clusters: Mapping[str, ClusterSettings], places: Sequence[Place], work: Path
+    ledger: Path,
+    clusters: Mapping[str, ClusterSettings],
+    places: Sequence[Place],
+    work: Path,
+    *,
+    read_committed: bool = False,
 ) -> Iterator[FinalRead]:
     """Read the logs of ``places`` to their ends, and the ledger; the files made of the logs are deleted in the end.
 
@@ -52,6 +57,8 @@ def final_read(
         settings by alias.
     work
         a directory for what is read of the logs.
+    read_committed
+        whether the records of aborted transactions are left out, as applications that read so never see them.
 
     Raises
     ------
@@ -63,7 +70,7 @@ def final_read(
     gaps: list[Gap] = []
     for alias in sorted({place.cluster for place in places}):
         found, missing = _ranges(clusters[alias], [place.topic for place in places if place.cluster == alias])
-        ranges += found
+        ranges += [replace(each, read_committed=read_committed) for each in found]
         gaps += missing
     sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads")
     outcomes = read_logs(spark, ranges, work)
