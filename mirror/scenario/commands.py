@@ -101,12 +101,17 @@ def run(
         typer.Option(metavar="DIR", help="A series that was interrupted: what was finished is not run again."),
     ] = None,
     runs_directory: Annotated[Path, typer.Option(help="Where directories of series are made.")] = Path("runs"),
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also put what was measured on this Markdown page (docs/scenarios.md)."),
+    ] = None,
     scenarios: ScenariosOption = None,
 ) -> None:
     """Run scenarios and judge them; the last line printed is the path of the report."""
     from mirror.scenario.declaration import Replicator
     from mirror.scenario.display import display_for
     from mirror.scenario.files import SCENARIOS
+    from mirror.scenario.page import write_page
     from mirror.scenario.report import write_report
     from mirror.scenario.series import Series, run_series, wanted_runs
     from mirror.scenario.summary import summarise
@@ -138,6 +143,8 @@ def run(
             for reason in line.reasons:
                 console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)
     path = write_report(series, [scenario for _, scenario in chosen], outcomes)
+    if page is not None:
+        write_page(page, [SCENARIOS.load(file) for file in SCENARIOS.files(folder)], outcomes)
     console.print(f"report {path}", soft_wrap=True, markup=False, highlight=False)
     if not all(outcome.is_as_expected for outcome in outcomes):
         raise typer.Exit(_NOT_AS_EXPECTED)
@@ -165,13 +172,13 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
         condition = ", if told" if each.if_told else ""
         yield "tolerated", f"{each.anomaly} in {each.where}{condition}: {each.because}"
     promised = scenario.objectives
-    for what, value in (
+    for what, objective in (
         ("RPO", promised.rpo_seconds),
         ("RPO, records", promised.rpo_records),
         ("RTO", promised.rto_seconds),
     ):
-        if value is not None:
-            yield "objective", f"{what} {value:g}"
+        if objective is not None:
+            yield "objective", f"{what} {objective:g}"
     yield "for", ", ".join(scenario.replicators)
     if scenario.must_fail:
         yield "verdict", "must be FAIL: it holds a defect on purpose"

@@ -115,6 +115,11 @@ class Topic:
     replicas: int = 0
     configs: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether only the newest value of each key is sure to stay."""
+        return "compact" in self.configs.get("cleanup.policy", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -349,6 +354,11 @@ class Scenario:
             yield "to fail back it needs the flow from the standby to the active cluster"
         if len([fault for fault in self.faults if fault.is_disaster]) > 1:
             yield "there is one disaster at most"
+        disaster = self.disaster
+        if disaster and any(
+            fault.at_seconds + fault.jitter_seconds > disaster.at_seconds for fault in self.faults if fault != disaster
+        ):
+            yield "nothing is planned for after the disaster: it is the procedure's turn"
         if any(fault.kind in ONLY_IN_MIRROR for fault in self.faults) and Replicator.MM2 in self.replicators:
             yield "Java MirrorMaker 2 has no Spark whose worker could be lost"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from mirror.config.settings import load
+from mirror.config.settings import ClusterSettings, load
+from mirror.kafka.batch import Record
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import read_records
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
@@ -15,6 +19,7 @@ from mirror.proof.account import Account, Sides, settle_account
 from mirror.proof.delivery import GroupReading, Route, judge_groups
 from mirror.proof.evidence import Gap
 from mirror.proof.final_read import FinalRead, final_read
+from mirror.proof.final_values import FinalValues, compare_final_values
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
@@ -70,6 +75,11 @@ class Evidence:
     late: tuple[str, ...] = ()
 
     @property
+    def compacted(self) -> frozenset[str]:
+        """The topics of which only the newest value of each key is sure to stay."""
+        return frozenset(topic.name for topic in self.scenario.topics if topic.is_compacted)
+
+    @property
     def is_transactional(self) -> bool:
         """Whether applications write in transactions; they are then read so."""
         return any(load.transaction_records for load in self.scenario.loads)
@@ -88,6 +98,7 @@ class Found:
     account: Account | None
     acked: int
     gaps: tuple[Gap, ...]
+    values: FinalValues = field(default_factory=FinalValues)
 
 
 def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
@@ -95,7 +106,9 @@ def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
     scenario = evidence.scenario
     routes = [each.route for each in evidence.routes if _is_forward(each.route, scenario)]
     clusters = load(evidence.properties).clusters
-    with final_read(evidence.ledger, clusters, [route.kept for route in routes], evidence.work) as found:
+    with final_read(
+        evidence.ledger, clusters, [route.kept for route in routes], evidence.work, with_reads=False
+    ) as found:
         missing = [each for route in routes for each in missing_acked(found.sends, found.logs, route)]
     return compute_rpo(missing, fault_at_ms)
 
@@ -109,11 +122,20 @@ def measure(evidence: Evidence) -> Found:
     places = list(dict.fromkeys([*(route.sent for route in own), *(route.kept for route in copies), *read]))
     clusters = load(evidence.properties).clusters
     with final_read(
-        evidence.ledger, clusters, places, evidence.work, read_committed=evidence.is_transactional
+        evidence.ledger,
+        clusters,
+        places,
+        evidence.work,
+        read_committed=evidence.is_transactional,
+        with_reads=bool(evidence.readings),
     ) as found:
         sends, logs, gaps = found.sends, found.logs, found.gaps
         absence = Absence()
+        values = FinalValues()
         for each in evidence.routes:
+            if each.route.sent.topic in evidence.compacted:
+                values += _final_values(each.route, clusters)
+                continue
             # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
             ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
             absence += measure_absence(sends, logs, each.route, ranges)
@@ -140,6 +162,7 @@ def measure(evidence: Evidence) -> Found:
             account=_settle(found, evidence),
             acked=sends.where("status = 'acked'").count(),
             gaps=gaps,
+            values=values,
         )
 
 
@@ -189,6 +212,8 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
     returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
     if found.absence.uncopied and returned_or_stayed:
         told.append((Verdict.FAIL, f"{found.absence.uncopied} records are on their source and not on its copy"))
+    if found.values.stale:
+        told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
     if found.transactions is not None and found.transactions.aborted_seen:
         told.append((Verdict.FAIL, f"records of {found.transactions.aborted_seen} aborted transactions were copied"))
     torn = found.transactions.torn if found.transactions else 0
@@ -220,6 +245,25 @@ def _objectives(objectives: Objectives, rpo: Rpo | None, rto: RtoChain | None) -
 
 def _is_forward(route: Route, scenario: Scenario) -> bool:
     return (route.sent.cluster, route.kept.cluster) == (scenario.active, scenario.standby)
+
+
+def _final_values(route: Route, clusters: Mapping[str, ClusterSettings]) -> FinalValues:
+    """Compare the newest values of all partitions of a compacted topic and its copy."""
+    found = FinalValues()
+    with ExitStack() as stack:
+        source, target = (
+            stack.enter_context(Cluster.connect(clusters[place.cluster])) for place in (route.sent, route.kept)
+        )
+        for partition in source.topics([route.sent.topic])[route.sent.topic].topic_partitions:
+            copy = TopicPartition(route.kept.topic, partition.partition)
+            found += compare_final_values(_records(source, clusters, partition), _records(target, clusters, copy))
+    return found
+
+
+def _records(cluster: Cluster, clusters: Mapping[str, ClusterSettings], partition: TopicPartition) -> Iterable[Record]:
+    """Yield all records of a partition."""
+    start, end = (cluster.offsets([partition], where)[partition] for where in ("earliest", "latest"))
+    return read_records(clusters[cluster.alias].client, partition, start, end)
 
 
 def _count_transactions(found: FinalRead, evidence: Evidence) -> TransactionCount | None:

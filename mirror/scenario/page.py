@@ -1,18 +1,18 @@
 """``docs/scenarios.md``: what each scenario shows and what was measured last, made from the scenarios and results.
 
-Run as ``python -m mirror.scenario.page RESULTS PAGE``.
+The results are kept beside the page, in ``scenarios.json``: a series that runs some of the scenarios replaces what is
+known of those, and the page is always what `render` makes of that file.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mirror.scenario import words
-from mirror.scenario.declaration import Scenario
-from mirror.scenario.files import SCENARIOS
-from mirror.scenario.series import read_results
+from mirror.scenario.declaration import Replicator, Scenario
+from mirror.scenario.outcome import RunOutcome
+from mirror.scenario.series import read_results, write_results
 from mirror.scenario.summary import Line, summarise
 
 _HEAD = """\
@@ -56,6 +56,8 @@ def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
             parts.append("\n")
         own = [line for line in lines if line.scenario == scenario.name]
         parts.append(_table(own) if own else "Not measured yet.\n")
+        if Replicator.MM2 not in scenario.replicators:
+            parts.append("\nIt is about this engine alone.\n")
         parts.append("\n")
     return "".join(parts).rstrip() + "\n"
 
@@ -80,11 +82,17 @@ def _table(lines: Sequence[Line]) -> str:
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def main(results: Path, page: Path) -> None:
-    """Write the page."""
-    scenarios = [SCENARIOS.load(path) for path in SCENARIOS.files(SCENARIOS.folder())]
+def write_page(page: Path, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> None:
+    """Write the page of all ``scenarios``, with these outcomes in place of what was known of the same runs."""
+    results = results_of(page)
+    known = read_results(results) if results.is_file() else ()
+    again = {(outcome.scenario, outcome.replicator) for outcome in outcomes}
+    names = {scenario.name for scenario in scenarios}
+    kept = [each for each in known if (each.scenario, each.replicator) not in again and each.scenario in names]
+    write_results(results, [*kept, *outcomes])
     page.write_text(render(scenarios, summarise(read_results(results))), encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+def results_of(page: Path) -> Path:
+    """Return the file of results that a page is made from."""
+    return page.with_suffix(".json")

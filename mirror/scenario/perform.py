@@ -88,6 +88,7 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     journal.append(Event.LOAD_STARTED, facts={"loads": len(scenario.loads)})
     recovery: Recovery | None = None
     rpo: Rpo | None = None
+    disaster_at_ms: int | None = None
     for action in plan.actions:
         _wait_for(began + action.at_seconds)
         say(str(action))
@@ -97,12 +98,14 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         if facts:
             journal.append(Event.NOTE, facts=facts)
         if action.fault.is_disaster:
+            disaster_at_ms = at_ms
+        if disaster_at_ms is not None and action is plan.actions[-1]:
             say("failing over")
-            recovery = fail_over(stage, at_ms)
+            recovery = fail_over(stage, disaster_at_ms)
             _wait_for(time.monotonic() + scenario.after_seconds)
             if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
                 say("measuring what the failover cost")
-                rpo = ask(judges, judging.measure_rpo, _evidence(stage), at_ms)
+                rpo = ask(judges, judging.measure_rpo, _evidence(stage), disaster_at_ms)
                 say("failing back")
                 recovery.returned_at_ms = fail_back(stage)
                 _wait_for(time.monotonic() + scenario.after_seconds)

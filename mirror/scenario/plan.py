@@ -71,13 +71,22 @@ def plan_run(scenario: Scenario, replicator: Replicator, seed: int) -> RunPlan:
     chance = Random(f"{scenario.name}/{seed}")
     brokers = {site.alias: site.brokers for site in scenario.sites}
     actions: list[PlannedAction] = []
+    over_at: float | None = None
     for number, fault in enumerate(scenario.faults):
         at = round(fault.at_seconds + chance.random() * fault.jitter_seconds, 3)
         chosen = chance.randrange(brokers.get(fault.on, 1)) + 1
         is_of_one = fault.kind in {FaultKind.KILL_BROKER, FaultKind.STOP_BROKER}
         decided = replace(fault, broker=chosen) if is_of_one and fault.broker is None else fault
         actions.append(PlannedAction(number, at, decided))
+        over_at = at if fault.is_disaster else over_at
         if fault.lasts_seconds is not None:
             actions.append(PlannedAction(number, round(at + fault.lasts_seconds, 3), decided, heals=True))
-    actions.sort(key=lambda action: (action.at_seconds, action.number, action.heals))
+    if over_at is not None:
+        actions = [_not_after(over_at, action) for action in actions]
+    actions.sort(key=lambda action: (action.at_seconds, action.heals, action.number))
     return RunPlan(scenario.name, replicator, seed, tuple(actions))
+
+
+def _not_after(over_at: float, action: PlannedAction) -> PlannedAction:
+    """Let what is to be healed after the disaster be healed with it: nobody is there any more whom it would help."""
+    return replace(action, at_seconds=min(action.at_seconds, over_at)) if action.heals else action

@@ -18,10 +18,10 @@ FACTORS = "".join(
 )
 
 
-def mirror(*argv: str) -> subprocess.CompletedProcess[str]:
+def mirror(*argv: str, timeout_seconds: float = 60) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it said and its exit code."""
     return subprocess.run(
-        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=timeout_seconds
     )
 
 
