@@ -35,6 +35,7 @@ from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
 from mirror.scenario.procedure import Recovery, await_copies, await_reading, fail_back, fail_over
 from mirror.scenario.stage import Stage
+from mirror.scenario.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
 
 _START_SECONDS = 180.0
@@ -177,6 +178,12 @@ def _wait_until_copying(stage: Stage) -> None:
     clusters = stage.settings.clusters
 
     def empty() -> list[str]:
+        try:
+            return look()
+        except AWAY as away:  # a machine that is busy starting everything answers late
+            return [str(away)]
+
+    def look() -> list[str]:
         left = []
         for alias in {route.kept.cluster for route in routes}:
             with Cluster.connect(clusters[alias]) as cluster:

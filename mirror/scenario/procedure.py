@@ -19,7 +19,7 @@ from mirror.proof.objectives import RtoChain
 from mirror.scenario.declaration import Group, Replicator
 from mirror.scenario.routes import names_on
 from mirror.scenario.stage import Stage
-from mirror.scenario.tails import TailWatch
+from mirror.scenario.tails import AWAY, TailWatch
 from mirror.waiting import WaitTimeout, wait_until
 
 _SERVICE_SECONDS = 90.0
@@ -147,7 +147,14 @@ def await_reading(stage: Stage, cluster: str) -> list[str]:
     last: list[str] = []
 
     def behind() -> list[str]:
-        last[:] = []
+        try:
+            last[:] = look()
+        except AWAY as away:
+            last[:] = [str(away)]
+        return last
+
+    def look() -> list[str]:
+        left = []
         with Cluster.connect(stage.settings.clusters[cluster]) as client:
             described = client.topics({topic for topics in wanted.values() for topic in topics})
             partitions = {name: topic.topic_partitions for name, topic in described.items()}
@@ -157,8 +164,8 @@ def await_reading(stage: Stage, cluster: str) -> list[str]:
                 for partition in (each for topic in wanted[group] for each in partitions.get(topic, ())):
                     at = found[partition].position if partition in found else 0
                     if at < ends.get(partition, 0):
-                        last.append(f"{group} {partition}: {ends[partition] - at}")
-        return last
+                        left.append(f"{group} {partition}: {ends[partition] - at}")
+        return left
 
     try:
         wait_until(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
 from mirror.kafka.log import LogReader
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition
@@ -17,7 +18,8 @@ from mirror.proof.delivery import Place, Route
 _LOOK_BACK = 400
 _NEWEST = 20
 _PATIENT_LOOKS = 8
-_AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown)
+AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown, ClusterError)
+"""What is said while a cluster does not answer: that nothing is known of it now."""
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class TailWatch:
         try:
             _, newest = self._tail(route.sent, number, channels)
             end, copied = self._tail(route.kept, number, channels)
-        except _AWAY as away:
+        except AWAY as away:
             return f"{where}: {away}"
         there = set(copied)
         if not newest or newest[-1] in there:
