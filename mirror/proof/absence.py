@@ -69,7 +69,7 @@ def measure_absence(sends: DataFrame, logs: DataFrame, route: Route, told: Range
         "topic", "partition", "offset", "status", "in_own_log", "last_copied"
     )
     found = Absence()
-    for row in rows.toLocalIterator():
+    for row in rows.collect():
         is_acked = row["status"] == SendStatus.ACKED.value
         is_tail = row["last_copied"] is None or row["offset"] > row["last_copied"]
         is_told = is_acked and _is_in(row["offset"], told.get(TopicPartition(row["topic"], row["partition"]), ()))

@@ -16,7 +16,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.absence import Absence, measure_absence
 from mirror.proof.account import Account, Sides, settle_account
-from mirror.proof.delivery import GroupReading, Route, judge_groups
+from mirror.proof.delivery import GroupReading, Place, Route, judge_groups
 from mirror.proof.evidence import Gap
 from mirror.proof.final_read import FinalRead, final_read
 from mirror.proof.final_values import FinalValues, compare_final_values
@@ -43,8 +43,10 @@ class Evidence:
     ----------
     ledger, work, properties
         directories, and the file that leads to the clusters.
+    sent
+        where applications wrote.
     routes
-        to all copies of what was written.
+        to all copies of that, on clusters that are still there in the end.
     readings
         what every group was told to read, wherever.
     gone
@@ -65,6 +67,7 @@ class Evidence:
     ledger: Path
     work: Path
     properties: Path
+    sent: tuple[Place, ...]
     routes: tuple[CopyRoute, ...]
     readings: tuple[GroupReading, ...]
     gone: frozenset[str] = frozenset()
@@ -117,7 +120,7 @@ def measure(evidence: Evidence) -> Found:
     """Read every log to its end and put it before all judges; takes a Spark session."""
     scenario = evidence.scenario
     copies = [each.route for each in evidence.routes]
-    own = [Route.own(place) for place in dict.fromkeys(route.sent for route in copies)]
+    own = [Route.own(place) for place in evidence.sent]
     read = [place for reading in evidence.readings for place in reading.places]
     places = list(dict.fromkeys([*(route.sent for route in own), *(route.kept for route in copies), *read]))
     clusters = load(evidence.properties).clusters

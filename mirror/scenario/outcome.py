@@ -102,6 +102,11 @@ class RunOutcome:
         return self.verdict is (Verdict.FAIL if self.must_fail else Verdict.PASS)
 
     @property
+    def is_proof(self) -> bool:
+        """Whether it says something about the replicator: it passed or failed."""
+        return self.verdict is not Verdict.UNKNOWN
+
+    @property
     def key(self) -> tuple[str, Replicator, int]:
         """What tells it from other runs of a series."""
         return self.scenario, self.replicator, self.seed

@@ -125,10 +125,12 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     if is_away:
         # Its disks are evidence: what it holds, and the standby does not, was stranded rather than lost.
         stage.cluster(scenario.active).start()
+    evidence, gone = _evidence(stage), frozenset({scenario.active} if is_away else ())
     return replace(
-        _evidence(stage),
+        evidence,
+        routes=tuple(each for each in evidence.routes if each.route.kept.cluster not in gone),
         told=told,
-        gone=frozenset({scenario.active}) if is_away else frozenset(),
+        gone=gone,
         recovery=recovery.chain if recovery else None,
         rpo=rpo,
         returned_at_ms=recovery.returned_at_ms if recovery else None,
@@ -143,6 +145,7 @@ def _evidence(stage: Stage) -> Evidence:
         ledger=folder.ledger,
         work=folder.proof,
         properties=folder.direct,
+        sent=tuple(stage.written),
         routes=stage.routes(),
         readings=stage.readings,
     )

@@ -121,9 +121,10 @@ def run_series(
 ) -> tuple[RunOutcome, ...]:
     """Perform the runs that have no verdict yet, so many side by side; return all outcomes, in the order of ``wanted``.
 
-    What a run that was interrupted has left behind is moved aside. ``tell`` is called from several threads.
+    One that is UNKNOWN proves nothing and is performed again. What a run that was interrupted has left behind is moved
+    aside. ``tell`` is called from several threads.
     """
-    outcomes = {each.plan.name: found for each in wanted if (found := series.outcome(each.plan)) is not None}
+    outcomes = {each.plan.name: found for each in wanted if (found := series.outcome(each.plan)) and found.is_proof}
     for each in wanted:
         if each.plan.name in outcomes:
             tell(Progress(each, "done before", outcomes[each.plan.name]))

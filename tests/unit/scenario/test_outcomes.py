@@ -93,3 +93,9 @@ def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path
     assert run_series(series, runs[:2], parallel=1, tell=told.append) == (RUN, FAILED)
     assert [progress.doing for progress in told] == ["done before", "done before"]
     assert series.outcome(runs[2].plan) is None
+
+
+def test_what_proves_nothing_is_no_reason_not_to_run_again() -> None:
+    assert RUN.is_proof
+    assert FAILED.is_proof
+    assert not replace(RUN, verdict=Verdict.UNKNOWN).is_proof
