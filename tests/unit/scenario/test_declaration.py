@@ -35,6 +35,10 @@ KILL = Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True)
         ({"faults": (KILL,)}, "a disaster needs one"),
         ({"procedure": Procedure.FAIL_OVER}, "a procedure answers a disaster"),
         ({"faults": (KILL,), "procedure": Procedure.FAIL_OVER_AND_BACK}, "it needs the flow from the standby"),
+        (
+            {"faults": (Fault(FaultKind.CUT_LINK, "east", 2.0), KILL), "procedure": Procedure.FAIL_OVER},
+            "nothing is planned for after the disaster",
+        ),
         ({"faults": (KILL, KILL), "procedure": Procedure.FAIL_OVER}, "there is one disaster at most"),
         ({"faults": (Fault(FaultKind.KILL_CLUSTER, "north", 1.0),)}, "is on a cluster, not on north"),
         ({"faults": (Fault(FaultKind.JOIN_GROUP, "audit", 1.0),)}, "is on a group, not on audit"),

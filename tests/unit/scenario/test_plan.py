@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.scenario.declaration import Fault, FaultKind, Replicator, Site
+from mirror.scenario.declaration import Fault, FaultKind, Procedure, Replicator, Site
 from mirror.scenario.plan import plan_run
 from tests.unit.scenario.builders import small
 
@@ -51,3 +51,17 @@ def test_the_plan_that_is_written_down_says_who_is_hit() -> None:
 
     assert (written["scenario"], written["replicator"], written["seed"]) == ("small", "mm2", 1)
     assert any("kill -9 of one broker on east, broker" in action["what"] for action in written["actions"])
+
+
+def test_what_would_be_healed_after_the_disaster_is_healed_with_it_before_the_procedure_begins() -> None:
+    scenario = small(
+        faults=(
+            Fault(FaultKind.CUT_LINK, "east", 1.0, lasts_seconds=60.0),
+            Fault(FaultKind.KILL_CLUSTER, "east", 5.0, jitter_seconds=1.0, is_disaster=True),
+        ),
+        procedure=Procedure.FAIL_OVER,
+    )
+    cut, killed, healed = plan_run(scenario, Replicator.MIRROR, 3).actions
+
+    assert (cut.number, killed.fault.is_disaster, healed.number, healed.heals) == (0, True, 0, True)
+    assert healed.at_seconds == killed.at_seconds
