@@ -36,13 +36,22 @@ def comparison_plot(lines: Sequence[Line], *, narrow: bool = False) -> Figure:
         if number < 2:
             axes.set_xscale("symlog", linthresh=1)
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.set_xlim(left=-0.3 if number < 2 else 0)
         for line in lines:
             _mark(axes, number, line, names.index(line.scenario))
+        farthest = max((value for value in (_value(number, line) for line in lines) if value is not None), default=1.0)
+        axes.set_xlim(-0.3 if number < 2 else 0.0, max(1.5, 1.6 * farthest))
     shown = [replicator for replicator in Replicator if any(line.replicator is replicator for line in lines)]
     handles = [panels[0].plot([], [], "o", color=_COLOURS[each], label=NAMES[each])[0] for each in shown]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
+
+
+def _value(number: int, line: Line) -> float | None:
+    """Return how far to the right a line reaches in a panel; None where it has nothing to show."""
+    if number == 0:
+        return line.wrong_records / max(1, line.runs)
+    found = line.redelivered if number == 1 else line.rto_seconds
+    return None if found is None else found.median.high
 
 
 def _mark(axes: Axes, number: int, line: Line, row: int) -> None:

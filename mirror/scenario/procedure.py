@@ -108,7 +108,8 @@ def start_applications(stage: Stage, cluster: str, phase: str) -> None:
     own = stage.own_places
     routes = stage.routes(own)
     for group in _moving(stage):
-        stage.start_readers(group, cluster, names_on(cluster, group.topics, routes, own), phase)
+        # Whoever was kept behind on purpose catches up now.
+        stage.start_readers(replace(group, max_rate=0.0), cluster, names_on(cluster, group.topics, routes, own), phase)
 
 
 def await_copies(stage: Stage) -> list[str]:
