@@ -28,7 +28,7 @@ SCENARIO = Scenario(
             rate=200.0,
             transaction_records=20,
             aborted_every=5,
-            client={"transaction.timeout.ms": "8000", "message.timeout.ms": "7000"},
+            client={"transaction.timeout.ms": "15000", "message.timeout.ms": "14000"},
         ),
     ),
     properties={"east.consumer.isolation.level": "read_committed"},

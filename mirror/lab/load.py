@@ -182,7 +182,13 @@ class LedgerProducer:
 
     def poll(self, timeout_seconds: float = 0.0) -> None:
         """Let delivery reports in."""
-        self._client.poll(timeout_seconds)
+        try:
+            self._client.poll(timeout_seconds)
+        except KafkaException:
+            # Only a client that sends in transactions fails here: the coordinator has given its transaction up.
+            if self._transactions is None:
+                raise
+            self._break()
 
     @property
     def in_flight(self) -> int:
@@ -230,9 +236,18 @@ class LedgerProducer:
         if self.is_broken:
             return False
         if not self._is_in_transaction:
-            self._client.begin_transaction()
+            try:
+                self._client.begin_transaction()
+            except KafkaException:
+                self._break()
+                return False
             self._is_in_transaction = True
         return True
+
+    def _break(self) -> None:
+        """Send no more: nobody knows how the transaction ended, or another cannot be begun."""
+        self.is_broken, self._is_in_transaction = True, False
+        self._close_transaction(SendStatus.INDETERMINATE)
 
     def end_transaction(self) -> None:
         """Commit, or abort where that is planned, the open transaction, if there is one; say how it ended."""
@@ -246,11 +261,10 @@ class LedgerProducer:
                 self._client.abort_transaction(_TRANSACTION_SECONDS)
             else:
                 self._client.commit_transaction(_TRANSACTION_SECONDS)
+            self._client.poll(0)
         except KafkaException:
-            self.is_broken = True
-            self._close_transaction(SendStatus.INDETERMINATE)
+            self._break()
             return
-        self._client.poll(0)
         self._close_transaction(SendStatus.FAILED if aborts else None)
 
     def _close_transaction(self, outcome: SendStatus | None) -> None:

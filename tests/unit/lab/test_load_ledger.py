@@ -273,3 +273,17 @@ def test_where_nobody_knows_how_a_transaction_ended_its_records_are_indeterminat
     assert producer.send(5) == 0
     producer.close()
     assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate", "indeterminate"]
+
+
+def test_a_producer_whose_transaction_the_coordinator_gave_up_closes_its_ledger_all_the_same(tmp_path: Path) -> None:
+    class GivenUp(TransactionalFake):
+        def poll(self, _timeout: float) -> int:
+            raise KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE))
+
+    producer = in_transactions(GivenUp(), tmp_path)
+    producer.send(1)
+    producer.poll()
+    producer.close()
+
+    assert producer.is_broken
+    assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate"]
