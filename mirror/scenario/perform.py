@@ -38,7 +38,7 @@ from mirror.scenario.stage import Stage
 from mirror.scenario.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
 
-_START_SECONDS = 300.0
+_START_SECONDS = 600.0
 _NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, MoveRefused)
 
 Say = Callable[[str], None]

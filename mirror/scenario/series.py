@@ -23,7 +23,7 @@ from mirror.scenario.plan import RunPlan, plan_run
 from mirror.waiting import WaitTimeout, wait_until
 
 _JUDGES = "judges"
-_LONGEST_RUN_SECONDS = 1200.0
+_LONGEST_RUN_SECONDS = 2400.0
 _STOP_SECONDS = 60.0
 
 
