@@ -10,6 +10,12 @@ from pathlib import Path
 
 from mirror.lab.errors import LabError
 
+PRIVATE_MOUNTS = ("unshare", "--mount", "--map-root-user") if shutil.which("unshare") else ()
+"""What a command is started with whose mounts nobody else sees, and which are gone when its last process is.
+
+Most systems let any user do this; where there is none of it, mounting takes root.
+"""
+
 _BALLAST = "ballast"
 
 

@@ -17,6 +17,7 @@ from mirror.drill.rundir import read_json, write_json
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.scenario.declaration import Replicator, Scenario
+from mirror.scenario.disks import PRIVATE_MOUNTS
 from mirror.scenario.folder import RunFolder
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
@@ -191,6 +192,8 @@ def _perform(series: Series, wanted: Wanted, tell: Callable[[Progress], None]) -
     _set_aside(folder.path)
     argv = [sys.executable, "-m", "mirror.scenario.perform", str(wanted.file), plan.replicator.value, str(plan.seed)]
     argv += [str(folder.path), str(_address(series))]
+    if any(site.disk_megabytes is not None for site in wanted.scenario.sites):
+        argv = [*PRIVATE_MOUNTS, *argv]
     name = f"run-{plan.name}"
     process = processes.start(series.logs, name, argv, owner_pid=os.getpid())
     said = ""
