@@ -35,6 +35,7 @@ from mirror.lab.commands import app as lab_app
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement
 from mirror.model.verdict import Verdict
+from mirror.scenario.commands import app as scenario_app
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
+app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
 
 File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]

@@ -6,27 +6,23 @@ drawn once for wide and once for narrow windows, in colours that follow the page
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from mirror.drill.evidence import Evidence, Totals, read_evidence
 from mirror.drill.facts import Json
 from mirror.drill.journal import Event
 from mirror.drill.judgement import Judgement, judge
+from mirror.drill.pictures import picture
 from mirror.drill.plots import (
-    PALETTE,
     TimelineMark,
     flows,
     lag_plot,
     rto_chain_plot,
-    svg,
     timeline_marks,
     timeline_plot,
 )
@@ -55,15 +51,6 @@ class Card:
     unit: str
     notes: tuple[str, ...]
     tone: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure as inline SVG, in a wide and a narrow form."""
-
-    title: str
-    wide: Markup
-    narrow: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +95,15 @@ def render_report(evidence: Evidence) -> str:
     return page.render(
         evidence=evidence,
         summary=summarise(evidence),
-        timeline=_picture(
+        timeline=picture(
             "timeline", "Steps and events over time", timeline_plot(evidence), timeline_plot(evidence, narrow=True)
         ),
         marks=timeline_marks(evidence),
         lags=[
-            _picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
+            picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
             for index, flow in enumerate(flows(evidence))
         ],
-        chain=_picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
+        chain=picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
         cuts=cuts[:_MOST_PARTITIONS],
         other_cuts=cuts[_MOST_PARTITIONS:],
         examples=evidence.findings[:_MOST_EXAMPLES],
@@ -248,32 +235,6 @@ def _total_card(title: str, number: int | None, note: str, wanted_zero: bool | N
 
 def _tone(met: bool, has_objective: bool) -> str:
     return "plain" if met and not has_objective else "good" if met else "bad"
-
-
-def _picture(key: str, title: str, wide: Figure, narrow: Figure) -> Picture:
-    return Picture(title, _inline(wide, f"{key}-wide", title), _inline(narrow, f"{key}-narrow", title))
-
-
-def _inline(figure: Figure, key: str, title: str) -> Markup:
-    """Return a figure as an ``svg`` element: own ids, colours as CSS variables, the page's font."""
-    drawn = svg(figure, transparent=True)
-    drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r'\bid="', f'id="{key}-', drawn)
-    drawn = re.sub(r'(url\(#|href="#)', rf"\g<1>{key}-", drawn)
-    drawn = re.sub(r"font-family: [^;\"]*", "font-family: inherit", drawn)
-    drawn = re.sub(r"font: (?:(bold) )?([\d.]+px) [^;\"]*", _font, drawn)
-    for name, colour in PALETTE.items():
-        drawn = drawn.replace(colour, f"var(--{name})")
-    opening = re.sub(r'\s(width|height)="[^"]*"', "", drawn[: drawn.index(">")])
-    label = Markup.escape(title)
-    # The figures come from matplotlib, which escapes the texts in them.
-    return Markup(f'{opening} role="img" aria-label="{label}"{drawn[drawn.index(">") :]}')  # noqa: S704
-
-
-def _font(found: re.Match[str]) -> str:
-    weight = "; font-weight: bold" if found.group(1) else ""
-    return f"font-size: {found.group(2)}{weight}"
 
 
 def _single_facts(facts: Mapping[str, Json]) -> list[tuple[str, Json]]:
