@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
-from mirror.config.settings import MirrorSettings, load
+from mirror.config import settings as configuration
+from mirror.config.settings import MirrorSettings
 from mirror.control.shadow_groups import create_shadows, delete_shadows, find_shadows
-from mirror.engine.rehearsal import rehearse
+from mirror.engine.rehearsal import clean_up, rehearse
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.group_reader import ReadLimits
@@ -30,7 +29,7 @@ _LIMITS = ReadLimits(records=30, seconds=12.0)
 
 @dataclass
 class Flowing:
-    """A flow at work: a topic of three partitions, the last without a record; one group that moves, one that rests."""
+    """A flow at work: one group that moves, and one that rests."""
 
     file: Path
     settings: MirrorSettings
@@ -46,7 +45,7 @@ class Flowing:
 @pytest.fixture
 def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Flowing]:
     topic, live, resting, alias = unique("orders"), unique("live"), unique("resting"), unique("shop").replace("-", "")
-    east.create_topics([NewTopic(topic, 3, 1)])
+    east.create_topics([NewTopic(topic, 2, 1)])
     file = tmp_path / "mirror.properties"
     file.write_text(
         f"clusters = {alias}, west\n{alias}.bootstrap.servers = {east.bootstrap_servers}\n"
@@ -55,28 +54,27 @@ def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path
         f"refresh.groups.interval.seconds = 1\n{FACTORS}"
     )
     engine = processes.start(tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(file)])
-    stop = threading.Event()
-    threads = [
-        threading.Thread(target=_produce, args=(east.bootstrap_servers, topic, stop)),
-        threading.Thread(target=_consume, args=(east.bootstrap_servers, topic, live, stop)),
+    asked = ["--bootstrap", east.bootstrap_servers, "--cluster", "east", "--topic", topic]
+    asked += ["--ledger", str(tmp_path / "ledger")]
+    load = [sys.executable, "-m", "mirror.lab.load", *asked, "--name", topic, "--rate", "200"]
+    applications = [
+        processes.start(tmp_path, "load", load),
+        processes.start(tmp_path, "readers", [sys.executable, "-m", "mirror.lab.readers", *asked, "--group", live]),
     ]
-    for thread in threads:
-        thread.start()
     try:
-        end = wait_until(
-            lambda: east.offsets([TopicPartition(topic, 0)], "latest")[TopicPartition(topic, 0)],
+        ends = wait_until(
+            lambda: east.offsets([TopicPartition(topic, number) for number in range(2)], "latest"),
             "some records",
-            timeout_seconds=20,
-            until=lambda offset: offset >= 100,
+            timeout_seconds=40,
+            until=lambda offsets: all(offset >= 50 for offset in offsets.values()),
         )
         # Right behind the first record, and in the middle.
-        east.write_group_positions(
-            resting, {TopicPartition(topic, 0): GroupPosition(1), TopicPartition(topic, 1): GroupPosition(end // 2)}
-        )
+        stands = dict(zip(sorted(ends), (GroupPosition(1), GroupPosition(25)), strict=True))
+        east.write_group_positions(resting, stands)
         copy = TopicPartition(f"{alias}.{topic}", 0)
         # The state topic is there before anything is copied.
         wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=60)
-        found = Flowing(file, load(file), topic, live, resting)
+        found = Flowing(file, configuration.load(file), topic, live, resting)
         wait_until(
             lambda: [each.is_tried for each in found.plan(group=f"{live}|{resting}").partitions],
             "checkpoints of both groups",
@@ -85,45 +83,17 @@ def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path
         )
         yield found
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join(10)
-        engine.terminate(15)
+        for process in (*applications, engine):
+            process.terminate(15)
 
 
-def _produce(servers: str, topic: str, stop: threading.Event) -> None:
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
-    number = 0
-    while not stop.wait(0.01):
-        for partition in range(2):
-            producer.produce(topic, b"%d" % number, key=b"%d" % (number % 7), partition=partition)
-        number += 1
-        producer.poll(0)
-    producer.flush()
-
-
-def _consume(servers: str, topic: str, group: str, stop: threading.Event) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 300,
-        }
-    )
-    consumer.subscribe([topic])
-    while not stop.is_set():
-        consumer.consume(100, 0.1)
-    consumer.close()
-
-
-def _shifted(plan: RehearsalPlan, partition: int, records: int) -> RehearsalPlan:
-    """Return a plan whose position on one partition is wrong by so many records."""
+def _shifted(plan: RehearsalPlan, by: Mapping[int, int]) -> RehearsalPlan:
+    """Return a plan whose positions are wrong by so many records, by partition."""
     return replace(
         plan,
         partitions=tuple(
-            replace(each, position=each.position + records)
-            if each.target.partition == partition and each.position is not None
+            replace(each, position=each.position + by.get(each.target.partition, 0))
+            if each.position is not None
             else each
             for each in plan.partitions
         ),
@@ -156,25 +126,21 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     assert east.group_positions(flowing.resting) == before
     assert {flowing.live, flowing.resting}.isdisjoint(each.group for each in west.groups())
 
-    late = rehearse(flowing.settings, _shifted(flowing.plan(group=flowing.resting), 1, +1), _LIMITS)
-    early = rehearse(flowing.settings, _shifted(flowing.plan(group=flowing.resting), 0, -1), _LIMITS)
-    for found_wrong, partition, displaced, said in (
-        (late, 1, 1, "1 records too late"),
-        (early, 0, -1, "1 records too early"),
-    ):
-        wrong, right = _of(found_wrong.partitions, partition), _of(found_wrong.partitions, 1 - partition)
-        assert (found_wrong.verdict, wrong.verdict, wrong.displaced) == (Verdict.FAIL, Verdict.FAIL, displaced)
-        assert said in wrong.reasons[0]
-        assert right.verdict is Verdict.PASS
-    assert _of(late.partitions, 1).skipped == 1
-    assert _of(early.partitions, 0).read_again == (1, 1)
+    planned = flowing.plan(group=flowing.resting)
+    wrong = rehearse(flowing.settings, _shifted(planned, {0: -1, 1: +1}), _LIMITS)
+    early, late = _of(wrong.partitions, 0), _of(wrong.partitions, 1)
+    assert (wrong.verdict, early.verdict, late.verdict) == (Verdict.FAIL, Verdict.FAIL, Verdict.FAIL)
+    assert (early.displaced, early.read_again, late.displaced, late.skipped) == (-1, (1, 1), 1, 1)
+    assert "begins 1 records too early" in early.reasons[0]
+    assert f"is the copy of offset {planned.partitions[1].upstream + 1}; 1 records would be skipped" in late.reasons[0]
 
     plan = flowing.plan(group=groups, taken_from=TakenFrom.SOURCE)
     assert create_shadows(west, plan.stamp, plan.partitions) == {}
     assert set(find_shadows(west)) == set(plan.shadows.values())
-    listed = mirror("rehearse", str(flowing.file), "--clean", "--dry-run")
-    assert listed.returncode == 1
-    assert all(mirror("rehearse", str(flowing.file), "--clean").returncode == 0 for _ in range(2))
+    cleaned = mirror("rehearse", str(flowing.file), "--clean", "--json")
+    assert cleaned.returncode == 0
+    assert {row["group"] for row in json.loads(cleaned.stdout)} == set(plan.shadows.values())
+    assert clean_up(flowing.settings, [flowing.settings.enabled_flows[0].flow.target]) == []
     assert find_shadows(west) == ()
 
 
