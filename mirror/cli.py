@@ -321,7 +321,7 @@ def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
     for note in (*plan.notes, *plan.unread):
         _out.print(f"  note: {note}", markup=False, style="dim")
     title = f"Rehearsal {plan.stamp} of {plan.settings.flow}, positions from the {plan.taken_from}: forecast"
-    _print_table(title, rehearsal_rows.plan_rows(plan))
+    _print_table(title, rehearsal_rows.plan_table(plan))
 
 
 def _print_rehearsal(found: Rehearsal) -> None:

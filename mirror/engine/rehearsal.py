@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ from mirror.model.verdict import Verdict, worst
 from mirror.waiting import WaitTimeout, wait_until
 
 _GROUPS_AT_ONCE = 8
+_MOST_NAMED = 3
 # How far around a position the source is looked at, in offsets; and how much of it at most.
 _MARGIN = 50
 _WIDEST_WINDOW = 20_000
@@ -87,12 +88,12 @@ class Rehearsal:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Return, for people, what is behind a verdict other than PASS."""
-        told = [
-            f"group {each.plan.group}, {each.plan.target}: {reason}"
-            for each in self.partitions
-            if each.verdict is not Verdict.PASS
-            for reason in each.reasons
-        ]
+        by_reason: dict[tuple[str, str], list[TopicPartition]] = defaultdict(list)
+        for each in self.partitions:
+            if each.verdict is not Verdict.PASS:
+                for reason in each.reasons:
+                    by_reason[each.plan.group, reason].append(each.plan.target)
+        told = [f"group {group}, {_listed(where)}: {reason}" for (group, reason), where in by_reason.items()]
         if not self.partitions:
             told.append("no position of any group was tried")
         return (*told, *self.doubts)
@@ -161,6 +162,11 @@ def left_behind(everything: MirrorSettings, aliases: Collection[str]) -> list[tu
     return found
 
 
+def _listed(partitions: Sequence[TopicPartition]) -> str:
+    shown = ", ".join(map(str, partitions[:_MOST_NAMED]))
+    return shown if len(partitions) <= _MOST_NAMED else f"{shown} and {len(partitions) - _MOST_NAMED} others"
+
+
 @contextmanager
 def _sources(settings: FlowSettings) -> Iterator[Channel]:
     channel = Channel(settings.flow.source, settings.source_consumer)
@@ -206,7 +212,7 @@ def _read_all(
     watch(doing, done, len(wanted))
     with ThreadPoolExecutor(_GROUPS_AT_ONCE, "shadow") as pool:
         futures: dict[Future[dict[TopicPartition, Handed]], str] = {
-            pool.submit(read_as_group, target.client, name, goals[group], limits, stop): group
+            pool.submit(read_as_group, target.client, name, goals[group], limits, stop, alias=target.alias): group
             for group, name in wanted.items()
         }
         try:

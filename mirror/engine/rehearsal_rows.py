@@ -141,3 +141,37 @@ def aftermath(rehearsal: Rehearsal) -> list[str]:
 def _span(span: Sequence[int]) -> str:
     low, high = span
     return str(low) if low == high else f"{low} to {high}"
+
+
+def plan_table(plan: RehearsalPlan) -> list[dict[str, Any]]:
+    """Return a row a partition for people: where each group would go on, and the forecast."""
+    return [
+        {
+            "group": each.group,
+            "partition": str(each.target),
+            "upstream": each.upstream,
+            "position": each.position,
+            "skipped": each.forecast.skipped if each.forecast else None,
+            "read again, at most": each.forecast.read_again if each.forecast else None,
+            "note": each.refusal or each.note,
+        }
+        for each in plan.partitions
+    ]
+
+
+def partition_table(tried: Sequence[TriedPartition]) -> list[dict[str, Any]]:
+    """Return a row a partition for people: which record the group was handed first, and of which it is the copy."""
+    return [
+        {
+            "group": each.plan.group,
+            "partition": str(each.plan.target),
+            "upstream": each.plan.upstream,
+            "position": each.plan.position,
+            "first handed": each.first,
+            "is copy of": each.first_upstream,
+            "handed": each.handed,
+            "compared": each.compared,
+            "verdict": each.verdict.value,
+        }
+        for each in tried
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -76,7 +77,7 @@ def rights(planned: RehearsalPlan) -> str:
 
 def forecast(planned: RehearsalPlan) -> pd.DataFrame:
     """Return a row a partition: where each group would go on, and what that would cost."""
-    return pd.DataFrame(rehearsal_rows.plan_rows(planned)).convert_dtypes()
+    return _frame(rehearsal_rows.plan_table(planned))
 
 
 def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: float) -> Rehearsal:
@@ -102,13 +103,12 @@ def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: f
 
 def measured(found: Rehearsal) -> pd.DataFrame:
     """Return a row a group: forecast and measured."""
-    return pd.DataFrame(rehearsal_rows.group_table(found)).set_index("group")
+    return _frame(rehearsal_rows.group_table(found))
 
 
 def details(found: Rehearsal) -> pd.DataFrame:
     """Return a row a partition: which record the group was handed first, and of which one that is the copy."""
-    columns = ["group", "topic", "partition", "upstream", "position", "first_handed", "is_copy_of", "handed", "verdict"]
-    return pd.DataFrame(rehearsal_rows.partition_rows(found.partitions), columns=columns).convert_dtypes()
+    return _frame(rehearsal_rows.partition_table(found.partitions))
 
 
 def aftermath(found: Rehearsal) -> str:
@@ -144,6 +144,11 @@ def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) ->
     }
     passed = (f"{len(found.plan.groups)} groups go on where they stood; no other group was touched",)
     standby.run.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows with whole numbers kept whole, although some lack."""
+    return pd.DataFrame(rows).convert_dtypes()
 
 
 def _clusters(standby: Standby) -> list[ClusterFact]:
