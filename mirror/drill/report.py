@@ -317,7 +317,8 @@ def _files(run: RunDirectory) -> list[tuple[str, str]]:
         (run.ledger, "every send and every read, recorded outside the clusters"),
         (run.logs, "logs of the processes"),
     )
-    return [(str(path.relative_to(run.path)), what) for path, what in known if path.exists()]
+    there = [(path, what) for path, what in known if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+    return [(str(path.relative_to(run.path)), what) for path, what in there]
 
 
 def _count(number: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from mirror.model.verdict import Verdict
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 
+ROOT = Path(__file__).parents[2]
 _LIMITS = ReadLimits(records=30, seconds=12.0)
 
 
@@ -42,9 +45,11 @@ class Flowing:
         return plan_rehearsal(self.settings, flow, pattern=group, taken_from=taken_from)
 
 
-@pytest.fixture
-def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Flowing]:
-    topic, live, resting, alias = unique("orders"), unique("live"), unique("resting"), unique("shop").replace("-", "")
+@pytest.fixture(scope="module")
+def flowing(east: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flowing]:
+    """An engine, producers and readers at work, with a checkpoint of every position."""
+    tmp_path, mark = tmp_path_factory.mktemp("flowing"), uuid.uuid4().hex[:8]
+    topic, live, resting, alias = f"orders-{mark}", f"live-{mark}", f"resting-{mark}", f"shop{mark}"
     east.create_topics([NewTopic(topic, 2, 1)])
     file = tmp_path / "mirror.properties"
     file.write_text(
@@ -65,7 +70,7 @@ def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path
         ends = wait_until(
             lambda: east.offsets([TopicPartition(topic, number) for number in range(2)], "latest"),
             "some records",
-            timeout_seconds=40,
+            timeout_seconds=60,
             until=lambda offsets: all(offset >= 50 for offset in offsets.values()),
         )
         # Right behind the first record, and in the middle.
@@ -73,7 +78,7 @@ def flowing(east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path
         east.write_group_positions(resting, stands)
         copy = TopicPartition(f"{alias}.{topic}", 0)
         # The state topic is there before anything is copied.
-        wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=60)
+        wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=120)
         found = Flowing(file, configuration.load(file), topic, live, resting)
         wait_until(
             lambda: [each.is_tried for each in found.plan(group=f"{live}|{resting}").partitions],
@@ -142,6 +147,27 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     assert {row["group"] for row in json.loads(cleaned.stdout)} == set(plan.shadows.values())
     assert clean_up(flowing.settings, [flowing.settings.enabled_flows[0].flow.target]) == []
     assert find_shadows(west) == ()
+
+
+def test_the_runbook_keeps_the_evidence_and_a_file_it_cannot_find_is_told_before_anything_is_asked(
+    flowing: Flowing, tmp_path: Path
+) -> None:
+    def run(file: str) -> tuple[int, str]:
+        argv = [sys.executable, "-m", "mirror", "runbook", "run", "test-failover", "--runs-directory", str(tmp_path)]
+        argv += ["-p", f"properties_file={file}", "-p", f"groups={flowing.resting}", "-p", "records=10"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = run(str(flowing.file))
+    assert status == 0, said
+    (directory,) = tmp_path.iterdir()
+    outcome = json.loads((directory / "outcomes" / "test_failover.json").read_text())
+    (group,) = outcome["facts"]["rehearsed"]
+    assert (group["group"], group["verdict"], group["records"]) == (flowing.resting, "PASS", 20)
+    assert "Test failover, group by group" in (directory / "report.html").read_text()
+    status, said = run("mirror.properties")
+    assert status == 1
+    assert "mirror.properties is not a whole path" in said.replace("\n", " ")
 
 
 def test_no_other_group_is_ever_deleted(west: Cluster, unique: Callable[[str], str]) -> None:

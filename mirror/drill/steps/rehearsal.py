@@ -54,9 +54,6 @@ def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
     name = flow or (next(iter(known)) if len(known) == 1 else "")
     if name not in known:
         raise FlowRefused(f"{properties_file} has the flows {', '.join(known)}; give one of them as flow, not {flow!r}")
-    run.mirror_properties.write_text(
-        f"# The file is {properties_file}; it may hold secrets and is not copied.\n", encoding="utf-8"
-    )
     return Standby(run, everything, known[name], Path(properties_file))
 
 
