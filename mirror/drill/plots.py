@@ -184,13 +184,15 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
             axes.text(0, depth + 0.16, f"{step.settings.title}, {took}", va="bottom", ha="left", fontsize=9)
         else:
             right = ended > span * 0.88
+            # A bar from end to end leaves no room beside it.
+            inside = right and began < span * 0.12
             axes.text(
-                began - span * 0.006 if right else ended + span * 0.006,
+                ended - span * 0.006 if inside else began - span * 0.006 if right else ended + span * 0.006,
                 depth,
                 took,
                 va="center",
                 ha="right" if right else "left",
-                color=PALETTE["muted"],
+                color=PALETTE["paper" if inside else "muted"],
             )
     for mark, level in zip(marks, levels, strict=True):
         x, y = (mark.at_ms - origin) / 1000, rows - 0.2 + 0.62 * level
@@ -214,7 +216,7 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     )
     axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10], integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x) // 60}:{int(x) % 60:02d}" if x >= 0 else ""))
     axes.set_xlabel("minutes and seconds since the run began")
     return figure

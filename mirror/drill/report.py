@@ -33,7 +33,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _MINUS = "\N{MINUS SIGN}"
 _MOST_EXAMPLES = 20
 _MOST_PARTITIONS = 24
-_AGREED_FACTS = frozenset({"clusters", "versions", "totals", "findings", "rpo", "rto_chain", "account", "partitions"})
+_AGREED_FACTS = frozenset(
+    {"clusters", "versions", "totals", "findings", "rehearsed", "rpo", "rto_chain", "account", "partitions"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
         told.append(
             f"The account balances: all {_count(failback.acked_records)} acknowledged records are accounted for."
         )
+    told.extend(_rehearsal_sentences(evidence))
     crossed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
     if crossed and judgement.verdict is not Verdict.PASS:
         told.append("The point of no return had been crossed.")
@@ -160,6 +163,24 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
     if not told and judgement.verdict is Verdict.PASS:
         told.append("Every step met its objectives.")
     return tuple(told)
+
+
+def _rehearsal_sentences(evidence: Evidence) -> list[str]:
+    """Say what a test failover showed of all groups together."""
+    rehearsed = evidence.rehearsed
+    if not rehearsed:
+        return []
+    passed = sum(each.verdict is Verdict.PASS for each in rehearsed)
+    skipped, again = sum(each.skipped for each in rehearsed), sum(each.read_again[1] for each in rehearsed)
+    firsts = [each.seconds_to_first for each in rehearsed if each.seconds_to_first is not None]
+    told = [f"{_count(passed)} of {_count(len(rehearsed))} groups would have gone on where they stood."]
+    told.append(
+        f"{_count(skipped) if skipped else 'No'} records would have been skipped, "
+        f"{'at most ' + _count(again) if again else 'none'} read again."
+    )
+    if firsts:
+        told.append(f"The slowest group was handed its first record after {_seconds(max(firsts))}.")
+    return told
 
 
 def _objective_cards(evidence: Evidence) -> tuple[Card, ...]:
@@ -257,7 +278,8 @@ def _files(run: RunDirectory) -> list[tuple[str, str]]:
         (run.ledger, "every send and every read, recorded outside the clusters"),
         (run.logs, "logs of the processes"),
     )
-    return [(str(path.relative_to(run.path)), what) for path, what in known if path.exists()]
+    there = [(path, what) for path, what in known if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+    return [(str(path.relative_to(run.path)), what) for path, what in there]
 
 
 def _count(number: float) -> str:
