@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.model.copy_map import CopyMap
-from mirror.model.offset_map import OffsetMap, Run, extend
+from mirror.model.offset_map import OffsetMap, Run, Runs, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
 from mirror.model.shadow import (
@@ -86,7 +86,7 @@ def worlds(draw: st.DrawFn, *, others: bool = True) -> World:
         copied[upstream] = downstream
         extend(runs, Run(upstream, downstream, 1))
         upstream, downstream = upstream + 1, downstream + 1
-    return World(source, target, copied, CopyMap(OffsetMap(0, True, tuple(runs), upstream, downstream)))
+    return World(source, target, copied, CopyMap(OffsetMap(0, True, Runs.of(runs), upstream, downstream)))
 
 
 @st.composite
@@ -135,13 +135,13 @@ def world_of(contents: bytes, copies: bytes | None = None) -> World:
     source = {offset: bytes([letter]) for offset, letter in enumerate(contents)}
     target = {offset: bytes([letter]) for offset, letter in enumerate(copies or contents)}
     end = len(contents)
-    return World(source, target, {}, CopyMap(OffsetMap(0, True, (Run(0, 0, end),), end, end)))
+    return World(source, target, {}, CopyMap(OffsetMap(0, True, Runs.of([Run(0, 0, end)]), end, end)))
 
 
 def test_a_wrong_map_is_found_by_the_contents() -> None:
     """The map has position 4 at 5: what the group is handed there is not what the map says that it is."""
     world = world_of(b"abcdefghij")
-    wrong = replace(world, map=CopyMap(OffsetMap(0, True, (Run(0, 1, 9),), 9, 10)))
+    wrong = replace(world, map=CopyMap(OffsetMap(0, True, Runs.of([Run(0, 1, 9)]), 9, 10)))
     found = wrong.try_out(4, 5)
     assert (found.verdict, found.displaced) == (FAIL, 1)
     assert any("the offset map is wrong: it says that 5 is the copy of 4" in reason for reason in found.reasons)
@@ -165,7 +165,7 @@ def test_a_record_that_lacks_among_the_copies_is_named_unless_it_is_on_record_as
     holed = replace(
         world,
         target={offset: content for offset, content in world.target.items() if offset != 6},
-        map=CopyMap(OffsetMap(0, True, (Run(0, 0, 6), Run(7, 7, 3)), 10, 10)),
+        map=CopyMap(OffsetMap(0, True, Runs.of([Run(0, 0, 6), Run(7, 7, 3)]), 10, 10)),
     )
     assert "1 records of orders-0 are not handed, the first at offset 6" in holed.try_out(4, 4).reasons[0]
     plan = holed.try_out(4, 4).plan
@@ -221,7 +221,7 @@ def test_what_could_not_be_read_is_not_proven_and_a_position_outside_the_log_fai
 
 def test_a_group_that_returns_to_the_original_is_followed_through_the_opposite_map() -> None:
     """CKP-07: on the source it read a copy; upstream of that copy is the target."""
-    copies = CopyMap(OffsetMap(0, True, (Run(0, 10, 3), Run(5, 13, 2)), 7, 15), is_return=True)
+    copies = CopyMap(OffsetMap(0, True, Runs.of([Run(0, 10, 3), Run(5, 13, 2)]), 7, 15), is_return=True)
     assert copies.origins([0, 2, 3, 5, 6, 7]) == {0: 10, 2: 12, 3: None, 5: 13, 6: 14}
     assert (copies.first_at(3), copies.copies_between(12, 14), copies.known_end, copies.source_end) == (13, 2, 7, 15)
 
