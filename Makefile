@@ -23,7 +23,7 @@ endif
 
 .PHONY: help
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
@@ -50,6 +50,10 @@ soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SO
 .PHONY: interop
 interop: setup ## the black-box cases on this engine and on Java MirrorMaker, and the table of docs/compatibility-rules.md
 	@$(BIN)/python -m tests.rules $(ARGS)
+
+.PHONY: scenarios
+scenarios: setup ## perform all scenarios, for this engine and Java MirrorMaker 2, and write docs/scenarios.md; ARGS="--repeat 5 --parallel 2"
+	@$(BIN)/mirror scenario run all --replicator mirror,mm2 --page docs/scenarios.md $(ARGS)
 
 .PHONY: golden
 golden: $(READY) ## compare with what Java MirrorMaker 2 answers; MIRROR_GOLDEN=DIR takes other data of the same form

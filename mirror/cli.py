@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
@@ -25,16 +26,23 @@ from mirror.control.plan import plan_flow
 from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
+from mirror.engine import rehearsal_rows
 from mirror.engine.hold import Superseded
 from mirror.engine.refusals import NotReachable
+from mirror.engine.rehearsal import Rehearsal, Watch, clean_up, left_behind
+from mirror.engine.rehearsal import rehearse as carry_out
+from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster import ClusterError, ItemResult
+from mirror.kafka.group_reader import ReadLimits
 from mirror.kafka.security import UnsupportedSetting
 from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement
+from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
+from mirror.scenario.commands import app as scenario_app
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 
@@ -50,11 +58,14 @@ app = typer.Typer(
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
+app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
 
 File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, written east->west.", metavar="A->B")]
+
+_LIMITS = ReadLimits()
 
 _out = Console()
 _err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -136,6 +147,59 @@ def offsets(
 
 
 @app.command()
+def rehearse(
+    file: File,
+    flow: FlowName = None,
+    group: Annotated[str, typer.Option(help="Groups whose whole id matches.", metavar="RE")] = ".*",
+    positions: Annotated[
+        TakenFrom, typer.Option(help="As if the source were lost (checkpoints), or as in a planned move (source).")
+    ] = TakenFrom.CHECKPOINTS,
+    records: Annotated[int, typer.Option(min=1, help="Most records read of a partition.")] = _LIMITS.records,
+    size_bytes: Annotated[
+        int, typer.Option("--bytes", min=1, help="Most bytes read of a partition.")
+    ] = _LIMITS.size_bytes,
+    seconds: Annotated[float, typer.Option(min=1, help="Longest reading of a group.")] = _LIMITS.seconds,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, the forecast and the rights needed; make nothing.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Only delete what rehearsals that were killed have left behind.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try a failover out while mirroring goes on: shadows of the groups read on the target, to nowhere.
+
+    Says of each group what it would skip and read again, forecast and measured. No other group is touched, and the
+    shadows are deleted. Exit code 1 unless the verdict is PASS; a dry run proves nothing.
+    """
+    with _explained(), _sigterm_interrupts():
+        settings = load(file)
+        chosen = _flow(settings, flow)
+        if clean:
+            _clean_up(settings, chosen.flow, dry_run=dry_run, as_json=as_json)
+            return
+        plan = plan_rehearsal(settings, chosen, pattern=group, taken_from=positions)
+        if not as_json:
+            _print_rehearsal_plan(plan)
+        if dry_run:
+            if as_json:
+                _print_json(rehearsal_rows.plan_as_json(plan) | {"verdict": Verdict.UNKNOWN.value})
+            raise typer.Exit(VERDICT_NOT_PASS)
+        try:
+            with _progress() as watch:
+                found = carry_out(settings, plan, ReadLimits(records, size_bytes, seconds), watch=watch)
+        except KeyboardInterrupt:
+            _err.print(f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean")
+            raise typer.Exit(VERDICT_NOT_PASS) from None
+    if as_json:
+        _print_json(rehearsal_rows.as_json(found))
+    else:
+        _print_rehearsal(found)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
 def gaps(
     file: File,
     flow: FlowName = None,
@@ -204,6 +268,73 @@ def _explained() -> Iterator[None]:
     except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(COULD_NOT_START) from None
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, so that what was made is taken away again."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """Show how far something long is, where somebody looks on."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=_err, transient=True
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                tasks[doing] = bars.add_task(doing, total=total)
+            bars.update(tasks[doing], completed=done, total=total)
+
+        yield watch
+
+
+def _clean_up(settings: MirrorSettings, flow: Flow, *, dry_run: bool, as_json: bool) -> None:
+    """Delete, or only list, the shadow groups on both ends of a flow; exit code 1 while there is one left."""
+    ends = (flow.target, flow.source)
+    if dry_run:
+        found = [(alias, ItemResult(name, "there")) for alias, name in left_behind(settings, ends)]
+    else:
+        found = clean_up(settings, ends)
+    shown = [{"cluster": alias, "group": each.item, "problem": each.problem} for alias, each in found]
+    if as_json:
+        _print_json(shown)
+    elif not shown:
+        _out.print("There is no shadow group.")
+    else:
+        _print_table("Shadow groups" if dry_run else "Shadow groups deleted", shown)
+    if any(each.problem for _, each in found):
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
+    for right in plan.rights:
+        _out.print(f"  needs {right}", markup=False, style="dim")
+    for note in (*plan.notes, *plan.unread):
+        _out.print(f"  note: {note}", markup=False, style="dim")
+    title = f"Rehearsal {plan.stamp} of {plan.settings.flow}, positions from the {plan.taken_from}: forecast"
+    _print_table(title, rehearsal_rows.plan_table(plan))
+
+
+def _print_rehearsal(found: Rehearsal) -> None:
+    _print_table("Measured", rehearsal_rows.group_table(found))
+    style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
+    for reason in found.reasons:
+        _out.print(f"  {reason}", markup=False)
+    for line in rehearsal_rows.aftermath(found):
+        _out.print(f"  {line}", markup=False, style="dim")
+    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
 
 
 def _user(file: Path) -> str:

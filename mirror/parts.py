@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirror.model.ledger import Column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -42,6 +45,17 @@ def write_table(table: pa.Table, path: Path) -> None:
     unfinished = path.with_name(f".{path.name}.unfinished")
     pq.write_table(table, unfinished)
     unfinished.rename(path)
+
+
+def read_rows(directory: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Return some columns of all parts written in a directory so far, one row a row; none when there is no part."""
+    import pandas as pd  # the applications, which only write, start sooner without it
+
+    parts = sorted(directory.glob("[!.]*.parquet")) if directory.is_dir() else []
+    if not parts:
+        return pd.DataFrame(columns=list(columns))
+    tables: list[pd.DataFrame] = [pq.read_table(part, columns=list(columns)).to_pandas() for part in parts]
+    return pd.concat(tables, ignore_index=True)
 
 
 class PartWriter:

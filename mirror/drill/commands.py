@@ -15,12 +15,12 @@ from rich.text import Text
 
 from mirror.drill.catalogue import (
     LoadedRunbook,
-    RunbookRefused,
     find_runbook,
     load_runbook,
     runbook_files,
     runbooks_folder,
 )
+from mirror.drill.definition_files import DefinitionRefused
 from mirror.drill.facts import FactError
 from mirror.drill.refusal import Refused
 from mirror.drill.runbook import ParameterValue, Runbook, Step, plan_steps
@@ -65,7 +65,7 @@ def list_runbooks(runbooks: RunbooksOption = None) -> None:
         try:
             runbook = load_runbook(path).runbook
             table.add_row(runbook.name, str(len(runbook.steps)), runbook.purpose)
-        except RunbookRefused as refused:
+        except DefinitionRefused as refused:
             broken = True
             table.add_row(path.stem.replace("_", "-"), "", Text(str(refused), style="red"))
     console.print(table)

@@ -14,6 +14,8 @@ is a problem, named with file and key, and keeps the run from being PASS.
         "versions":   {name: text}                                                             e.g. kafka, java
         "totals":     {"acked", "mirrored", "stranded", "lost", "duplicated", "reordered",
                        "altered", "indeterminate": records or null}                            Totals
+        "rehearsed":  [{"group", "verdict", "partitions", "records", "forecast_skipped", "skipped",
+                        "forecast_read_again", "read_again": [least, most], "seconds_to_first"}]  RehearsedGroup
         "findings":   [{"kind", "topic", "partition", "record_offset", "producer", "sequence", "note"}]   Finding
 
     failover_drill also writes `Failover`::
@@ -214,6 +216,60 @@ class Finding:
             producer=facts.optional_text("producer"),
             sequence=facts.optional_integer("sequence"),
             note=facts.optional_text("note") or "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedGroup:
+    """What a test failover showed of one group; records it would skip and read again, as forecast and as measured.
+
+    Attributes
+    ----------
+    partitions
+        tried, and not.
+    records
+        that its shadow was handed.
+    read_again
+        at least and at most: apart where the group went on meanwhile.
+    seconds_to_first
+        from the start of its reader to the first record; None if it was handed none.
+    """
+
+    group: str
+    verdict: Verdict
+    partitions: int
+    records: int
+    forecast_skipped: int
+    skipped: int
+    forecast_read_again: int
+    read_again: tuple[int, int]
+    seconds_to_first: float | None
+
+    @classmethod
+    def from_facts(cls, facts: Facts) -> Self:
+        """Read an item of ``facts.rehearsed``.
+
+        Raises
+        ------
+        FactError
+            naming the key that is missing or wrong.
+        """
+        span = facts.values.get("read_again")
+        match span:
+            case [int() as least, int() as most]:
+                again = least, most
+            case _:
+                raise FactError(f"{facts.where}.read_again: expected two numbers, found {span!r}")
+        return cls(
+            group=facts.text("group"),
+            verdict=Verdict(facts.text("verdict")),
+            partitions=facts.integer("partitions"),
+            records=facts.integer("records"),
+            forecast_skipped=facts.integer("forecast_skipped"),
+            skipped=facts.integer("skipped"),
+            forecast_read_again=facts.integer("forecast_read_again"),
+            read_again=again,
+            seconds_to_first=facts.optional_number("seconds_to_first"),
         )
 
 
@@ -450,6 +506,7 @@ class Evidence:
     failover: Failover | None
     failback: Failback | None
     problems: tuple[str, ...]
+    rehearsed: tuple[RehearsedGroup, ...] = ()
 
     @property
     def began_at_ms(self) -> int:
@@ -506,6 +563,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
         failover=parts.failover,
         failback=parts.failback,
         problems=tuple(problems),
+        rehearsed=parts.rehearsed,
     )
 
 
@@ -519,12 +577,16 @@ class _Parts:
         self.findings: list[Finding] = []
         self.failover: Failover | None = None
         self.failback: Failback | None = None
+        self.rehearsed: tuple[RehearsedGroup, ...] = ()
         self._problems = problems
 
     def add(self, outcome: Outcome) -> None:
         """Take over what a step wrote; a part that is not as agreed is named and left out."""
         facts = Facts(outcome.facts, f"outcomes/{outcome.step}.json facts")
-        for part in (self._clusters, self._versions, self._totals, self._findings, self._failover, self._failback):
+        for part in (
+            *(self._clusters, self._versions, self._totals, self._findings),
+            *(self._failover, self._failback, self._rehearsed),
+        ):
             try:
                 part(facts)
             except FactError as wrong:
@@ -556,6 +618,10 @@ class _Parts:
     def _failover(self, facts: Facts) -> None:
         if "rto_chain" in facts or "rpo" in facts or "fault_at_ms" in facts:
             self.failover = Failover.from_facts(facts)
+
+    def _rehearsed(self, facts: Facts) -> None:
+        if "rehearsed" in facts:
+            self.rehearsed = tuple(RehearsedGroup.from_facts(group) for group in facts.objects("rehearsed"))
 
     def _failback(self, facts: Facts) -> None:
         if "account" in facts:

@@ -95,7 +95,7 @@ MARKED_EVENTS = {
 """Events that the timeline marks, and what it calls them."""
 
 
-def _styled() -> _GeneratorContextManager[None]:
+def styled() -> _GeneratorContextManager[None]:
     """Return the style, as a context or as a decorator."""
     return mpl.rc_context(_STYLE)  # type: ignore[arg-type]  # the stubs want every key as a literal
 
@@ -121,7 +121,7 @@ class TimelineMark:
 def svg(figure: Figure, *, transparent: bool = False) -> str:
     """Return a figure as an SVG document, its texts as text."""
     target = io.StringIO()
-    with _styled():
+    with styled():
         figure.savefig(target, format="svg", transparent=transparent, metadata={"Date": None, "Creator": None})
     return target.getvalue()
 
@@ -151,7 +151,7 @@ def _detail(entry: Entry) -> str:
     )
 
 
-@_styled()
+@styled()
 def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     """Draw the steps as bars over the run's time, coloured by verdict; numbered events above, the fault shaded."""
     steps = [step for step in evidence.steps if step.began_at_ms is not None]
@@ -184,13 +184,15 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
             axes.text(0, depth + 0.16, f"{step.settings.title}, {took}", va="bottom", ha="left", fontsize=9)
         else:
             right = ended > span * 0.88
+            # A bar from end to end leaves no room beside it.
+            inside = right and began < span * 0.12
             axes.text(
-                began - span * 0.006 if right else ended + span * 0.006,
+                ended - span * 0.006 if inside else began - span * 0.006 if right else ended + span * 0.006,
                 depth,
                 took,
                 va="center",
                 ha="right" if right else "left",
-                color=PALETTE["muted"],
+                color=PALETTE["paper" if inside else "muted"],
             )
     for mark, level in zip(marks, levels, strict=True):
         x, y = (mark.at_ms - origin) / 1000, rows - 0.2 + 0.62 * level
@@ -214,13 +216,13 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     )
     axes.tick_params(axis="y", labelcolor=PALETTE["ink"])
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 1.5, 2, 3, 5, 6, 10], integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x) // 60}:{int(x) % 60:02d}" if x >= 0 else ""))
     axes.set_xlabel("minutes and seconds since the run began")
     return figure
 
 
-@_styled()
+@styled()
 def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = False) -> Figure:
     """Draw replication lag of each partition over time, in records above and in seconds below, the fault shaded.
 
@@ -238,7 +240,7 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
     lines = _lag_lines(samples)
     legend_rows = math.ceil(len(lines) / (2 if narrow else 8))
     height = (4.6 if narrow else 4.9) + 0.24 * legend_rows
-    figure = _empty_figure(narrow, height)
+    figure = empty_figure(narrow, height)
     upper, lower = figure.subplots(2, 1, sharex=True)
     for axes, column, title in (
         (upper, "lag_records", f"{chosen}: lag in records"),
@@ -265,7 +267,7 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
     return figure
 
 
-@_styled()
+@styled()
 def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     """Draw the RTO chain as a waterfall: each link begins where the one before ended; beyond its budget it is red."""
     chain = evidence.failover.rto_chain if evidence.failover else ()
@@ -406,12 +408,13 @@ def _levels(places: Sequence[float], nearest: float) -> list[int]:
     return levels
 
 
-def _empty_figure(narrow: bool, height: float) -> RunFigure:
+def empty_figure(narrow: bool, height: float) -> RunFigure:
+    """Return a figure of the page's width, or a telephone's, so many inches high."""
     return RunFigure(figsize=(_NARROW_INCHES if narrow else _WIDE_INCHES, height), layout="constrained")
 
 
 def _figure(narrow: bool, height: float) -> tuple[RunFigure, Axes]:
-    figure = _empty_figure(narrow, height)
+    figure = empty_figure(narrow, height)
     return figure, figure.subplots()
 
 

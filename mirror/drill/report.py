@@ -6,27 +6,23 @@ drawn once for wide and once for narrow windows, in colours that follow the page
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from mirror.drill.evidence import Evidence, Totals, read_evidence
 from mirror.drill.facts import Json
 from mirror.drill.journal import Event
 from mirror.drill.judgement import Judgement, judge
+from mirror.drill.pictures import picture
 from mirror.drill.plots import (
-    PALETTE,
     TimelineMark,
     flows,
     lag_plot,
     rto_chain_plot,
-    svg,
     timeline_marks,
     timeline_plot,
 )
@@ -37,7 +33,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _MINUS = "\N{MINUS SIGN}"
 _MOST_EXAMPLES = 20
 _MOST_PARTITIONS = 24
-_AGREED_FACTS = frozenset({"clusters", "versions", "totals", "findings", "rpo", "rto_chain", "account", "partitions"})
+_AGREED_FACTS = frozenset(
+    {"clusters", "versions", "totals", "findings", "rehearsed", "rpo", "rto_chain", "account", "partitions"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +53,6 @@ class Card:
     unit: str
     notes: tuple[str, ...]
     tone: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure as inline SVG, in a wide and a narrow form."""
-
-    title: str
-    wide: Markup
-    narrow: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +97,15 @@ def render_report(evidence: Evidence) -> str:
     return page.render(
         evidence=evidence,
         summary=summarise(evidence),
-        timeline=_picture(
+        timeline=picture(
             "timeline", "Steps and events over time", timeline_plot(evidence), timeline_plot(evidence, narrow=True)
         ),
         marks=timeline_marks(evidence),
         lags=[
-            _picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
+            picture(f"lag-{index}", f"Lag of {flow}", lag_plot(evidence, flow), lag_plot(evidence, flow, narrow=True))
             for index, flow in enumerate(flows(evidence))
         ],
-        chain=_picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
+        chain=picture("chain", "RTO chain", rto_chain_plot(evidence), rto_chain_plot(evidence, narrow=True)),
         cuts=cuts[:_MOST_PARTITIONS],
         other_cuts=cuts[_MOST_PARTITIONS:],
         examples=evidence.findings[:_MOST_EXAMPLES],
@@ -166,6 +155,7 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
         told.append(
             f"The account balances: all {_count(failback.acked_records)} acknowledged records are accounted for."
         )
+    told.extend(_rehearsal_sentences(evidence))
     crossed = [entry for entry in evidence.journal.entries if entry.event is Event.POINT_OF_NO_RETURN]
     if crossed and judgement.verdict is not Verdict.PASS:
         told.append("The point of no return had been crossed.")
@@ -173,6 +163,24 @@ def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
     if not told and judgement.verdict is Verdict.PASS:
         told.append("Every step met its objectives.")
     return tuple(told)
+
+
+def _rehearsal_sentences(evidence: Evidence) -> list[str]:
+    """Say what a test failover showed of all groups together."""
+    rehearsed = evidence.rehearsed
+    if not rehearsed:
+        return []
+    passed = sum(each.verdict is Verdict.PASS for each in rehearsed)
+    skipped, again = sum(each.skipped for each in rehearsed), sum(each.read_again[1] for each in rehearsed)
+    firsts = [each.seconds_to_first for each in rehearsed if each.seconds_to_first is not None]
+    told = [f"{_count(passed)} of {_count(len(rehearsed))} groups would have gone on where they stood."]
+    told.append(
+        f"{_count(skipped) if skipped else 'No'} records would have been skipped, "
+        f"{'at most ' + _count(again) if again else 'none'} read again."
+    )
+    if firsts:
+        told.append(f"The slowest group was handed its first record after {_seconds(max(firsts))}.")
+    return told
 
 
 def _objective_cards(evidence: Evidence) -> tuple[Card, ...]:
@@ -250,32 +258,6 @@ def _tone(met: bool, has_objective: bool) -> str:
     return "plain" if met and not has_objective else "good" if met else "bad"
 
 
-def _picture(key: str, title: str, wide: Figure, narrow: Figure) -> Picture:
-    return Picture(title, _inline(wide, f"{key}-wide", title), _inline(narrow, f"{key}-narrow", title))
-
-
-def _inline(figure: Figure, key: str, title: str) -> Markup:
-    """Return a figure as an ``svg`` element: own ids, colours as CSS variables, the page's font."""
-    drawn = svg(figure, transparent=True)
-    drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r'\bid="', f'id="{key}-', drawn)
-    drawn = re.sub(r'(url\(#|href="#)', rf"\g<1>{key}-", drawn)
-    drawn = re.sub(r"font-family: [^;\"]*", "font-family: inherit", drawn)
-    drawn = re.sub(r"font: (?:(bold) )?([\d.]+px) [^;\"]*", _font, drawn)
-    for name, colour in PALETTE.items():
-        drawn = drawn.replace(colour, f"var(--{name})")
-    opening = re.sub(r'\s(width|height)="[^"]*"', "", drawn[: drawn.index(">")])
-    label = Markup.escape(title)
-    # The figures come from matplotlib, which escapes the texts in them.
-    return Markup(f'{opening} role="img" aria-label="{label}"{drawn[drawn.index(">") :]}')  # noqa: S704
-
-
-def _font(found: re.Match[str]) -> str:
-    weight = "; font-weight: bold" if found.group(1) else ""
-    return f"font-size: {found.group(2)}{weight}"
-
-
 def _single_facts(facts: Mapping[str, Json]) -> list[tuple[str, Json]]:
     """Return those facts of a step that are a single value and that no other part of the page shows."""
     return [
@@ -296,7 +278,8 @@ def _files(run: RunDirectory) -> list[tuple[str, str]]:
         (run.ledger, "every send and every read, recorded outside the clusters"),
         (run.logs, "logs of the processes"),
     )
-    return [(str(path.relative_to(run.path)), what) for path, what in known if path.exists()]
+    there = [(path, what) for path, what in known if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+    return [(str(path.relative_to(run.path)), what) for path, what in there]
 
 
 def _count(number: float) -> str:

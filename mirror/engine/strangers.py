@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -47,6 +47,8 @@ class Strangers:
             self._channel = None
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
+        copies = {source: copy for source, copy, *_ in self._standing.partitions}
+        self._pardon({copy for source, copy in copies.items() if source.topic not in self._standing.watched})
         others = self._standing.others
         if not others:
             return 0, ()
@@ -55,14 +57,13 @@ class Strangers:
         if problems:
             return 0, [f"who mirrors into {self._target.alias} is not known: {each}" for each in problems.values()]
         mirrors = frozenset[int]().union(*(known.writers for known in self._mirrors.known.values()))
-        copies = {source: copy for source, copy, *_ in self._standing.partitions}
         found = dict(self._log.state.foreign)
         news: dict[tuple[TopicPartition, int], ForeignWriter] = {}
         said = []
         for _ in range(min(_STRETCHES, len(others))):
             source, stretch = others.popleft()
             copy = copies.get(source)
-            if copy is None:
+            if copy is None or source.topic not in self._standing.watched:
                 continue
             try:
                 if self._channel is None:
@@ -78,3 +79,13 @@ class Strangers:
                 state_topic(self._settings.flow.source), 0, [(*each.record(), (), at_ms) for each in news.values()]
             )
         return len(news), said
+
+    def _pardon(self, shared: Set[TopicPartition]) -> None:
+        """Forget who was told to have written where, as is known by now, records of the target's own belong.
+
+        A flow back may begin, or be seen, only after this one.
+        """
+        gone = [each for each in self._log.state.foreign.values() if each.copy in shared]
+        if gone:
+            records = [(*each.no_record(), (), now_ms()) for each in gone]
+            self._writer.append(state_topic(self._settings.flow.source), 0, records)

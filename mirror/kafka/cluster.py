@@ -22,6 +22,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
@@ -784,6 +785,23 @@ class Cluster:
             }
 
         return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
+
+    def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
+        """Delete groups with their positions; the broker refuses it for one with members. ``existed``: it was there."""
+
+        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
+            answers, by_coordinator = self._coordinators(asked)
+            for coordinator, coordinated in by_coordinator.items():
+                response = self.send(DeleteGroupsRequest(groups_names=coordinated), coordinator)
+                answers |= {each.group_id: _Answer(each.error_code) for each in response.results}
+            return answers
+
+        answers = self._settle("deleting groups", names, ask)
+        absent = {name for name, answer in answers.items() if answer.code == _GROUP_ID_NOT_FOUND}
+        return [
+            ItemResult(name, None if name in absent else answer.problem, existed=name not in absent)
+            for name, answer in answers.items()
+        ]
 
     def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, _Answer], dict[int, list[str]]]:
         """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import psutil
 from confluent_kafka import TopicPartition as ClientPartition
@@ -13,6 +14,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 
 _TIMEOUT_SECONDS = 15.0
+_HIGH_WATERMARK = -1
 
 
 def remove_first_records(bootstrap_servers: str, partition: TopicPartition, records: int) -> None:
@@ -36,6 +38,52 @@ def remove_first_records(bootstrap_servers: str, partition: TopicPartition, reco
             ) from error
         if low_watermark != records:
             raise LabError(f"{partition} on {bootstrap_servers} now begins at {low_watermark}, not at {records}")
+
+
+def delete_all_records(bootstrap_servers: str, partitions: Iterable[TopicPartition]) -> None:
+    """Delete everything that partitions hold now, as retention does when its time has come.
+
+    Raises
+    ------
+    LabError
+        if the cluster does not do it.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    up_to_the_end = [ClientPartition(each.topic, each.partition, _HIGH_WATERMARK) for each in partitions]
+    for partition, future in admin.delete_records(up_to_the_end, request_timeout=_TIMEOUT_SECONDS).items():
+        try:
+            future.result(timeout=_TIMEOUT_SECONDS)
+        except Exception as error:
+            raise LabError(f"{partition} on {bootstrap_servers}: its records were not deleted: {error}") from error
+
+
+def python_workers(process: ManagedProcess) -> list[psutil.Process]:
+    """Return the Python workers of the Spark inside a process, newest last; none while it has none."""
+    return [each for each in _children(process) if "pyspark.daemon" in _command(each)]
+
+
+def spark_jvms(process: ManagedProcess) -> list[psutil.Process]:
+    """Return the JVMs of the Spark inside a process."""
+    return [each for each in _children(process) if "SparkSubmit" in _command(each)]
+
+
+def kill(victims: Iterable[psutil.Process]) -> None:
+    """``kill -9`` processes; one that is gone already is left at that."""
+    for victim in victims:
+        with suppress(psutil.NoSuchProcess):
+            victim.kill()
+
+
+def _children(process: ManagedProcess) -> Iterator[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        yield from psutil.Process(process.pid).children(recursive=True)
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def suspend(processes: Iterable[ManagedProcess]) -> None:

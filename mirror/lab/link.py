@@ -16,7 +16,7 @@ from typing import Any
 from mirror.lab import ports, processes
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.relay import RESET, SILENT, Line
+from mirror.lab.relay import ANSWERS, RESET, SILENT, Line
 from mirror.waiting import WaitTimeout, wait_until
 
 _READY_SECONDS = 15.0
@@ -120,6 +120,16 @@ class Link:
             if the relay does not run.
         """
         self._order({"cut": SILENT if silently else RESET})
+
+    def cut_answers(self) -> None:
+        """Let what clients send arrive, and nothing of what they are answered, until it is healed.
+
+        Raises
+        ------
+        LabError
+            if the relay does not run.
+        """
+        self._order({"cut": ANSWERS})
 
     def heal(self) -> None:
         """Let everything pass again; delay and bandwidth stay as they were.

@@ -32,6 +32,8 @@ EXIT_NOT_STARTED = 3
 _PART_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 0.01
 _QUEUED_RECORDS = 50_000
+_TRANSACTION_SECONDS = 5.0
+_STATUS = next(number for number, column in enumerate(SENDS) if column.name == "status")
 
 # Refusals of the record itself: every attempt to write it meets the same answer, so no earlier one can have succeeded.
 # Any other error (a time-out, a purged queue, a lost right to write) may follow an attempt that reached the log.
@@ -86,11 +88,50 @@ class Pace:
         return due
 
 
-class LedgerProducer:
-    """One producer and its ledger."""
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """How a producer groups its records: ``records`` in a transaction, every ``aborted_every``-th of them aborted.
 
-    def __init__(self, name: str, cluster: str, client: Producer, records: Iterator[PlannedRecord], parts: PartWriter):
-        """Take a client of its own, the records to send and the writer of its ledger."""
+    An ``aborted_every`` of 0 aborts none.
+    """
+
+    records: int
+    aborted_every: int = 0
+
+    def is_aborted(self, sequence: int) -> bool:
+        """Tell whether the transaction of this record is one that ends with an abort."""
+        number = sequence // self.records
+        return bool(self.aborted_every) and number % self.aborted_every == self.aborted_every - 1
+
+
+class LedgerProducer:
+    """One producer and its ledger.
+
+    Parameters
+    ----------
+    name, cluster
+        as they are written in the ledger.
+    client, records, parts
+        a client of its own, the records to send and the writer of its ledger.
+    skew_ms
+        how much its clock, which its records bear the time of, is ahead.
+    transactions
+        in which it sends. A record of an aborted one counts as refused: nobody may ever see it. Where it is not known
+        how one ended the producer sends no more, and its records count as indeterminate.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cluster: str,
+        client: Producer,
+        records: Iterator[PlannedRecord],
+        parts: PartWriter,
+        *,
+        skew_ms: int = 0,
+        transactions: Transactions | None = None,
+    ) -> None:
+        """Send nothing yet."""
         self.name = name
         self.sent = 0
         self.counts = dict.fromkeys(SendStatus, 0)
@@ -101,11 +142,18 @@ class LedgerProducer:
         self._next = next(records)
         self._rows: list[tuple[Any, ...]] = []
         self._pending: dict[int, tuple[PlannedRecord, bytes, int, int]] = {}
+        self._skew_ms = skew_ms
+        self._transactions = transactions
+        self._open: list[tuple[Any, ...]] = []
+        self._is_in_transaction = False
+        self.is_broken = False
 
     def send(self, count: int) -> int:
         """Hand up to ``count`` records to the client; return how many it took (fewer when its queue is full)."""
         produce = self._client.produce
         for taken in range(count):
+            if self._transactions and not self._in_transaction(self._transactions):
+                return taken
             record = self._next
             identity, topic, partition, key, value, headers = record
             content = encode_content(key, value, headers)
@@ -118,14 +166,14 @@ class LedgerProducer:
                     key,
                     partition,
                     on_delivery=functools.partial(self._delivered, sequence),
-                    timestamp=sent_at,
+                    timestamp=sent_at + self._skew_ms,
                     headers=headers,  # type: ignore[arg-type]  # a null value is allowed, the stub does not know
                 )
             except BufferError:
                 return taken
             except KafkaException as refused:
                 self._pending[sequence] = (record, digest(content), len(content), sent_at)
-                self._settle(sequence, outcome_of(refused.args[0]), -1, sent_at, None)
+                self._settle(sequence, outcome_of(refused.args[0]), -1, sent_at + self._skew_ms, None)
             else:
                 self._pending[sequence] = (record, digest(content), len(content), sent_at)
             self.sent += 1
@@ -134,7 +182,13 @@ class LedgerProducer:
 
     def poll(self, timeout_seconds: float = 0.0) -> None:
         """Let delivery reports in."""
-        self._client.poll(timeout_seconds)
+        try:
+            self._client.poll(timeout_seconds)
+        except KafkaException:
+            # Only a client that sends in transactions fails here: the coordinator has given its transaction up.
+            if self._transactions is None:
+                raise
+            self._break()
 
     @property
     def in_flight(self) -> int:
@@ -146,16 +200,18 @@ class LedgerProducer:
             return  # given up on at the end, and recorded as indeterminate
         if error is None:
             kind, timestamp = message.timestamp()
-            sent_at = self._pending[sequence][3]
-            taken_as = timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else sent_at
+            own = self._pending[sequence][3] + self._skew_ms
+            taken_as = timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else own
             self._settle(sequence, SendStatus.ACKED, known_offset(message), taken_as, now_ms())
         else:
-            self._settle(sequence, outcome_of(error), -1, self._pending[sequence][3], None)
+            self._settle(sequence, outcome_of(error), -1, self._pending[sequence][3] + self._skew_ms, None)
 
     def _settle(self, sequence: int, status: SendStatus, offset: int, timestamp: int, acked_at: int | None) -> None:
         record, hashed, size, sent_at = self._pending.pop(sequence)
-        self.counts[status] += 1
-        self._rows.append(
+        rows = self._rows if self._transactions is None else self._open
+        if self._transactions is None:
+            self.counts[status] += 1
+        rows.append(
             (
                 self.name,
                 sequence,
@@ -172,6 +228,56 @@ class LedgerProducer:
             )
         )
 
+    def _in_transaction(self, transactions: Transactions) -> bool:
+        """End the transaction that is full and begin the next; tell whether one is open."""
+        is_full = self.sent % transactions.records == 0 and self._is_in_transaction
+        if is_full:
+            self.end_transaction()
+        if self.is_broken:
+            return False
+        if not self._is_in_transaction:
+            try:
+                self._client.begin_transaction()
+            except KafkaException:
+                self._break()
+                return False
+            self._is_in_transaction = True
+        return True
+
+    def _break(self) -> None:
+        """Send no more: nobody knows how the transaction ended, or another cannot be begun."""
+        self.is_broken, self._is_in_transaction = True, False
+        self._close_transaction(SendStatus.INDETERMINATE)
+
+    def end_transaction(self) -> None:
+        """Commit, or abort where that is planned, the open transaction, if there is one; say how it ended."""
+        if self._transactions is None or not self._is_in_transaction:
+            return
+        self._is_in_transaction = False
+        unfinished = self.sent % self._transactions.records != 0
+        aborts = unfinished or self._transactions.is_aborted(self.sent - 1)
+        try:
+            if aborts:
+                self._client.abort_transaction(_TRANSACTION_SECONDS)
+            else:
+                self._client.commit_transaction(_TRANSACTION_SECONDS)
+            self._client.poll(0)
+        except KafkaException:
+            self._break()
+            return
+        self._close_transaction(SendStatus.FAILED if aborts else None)
+
+    def _close_transaction(self, outcome: SendStatus | None) -> None:
+        """Move the rows of the transaction to the ledger, all with ``outcome``, or each with its own for None."""
+        for sequence in list(self._pending):
+            self._settle(sequence, SendStatus.INDETERMINATE, -1, self._pending[sequence][3] + self._skew_ms, None)
+        rows, self._open = self._open, []
+        for row in rows:
+            status = SendStatus(row[_STATUS]) if outcome is None else outcome
+            self.counts[status] += 1
+            acked_at = row[-1] if status is SendStatus.ACKED else None
+            self._rows.append((*row[:_STATUS], status.value, *row[_STATUS + 1 : -1], acked_at))
+
     def write_part(self) -> None:
         """Write down the outcomes known since the last part."""
         rows, self._rows = self._rows, []
@@ -180,7 +286,9 @@ class LedgerProducer:
     def close(self) -> None:
         """Record what is still on the way as indeterminate, and write the last part."""
         for sequence in list(self._pending):
-            self._settle(sequence, SendStatus.INDETERMINATE, -1, self._pending[sequence][3], None)
+            self._settle(sequence, SendStatus.INDETERMINATE, -1, self._pending[sequence][3] + self._skew_ms, None)
+        if self._open:
+            self._close_transaction(SendStatus.INDETERMINATE)
         rows, self._rows = self._rows, []
         self._parts.write(rows, last=True)
 
@@ -220,7 +328,7 @@ def run_load(
     pace = Pace(rate, time.monotonic())
     part_due = time.monotonic() + _PART_SECONDS
     turn = 0
-    while not stop.asked:
+    while not stop.asked and not all(producer.is_broken for producer in producers):
         now = time.monotonic()
         left = None if records is None else records - sum(producer.sent for producer in producers)
         if left is not None and left <= 0:
@@ -242,6 +350,8 @@ def run_load(
             for each in producers:
                 each.poll(0.0)
                 each.write_part()
+    for producer in producers:
+        producer.end_transaction()
     deadline = time.monotonic() + flush_seconds
     while any(producer.in_flight for producer in producers) and time.monotonic() < deadline:
         for producer in producers:
@@ -332,6 +442,13 @@ def load(
     keys: Annotated[int, typer.Option(min=1, help="Number of different keys a topic.")] = 1000,
     tombstones: Annotated[float, typer.Option(min=0, max=1, help="Fraction of records without a value.")] = 0.0,
     headers: Annotated[HeaderKind, typer.Option(help="Headers beside the one of the ledger.")] = HeaderKind.MIXED,
+    large: Annotated[float, typer.Option(min=0, max=1, help="Fraction of records of another size.")] = 0.0,
+    large_bytes: Annotated[int, typer.Option(min=0, help="That size.")] = 0,
+    transaction_records: Annotated[
+        int, typer.Option(min=0, help="Records in a transaction of each producer; 0: no transactions.")
+    ] = 0,
+    aborted_every: Annotated[int, typer.Option(min=0, help="Every how-manieth transaction is aborted; 0: none.")] = 0,
+    clock_skew_ms: Annotated[int, typer.Option(help="How much the clock of the producers is ahead.")] = 0,
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "lz4",
     seed: Annotated[int, typer.Option(help="The same seed gives the same records.")] = 0,
     message_timeout_ms: Annotated[int, typer.Option(min=1, help="A send not acknowledged by then has failed.")] = 5000,
@@ -343,11 +460,16 @@ def load(
     names = [f"{name}-{number}" for number in range(producers)]
     try:
         further = parse_properties(client_property or [])
+        transactions = Transactions(transaction_records, aborted_every) if transaction_records else None
         parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
         clients = [
             Producer(
                 client_settings(
-                    bootstrap, each, compression=compression, message_timeout_ms=message_timeout_ms, further=further
+                    bootstrap,
+                    each,
+                    compression=compression,
+                    message_timeout_ms=message_timeout_ms,
+                    further=further | ({"transactional.id": each} if transactions else {}),
                 )
             )
             for each in names
@@ -360,9 +482,20 @@ def load(
     except WaitTimeout as error:
         typer.echo(f"load: cluster {cluster} at {bootstrap}: {error}", err=True)
         raise typer.Exit(EXIT_NOT_STARTED) from error
-    workload = Workload(counts, keys, value_bytes, tombstones, headers, seed)
+    if transactions:
+        for client in clients:
+            client.init_transactions(wait_seconds)
+    workload = Workload(counts, keys, value_bytes, tombstones, headers, seed, large, large_bytes)
     senders = [
-        LedgerProducer(each, cluster, client, planned_records(workload, each), writer)
+        LedgerProducer(
+            each,
+            cluster,
+            client,
+            planned_records(workload, each),
+            writer,
+            skew_ms=clock_skew_ms,
+            transactions=transactions,
+        )
         for each, client, writer in zip(names, clients, parts, strict=True)
     ]
     typer.echo(f"load: producing to {cluster} ({bootstrap}) as {', '.join(names)}")

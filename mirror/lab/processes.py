@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -224,6 +225,23 @@ def all(directory: Path) -> tuple[ManagedProcess, ...]:  # noqa: A001 - read as 
     """Return every process ever started in the directory, running or not, by name."""
     found = (find(directory, path.stem) for path in sorted(directory.glob("*.json")))
     return tuple(process for process in found if process is not None)
+
+
+def running(directory: Path, prefix: str = "") -> list[ManagedProcess]:
+    """Return the running processes of the directory whose name begins with ``prefix``."""
+    return [process for process in all(directory) if process.name.startswith(prefix) and process.is_alive()]
+
+
+def end(wanted: Sequence[ManagedProcess], *, timeout_seconds: float) -> tuple[str, ...]:
+    """End processes with SIGTERM, all at once; return the names of those that had to be killed in the end."""
+    if not wanted:
+        return ()
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        ended = list(pool.map(lambda process: process.terminate(timeout_seconds), wanted))
+    stubborn = [process for process, has_ended in zip(wanted, ended, strict=True) if not has_ended]
+    for process in stubborn:
+        process.kill()
+    return tuple(process.name for process in stubborn)
 
 
 def _state_path(directory: Path, name: str) -> Path:

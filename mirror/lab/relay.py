@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from mirror.lab.ports import LOOPBACK
 
-SILENT, RESET = "silent", "reset"
+SILENT, RESET, ANSWERS = "silent", "reset", "answers"
 
 # As much as Linux lets a connection have under way by default (net.ipv4.tcp_rmem).
 _WINDOW_BYTES = 6 << 20
@@ -43,13 +43,23 @@ class Line:
     bandwidth
         bytes a second in each direction, shared by all connections; None: as fast as this machine.
     cut
-        None; "silent": nothing passes, and nobody is told; "reset": connections are reset, and refused.
+        None; "silent": nothing passes, and nobody is told; "reset": connections are reset, and refused; "answers":
+        what clients send arrives, and what they are answered does not.
     """
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
     bandwidth: float | None = None
     cut: str | None = None
+
+    @property
+    def connects(self) -> bool:
+        """Whether new connections reach the target."""
+        return self.cut in {None, ANSWERS}
+
+    def holds(self, *, back: bool) -> bool:
+        """Tell whether nothing passes in a direction: to the target, or back from it."""
+        return self.cut is not None and (back or self.cut != ANSWERS)
 
     @property
     def window_bytes(self) -> float:
@@ -70,9 +80,10 @@ class _Free:
 class _Way:
     """One direction of one connection: from where it is read to where it is written, in order."""
 
-    def __init__(self, relay: Relay, free: _Free) -> None:
+    def __init__(self, relay: Relay, free: _Free, *, is_back: bool) -> None:
         self._relay = relay
         self._free = free
+        self._is_back = is_back
         self._chunks: deque[tuple[float, bytes | None]] = deque()
         self._size = 0
         self._last_due = 0.0
@@ -111,7 +122,7 @@ class _Way:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._writer is None or self._relay.line.cut or not self._may_write:
+        if self._writer is None or self._relay.line.holds(back=self._is_back) or not self._may_write:
             return
         now = self._relay.now()
         while self._chunks and self._chunks[0][0] <= now and self._may_write:
@@ -178,7 +189,8 @@ class _Pair:
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
-        self.there, self.back = _Way(relay, relay.there_free), _Way(relay, relay.back_free)
+        self.there = _Way(relay, relay.there_free, is_back=False)
+        self.back = _Way(relay, relay.back_free, is_back=True)
         self.client = _End(self.there, self.back, self._lost)
         self._server = _End(self.back, self.there, self._lost)
         self._left = 2
@@ -251,7 +263,7 @@ class Relay:
                 pair.reset()
         else:
             await self.listen()
-        if line.cut is None:
+        if line.connects:
             unconnected, self._unconnected = self._unconnected, []
             for pair in unconnected:
                 pair.connect()
@@ -273,7 +285,7 @@ class Relay:
     def _accept(self) -> _End:
         pair = _Pair(self)
         self.pairs.add(pair)
-        if self.line.cut is None:
+        if self.line.connects:
             pair.connect()
         else:
             self._unconnected.append(pair)

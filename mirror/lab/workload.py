@@ -52,6 +52,8 @@ class Workload:
         Which headers records carry beside ``ledger``.
     seed
         The same seed gives the same records.
+    large, large_bytes
+        Fraction of records with a value of another size, and that size.
     """
 
     partitions: tuple[tuple[str, int], ...]
@@ -60,6 +62,8 @@ class Workload:
     tombstones: float = 0.0
     headers: HeaderKind = HeaderKind.MIXED
     seed: int = 0
+    large: float = 0.0
+    large_bytes: int = 0
 
 
 class PlannedRecord(NamedTuple):
@@ -95,6 +99,9 @@ def planned_records(workload: Workload, producer: str) -> Iterator[PlannedRecord
     """Yield the records of one producer without end; sequences count from 0 over all its topics."""
     random = Random(f"{workload.seed}/{producer}")
     values = _values(random, workload.value_bytes)
+    # Of chance bytes, which no compression makes small; drawn apart, so that all else stays as it is without them.
+    large_ones = Random(f"{workload.seed}/{producer}/large")
+    large_value = large_ones.randbytes(workload.large_bytes) if workload.large else b""
     places: Sequence[tuple[str, list[tuple[bytes, int]]]] = [
         (topic, [(key, partition_of(key, count)) for key in (b"key-%d" % number for number in range(workload.keys))])
         for topic, count in workload.partitions
@@ -106,6 +113,8 @@ def planned_records(workload: Workload, producer: str) -> Iterator[PlannedRecord
         topic, keys = places[int(uniform() * len(places))]
         key, partition = keys[int(uniform() * len(keys))]
         value = None if uniform() < workload.tombstones else values[int(uniform() * 256)]
+        if workload.large and large_ones.random() < workload.large:
+            value = large_value
         identity = RecordId(producer, sequence)
         extra = header_sets[int(uniform() * len(header_sets))]
         yield PlannedRecord(identity, topic, partition, key, value, [identity.header(), *extra])

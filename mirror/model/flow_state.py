@@ -266,6 +266,10 @@ class ForeignWriter:
         value = {"first": self.first, "end": self.end, "records": self.records, "seen_at_ms": self.seen_at_ms}
         return _record(["foreign", *self.copy, self.producer_id], value)
 
+    def no_record(self) -> StateRecord:
+        """Return the record that forgets it."""
+        return _compact(["foreign", *self.copy, self.producer_id]), None
+
     def with_more(self, first: int, end: int, records: int, seen_at_ms: int) -> ForeignWriter:
         """Return it with what was seen since."""
         return ForeignWriter(
@@ -381,6 +385,8 @@ class FlowState:
         match key:
             case ["runs", topic, partition, chunk] if value is None:
                 self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
+            case ["foreign", topic, partition, producer_id] if value is None:
+                self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
             case ["runs", topic, partition, chunk] if value is not None:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case _ if value is None:

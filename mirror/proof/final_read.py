@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.proof.delivery import Place
-from mirror.proof.evidence import Gap, inspect_parts, read_parts
+from mirror.proof.evidence import Gap, Parts, inspect_parts, read_parts
 from mirror.proof.log_reader import LogRange, discard_logs, gaps_of, logs_frame, read_logs
 from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
 from mirror.spark import spark_session
@@ -40,7 +40,13 @@ class FinalRead:
 
 @contextmanager
 def final_read(
-    ledger: Path, clusters: Mapping[str, ClusterSettings], places: Sequence[Place], work: Path
+    ledger: Path,
+    clusters: Mapping[str, ClusterSettings],
+    places: Sequence[Place],
+    work: Path,
+    *,
+    read_committed: bool = False,
+    with_reads: bool = True,
 ) -> Iterator[FinalRead]:
     """Read the logs of ``places`` to their ends, and the ledger; the files made of the logs are deleted in the end.
 
@@ -52,6 +58,10 @@ def final_read(
         settings by alias.
     work
         a directory for what is read of the logs.
+    read_committed
+        whether the records of aborted transactions are left out, as applications that read so never see them.
+    with_reads
+        whether groups read at all: if none did, no ledger of theirs is missing.
 
     Raises
     ------
@@ -63,9 +73,9 @@ def final_read(
     gaps: list[Gap] = []
     for alias in sorted({place.cluster for place in places}):
         found, missing = _ranges(clusters[alias], [place.topic for place in places if place.cluster == alias])
-        ranges += found
+        ranges += [replace(each, read_committed=read_committed) for each in found]
         gaps += missing
-    sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads")
+    sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads") if with_reads else Parts((), 0, ())
     outcomes = read_logs(spark, ranges, work)
     try:
         yield FinalRead(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,9 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
         assert engine.is_alive(), engine.log_tail()
 
     def start(name: str) -> processes.ManagedProcess:
-        return processes.start(tmp_path, name, [sys.executable, "-m", "mirror", "run", str(file)])
+        return processes.start(
+            tmp_path, name, [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()
+        )
 
     first = start("first")
     send(10_000)

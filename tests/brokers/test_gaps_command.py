@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         return done.returncode, json.loads(done.stdout)
 
     argv = [sys.executable, "-m", "mirror", "run", str(file)]
-    engine = processes.start(tmp_path, "engine-0", argv)
+    engine = processes.start(tmp_path, "engine-0", argv, owner_pid=os.getpid())
     send(0, 10)
     wait_until(status, "a copy", timeout_seconds=90, until=lambda flow: copied(flow) == 10)
     assert gaps() == (0, [])
@@ -61,7 +62,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
     send(10, 90)
     for done in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 50)]).values():
         done.result(20)
-    engine = processes.start(tmp_path, "engine-1", argv)
+    engine = processes.start(tmp_path, "engine-1", argv, owner_pid=os.getpid())
     try:
         found = wait_until(gaps, "the gap to be found", timeout_seconds=90, until=lambda one: one[0] == 1)
         (gap,) = found[1]

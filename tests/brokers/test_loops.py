@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -218,7 +219,9 @@ def test_engines_that_are_killed_at_full_speed_send_nothing_round(new_two_ways: 
     running: dict[str, ManagedProcess] = {}
 
     def start(name: str, copying: Copying) -> None:
-        running[name] = processes.start(tmp_path, f"{name}-{len(list(tmp_path.iterdir()))}", as_program(copying))
+        running[name] = processes.start(
+            tmp_path, f"{name}-{len(list(tmp_path.iterdir()))}", as_program(copying), owner_pid=os.getpid()
+        )
 
     start("forward", forward)
     start("back", back)

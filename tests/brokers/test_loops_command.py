@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 
+import pytest
+
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.lab import processes
+from mirror.lab import clusters, processes
 from mirror.lab.clusters import LabCluster
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -45,11 +48,22 @@ def stays_at(clients: Sequence[dict[str, str]], topic: TopicPartition, count: in
     )
 
 
-def test_two_ways_under_one_name(settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path) -> None:
+@pytest.fixture
+def left_right(tmp_path: Path) -> Iterator[list[ClusterSettings]]:
+    """Two clusters that nobody else mirrors into: what others may have brought there is told otherwise."""
+    directory = tmp_path / "left-right"
+    lab = clusters.up(directory, ["left", "right"], owner_pid=os.getpid())
+    yield [
+        ClusterSettings(alias, {"bootstrap.servers": lab.clusters[alias].bootstrap_servers})
+        for alias in ("left", "right")
+    ]
+    clusters.down(directory, discard_data=True)
+
+
+def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Path) -> None:
     """One engine a flow, each with a file of its own, as on two machines; one is killed under load and started again."""
-    names = [unique(word).replace("-", "") for word in ("left", "right")]
-    sides = [settings_of(alias) for alias in ("east", "west")]
-    topic = TopicPartition(unique("orders"), 0)
+    names, sides = ["left", "right"], left_right
+    topic = TopicPartition("orders", 0)
     addresses = {name: side.bootstrap_servers for name, side in zip(names, sides, strict=True)}
     flows = [f"{names[0]}->{names[1]}", f"{names[1]}->{names[0]}"]
     files = [
@@ -60,7 +74,9 @@ def test_two_ways_under_one_name(settings_of: Callable[[str], ClusterSettings], 
     for side in sides:
         make_topic(topic.topic, side)
     engines = [
-        processes.start(tmp_path, f"engine-{number}", [sys.executable, "-m", "mirror", "run", str(file)])
+        processes.start(
+            tmp_path, f"engine-{number}", [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()
+        )
         for number, file in enumerate(files)
     ]
     produced = 0
@@ -72,7 +88,10 @@ def test_two_ways_under_one_name(settings_of: Callable[[str], ClusterSettings], 
         if life < 2:
             engines[life].kill()
             engines[life] = processes.start(
-                tmp_path, f"engine-{life}-again", [sys.executable, "-m", "mirror", "run", str(files[life])]
+                tmp_path,
+                f"engine-{life}-again",
+                [sys.executable, "-m", "mirror", "run", str(files[life])],
+                owner_pid=os.getpid(),
             )
     expected = Counter(b"value %d" % (number * 10_000 + each) for number in range(2) for each in range(1500))
     for client in clients:
@@ -111,7 +130,9 @@ def test_three_clusters_that_copy_to_one_another(
     mesh = properties(tmp_path / "mesh", topic.topic, addresses, ["->".join(pair) for pair in permutations(names, 2)])
     for side in sides:
         make_topic(topic.topic, side)
-    engine = processes.start(tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(mesh)])
+    engine = processes.start(
+        tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(mesh)], owner_pid=os.getpid()
+    )
     for number, client in enumerate(clients):
         write(client, topic, range(number * 1000, number * 1000 + 200))
     stays_at(clients, topic, 600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -78,7 +79,9 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
 
     sent = 0
     for life in range(3):
-        engine = processes.start(tmp_path, f"engine-{life}", [sys.executable, "-m", "mirror", "run", str(file)])
+        engine = processes.start(
+            tmp_path, f"engine-{life}", [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()
+        )
         send(sent, 20_000)
         wait_until(copied, "the engine to copy", timeout_seconds=90, until=lambda count, before=sent: count > before)
         send(sent + 20_000, 20_000)

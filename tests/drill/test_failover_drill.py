@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from mirror.drill.catalogue import find_runbook
+
 pytestmark = pytest.mark.drill
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +54,9 @@ def test_the_drill_passes_and_every_acknowledged_record_is_accounted_for(tmp_pat
     }
     assert len(failover["rto_chain"]) == 6
     page = (directory / "report.html").read_text()
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        assert (directory / "notebooks" / notebook.name).exists()
+    for step in find_runbook("failover-drill", ROOT / "runbooks").runbook.steps:
+        notebook = directory / "notebooks" / step.notebook
+        assert notebook.exists()
         assert f"notebooks/{notebook.stem}.html" in page
 
 

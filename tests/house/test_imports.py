@@ -28,6 +28,7 @@ MAY_IMPORT |= {
 }
 MAY_IMPORT["engine"] = {"spark", "model", "config", "kafka", "waiting", "parts", "copier", "control", "proof"}
 MAY_IMPORT["drill"] = set(MAY_IMPORT)
+MAY_IMPORT["scenario"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}
 
@@ -80,7 +81,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.relative_to(ROOT).as_posix())
 def test_rooms_import_in_one_direction(source: Path) -> None:
-    """The row is model <- config <- kafka <- copier, control, proof, lab <- drill <- cli."""
+    """The row is model <- config <- kafka <- copier, control, proof, lab <- engine <- drill <- scenario <- cli."""
     if source == PACKAGE / "__init__.py":
         assert imported_modules(source.read_text()) <= {"__future__.annotations"}, "the package itself imports nothing"
         return
@@ -104,6 +105,7 @@ def test_rooms_import_in_one_direction(source: Path) -> None:
         ("lab", "from mirror.drill import runner"),
         ("lab", "from kafka.protocol import types"),
         ("drill", "import pyspark"),
+        ("drill", "from mirror.scenario import series"),
         ("cli", "import tests.builders"),
     ],
 )

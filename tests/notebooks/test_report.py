@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from mirror.drill.evidence import Evidence, read_evidence
+from mirror.drill.outcome import Outcome
 from mirror.drill.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
 from mirror.drill.report import render_report, summarise, write_report
 from mirror.drill.rundir import RunDirectory
+from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import STRANDED, SyntheticRun, with_more_lag_partitions
 
 
@@ -176,3 +179,19 @@ def test_lag_is_not_drawn_where_it_was_not_measured(evidence: Evidence) -> None:
     )
 
     assert 0 <= last < 0.6
+
+
+def test_a_test_failover_is_told_by_group_and_nothing_is_said_of_steps_it_does_not_have(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path).until_verified()
+    described = json.loads(run.run_json.read_text())
+    described["steps"] = [step for step in described["steps"] if step["name"] == "verify"]
+    run.run_json.write_text(json.dumps(described))
+    group = {"group": "billing", "verdict": "FAIL", "partitions": 4, "records": 400, "forecast_skipped": 0}
+    group |= {"skipped": 2, "forecast_read_again": 64, "read_again": [3, 64], "seconds_to_first": 0.789}
+    run.write_outcome(Outcome("verify", Verdict.FAIL, {"rehearsed": [group]}))
+    text = " ".join(Page(render_report(read_evidence(run))).text.split())
+
+    assert "44002 (0)3 to 64 (64)789 ms" in text, "cells have nothing between them but markup"
+    assert "0 of 1 groups would have gone on where they stood. 2 records would have been skipped, at most 64" in text
+    assert "Recovery time" not in text
+    assert "Final account" not in text

@@ -9,9 +9,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mirror.control.flow_log import FlowLog
-from mirror.control.group_view import view_groups
-from mirror.control.groups import apply_group_writes, plan_group_writes, read_target_groups
-from mirror.control.tick import problems_of
 from mirror.drill.evidence import (
     ChainLink,
     Failover,
@@ -21,13 +18,13 @@ from mirror.drill.evidence import (
     Totals,
     read_evidence,
 )
+from mirror.drill.group_moves import move_groups as translate_and_write
 from mirror.drill.journal import Entry, Event
 from mirror.drill.outcome import Outcome
 from mirror.drill.plots import lag_plot, rto_chain_plot
+from mirror.drill.probing import wait_until_gone
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
-from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.lab.faults import resume, suspend
-from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, state_topic
 from mirror.model.partition import TopicPartition
@@ -42,14 +39,7 @@ from mirror.waiting import wait_until
 STEP = "failover_drill"
 FIRST_WRITE = "first write"
 
-_PROBES = 3
-_PROBE_SECONDS = 0.5
-_DETECT_SECONDS = 60.0
 _SERVICE_SECONDS = 60.0
-
-
-class MoveRefused(Exception):
-    """A group could not be moved; names the group, the partition and the reason."""
 
 
 def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
@@ -83,21 +73,7 @@ def kill_active(stage: Stage) -> pd.DataFrame:
 
 def detect(stage: Stage) -> int:
     """Probe the active cluster until it has failed three probes in a row; return how many probes that took."""
-    settings = stage.settings.clusters[ACTIVE]
-    failed = probes = 0
-
-    def probe() -> int:
-        nonlocal failed, probes
-        probes += 1
-        try:
-            Cluster.connect(settings, client_id="probe", timeout_seconds=_PROBE_SECONDS).close()
-            failed = 0
-        except ClusterError:
-            failed += 1
-        return failed
-
-    what = f"{_PROBES} failed probes of {ACTIVE} in a row"
-    wait_until(probe, what, timeout_seconds=_DETECT_SECONDS, until=lambda count: count >= _PROBES)
+    probes = wait_until_gone(stage.settings.clusters[ACTIVE])
     stage.run.journal.append(Event.FAULT_DETECTED, step=STEP, facts={"cluster": ACTIVE, "probes": probes})
     return probes
 
@@ -202,24 +178,8 @@ def positions(stage: Stage, flow: Flow) -> dict[TopicPartition, Position]:
 
 def write_positions(stage: Stage, flow: Flow, *, ask_source: bool) -> pd.DataFrame:
     """Translate every group's positions along ``flow`` and write them on its target, under all guards."""
-    settings, clusters = stage.flow(flow), stage.settings.clusters
-    view = view_groups(settings, clusters, pattern="|".join(GROUPS), ask_source=ask_source)
-    checkpoints = [
-        Checkpoint(
-            each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata
-        )
-        for each in view.positions
-        if each.downstream is not None
-    ]
-    with Cluster.connect(clusters[flow.target]) as target:
-        decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
-        refused = [f"group {each.group}, {each.partition}: {each.reason}" for each in decisions if each.is_problem]
-        if refused:
-            raise MoveRefused("; ".join(refused))
-        problems = problems_of(apply_group_writes(decisions, target), "writing the position of group")
-        if problems:
-            raise MoveRefused("; ".join(problems))
-    return pd.DataFrame([each.as_json() for each in view.positions])
+    moved = translate_and_write(stage.flow(flow), stage.settings.clusters, GROUPS, ask_source=ask_source)
+    return pd.DataFrame([each.as_json() for each in moved])
 
 
 def event(stage: Stage, kind: Event) -> Entry:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.journal import Event
@@ -25,6 +23,7 @@ from mirror.lab import processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
+from mirror.parts import read_rows
 from mirror.proof.service import ask
 from mirror.waiting import wait_until
 
@@ -125,7 +124,9 @@ class Stage:
             *("--value-bytes", str(value_bytes), "--tombstones", "0.02", "--seed", str(seed)),
             # What applications usually set: records of some milliseconds go out together.
             *("--client-property", "linger.ms=50"),
-            *("--message-timeout-ms", "1500", "--flush-seconds", "1.5", "--ledger", str(self.run.ledger)),
+            # On a busy machine brokers may be silent for seconds: a client that gives up meanwhile, and goes on behind
+            # what it gave up, sends records twice.
+            *("--message-timeout-ms", "30000", "--flush-seconds", "1.5", "--ledger", str(self.run.ledger)),
             *(part for topic in TOPICS for part in ("--topic", topic)),
         ]
         process = self._start(name, argv)
@@ -145,28 +146,20 @@ class Stage:
 
     def alive(self, prefix: str = "") -> list[ManagedProcess]:
         """Return the running processes whose name begins with ``prefix``."""
-        found = processes.all(self.run.logs)
-        return [process for process in found if process.name.startswith(prefix) and process.is_alive()]
+        return processes.running(self.run.logs, prefix)
 
     def stop(self, *prefixes: str) -> tuple[str, ...]:
         """Stop processes by name, all at once, with SIGTERM; return the names of those that had to be killed."""
         wanted = [process for prefix in prefixes for process in self.alive(prefix)]
-        if not wanted:
-            return ()
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            ended = list(pool.map(lambda process: process.terminate(_STOP_SECONDS), wanted))
-        stubborn = [process for process, has_ended in zip(wanted, ended, strict=True) if not has_ended]
-        for process in stubborn:
-            process.kill()
-        return tuple(process.name for process in stubborn)
+        return processes.end(wanted, timeout_seconds=_STOP_SECONDS)
 
     def sends(self) -> pd.DataFrame:
         """Return the ledger of sends so far: one row a send."""
-        return _read_parts(self.run.ledger / "sends", ["cluster", "topic", "partition", "status", "acked_at_ms"])
+        return read_rows(self.run.ledger / "sends", ["cluster", "topic", "partition", "status", "acked_at_ms"])
 
     def reads(self) -> pd.DataFrame:
         """Return the ledger of reads so far: one row a record read."""
-        return _read_parts(self.run.ledger / "reads", ["cluster", "group", "topic", "partition", "read_at_ms"])
+        return read_rows(self.run.ledger / "reads", ["cluster", "group", "topic", "partition", "read_at_ms"])
 
     def acked(self, alias: str) -> int:
         """Return how many records a cluster has acknowledged so far, by the ledger."""
@@ -187,11 +180,3 @@ class Stage:
 
     def _start(self, name: str, argv: Sequence[str]) -> ManagedProcess:
         return processes.start(self.run.logs, name, argv, owner_pid=self.owner_pid)
-
-
-def _read_parts(directory: Path, columns: list[str]) -> pd.DataFrame:
-    parts = sorted(directory.glob("*.parquet")) if directory.is_dir() else []
-    if not parts:
-        return pd.DataFrame(columns=columns)
-    tables: list[pd.DataFrame] = [pq.read_table(part, columns=columns).to_pandas() for part in parts]
-    return pd.concat(tables, ignore_index=True)

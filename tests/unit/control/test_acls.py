@@ -224,7 +224,8 @@ def test_nothing_is_created_that_writes_topics_or_covers_all_of_them_and_everyth
     assert len(set(made)) == len(made)
     for each in made:
         writes = each.operation in (Operation.WRITE, Operation.ALL) and each.permission is Permission.ALLOW
-        assert not (each.resource is Resource.TOPIC and (writes or each.name in ("*", "")))
+        covers_all = (each.pattern, each.name) in {(Pattern.LITERAL, "*"), (Pattern.PREFIXED, "")}
+        assert not (each.resource is Resource.TOPIC and (writes or covers_all))
         assert any(could_give(origin, each, flow) for origin in read)
 
 

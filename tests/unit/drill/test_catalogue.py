@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mirror.drill.catalogue import RunbookNotFound, RunbookRefused, find_runbook, load_runbook, runbooks_folder
+from mirror.drill.catalogue import find_runbook, load_runbook, runbooks_folder
 from mirror.drill.commands import app
+from mirror.drill.definition_files import DefinitionNotFound, DefinitionRefused
 from mirror.drill.runbook import Runbook
 from mirror.drill.runner import check_runbook
 from tests.unit.drill.builders import write_notebook
@@ -63,9 +64,9 @@ def test_a_runbook_is_found_by_its_name_in_either_spelling(folder: Path) -> None
 
 
 def test_an_absent_runbook_or_folder_is_said_to_be_so(folder: Path) -> None:
-    with pytest.raises(RunbookNotFound, match=r"no runbook 'big' in .*; there is: tiny"):
+    with pytest.raises(DefinitionNotFound, match=r"no runbook 'big' in .*; there is: tiny"):
         find_runbook("big", folder)
-    with pytest.raises(RunbookNotFound, match=r"no folder of runbooks: looked for .*/absent; .* --runbooks"):
+    with pytest.raises(DefinitionNotFound, match=r"no folder of runbooks: looked for .*/absent; .* --runbooks"):
         runbooks_folder(folder / "absent")
 
 
@@ -81,7 +82,7 @@ def test_an_absent_runbook_or_folder_is_said_to_be_so(folder: Path) -> None:
 def test_a_broken_runbook_is_named(folder: Path, text: str, said: str) -> None:
     (folder / "tiny.py").write_text(text)
 
-    with pytest.raises(RunbookRefused, match=rf"tiny\.py: .*{said}"):
+    with pytest.raises(DefinitionRefused, match=rf"tiny\.py: .*{said}"):
         load_runbook(folder / "tiny.py")
     status, printed = invoke("list", "--runbooks", folder)
     assert status == 2

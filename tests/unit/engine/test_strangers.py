@@ -34,11 +34,17 @@ class Written:
 def standing() -> FlowStanding:
     standing = FlowStanding(flow_settings())
     standing.partitions = ((ORDERS, COPY, "", ""),)
+    standing.watched = frozenset({"orders"})
     return standing
 
 
 def looked(
-    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch, problems: dict[str, Exception], *, gone: bool = False
+    standing: FlowStanding,
+    monkeypatch: pytest.MonkeyPatch,
+    problems: dict[str, Exception],
+    *,
+    gone: bool = False,
+    state: FlowState | None = None,
 ) -> tuple[Written, tuple[str, ...]]:
     """One round, in which producers 7 and 8 are found between ours, and 8 is a mirror's."""
 
@@ -53,7 +59,7 @@ def looked(
     monkeypatch.setattr(strangers, "find_foreign", find)
     target: Any = SimpleNamespace(alias="west", topics=lambda: {STATE: topic(STATE)})
     written = Written()
-    log: Any = SimpleNamespace(state=FlowState())
+    log: Any = SimpleNamespace(state=state or FlowState())
     return written, Strangers(standing.settings, standing, log, target, written).tick().problems
 
 
@@ -65,6 +71,20 @@ def test_who_is_no_mirror_is_written_down(standing: FlowStanding, monkeypatch: p
         state.apply(key, value)
     assert state.foreign == {(COPY, 7): ForeignWriter(COPY, 7, 3, 5, 2, 5)}
     assert (problems, list(standing.others)) == ((), [])
+
+
+def test_who_was_called_foreign_before_a_way_back_was_known_is_so_no_more(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow back may be started after this one: what it copies from here was produced here."""
+    state = FlowState()
+    state.apply(*ForeignWriter(COPY, -1, 3, 5, 2, 5).record())
+    standing.watched = frozenset()
+    standing.others.append((ORDERS, (5, 9)))
+    written, problems = looked(standing, monkeypatch, {}, state=state)
+    for key, value, *_ in written.records:
+        state.apply(key, value)
+    assert (problems, list(standing.others), state.foreign) == ((), [], {})
 
 
 def test_nobody_is_called_foreign_while_the_mirrors_are_not_known(

@@ -116,6 +116,26 @@ def test_a_dead_line_says_nothing_and_what_was_under_way_arrives_when_it_is_heal
             assert new.recv(1) == b"c"
 
 
+def test_on_a_line_that_is_cut_one_way_questions_arrive_and_answers_come_when_it_is_healed(
+    link: Link, echo: str
+) -> None:
+    with client_of(link) as client:
+        assert exchange(client, b"a") == b"a"
+        link.cut_answers()
+        with client_of(link) as new:
+            client.sendall(b"b")
+            new.sendall(b"c")
+            new.shutdown(socket.SHUT_WR)
+            for each in (client, new):
+                each.settimeout(0.1)
+                with pytest.raises(TimeoutError):
+                    each.recv(1)
+            link.heal()
+            for each, answer in ((client, b"b"), (new, b"c")):
+                each.settimeout(10)
+                assert each.recv(1) == answer
+
+
 def test_a_broken_line_resets_and_refuses(link: Link) -> None:
     with client_of(link) as client:
         assert exchange(client, b"a") == b"a"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.lab.load import LedgerProducer, Pace, client_settings, outcome_of, parse_properties
+from mirror.lab.load import LedgerProducer, Pace, Transactions, client_settings, outcome_of, parse_properties
 from mirror.lab.readers import client_settings as reader_settings
 from mirror.lab.workload import HeaderKind, Workload, planned_records
 from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
@@ -216,3 +216,74 @@ def test_client_properties_are_key_and_value() -> None:
     assert parse_properties(["a=1", "b = x=y"]) == {"a": "1", "b": "x=y"}
     with pytest.raises(ValueError, match="key=value, got 'broken'"):
         parse_properties(["broken"])
+
+
+class TransactionalFake(FakeProducer):
+    """Reports what was sent when its transaction ends, as a client does that flushes; may fail to commit."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        super().__init__()
+        self.ended: list[str] = []
+        self._fails_at = fails_at
+
+    def begin_transaction(self) -> None:
+        self.ended.append("open")
+
+    def commit_transaction(self, _timeout: float) -> None:
+        if len(self.ended) - 1 == self._fails_at:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        self._end("committed")
+
+    def abort_transaction(self, _timeout: float) -> None:
+        self._end("aborted")
+
+    def _end(self, how: str) -> None:
+        self.report(*[None] * len(self.reports))
+        self.ended[-1] = how
+
+
+def in_transactions(fake: TransactionalFake, directory: Path) -> LedgerProducer:
+    parts, records = PartWriter(directory, "p", SENDS), planned_records(WORKLOAD, "p")
+    return LedgerProducer("p", "east", fake, records, parts, skew_ms=-500, transactions=Transactions(2, 2))  # type: ignore[arg-type]
+
+
+def test_records_of_an_aborted_transaction_count_as_refused_though_the_broker_took_them(tmp_path: Path) -> None:
+    """Two in a transaction, every second of which is aborted; the last, which is not full, too."""
+    fake = TransactionalFake()
+    producer = in_transactions(fake, tmp_path)
+    assert producer.send(5) == 5
+    producer.end_transaction()
+    producer.close()
+    rows = ledger(tmp_path)
+
+    assert fake.ended == ["committed", "aborted", "aborted"]
+    assert [row["status"] for row in rows] == ["acked", "acked", "failed", "failed", "failed"]
+    assert [row["acked_at_ms"] is not None for row in rows] == [True, True, False, False, False]
+    assert all(row["timestamp_ms"] == row["sent_at_ms"] - 500 for row in rows)
+    assert producer.counts[SendStatus.ACKED] == 2
+
+
+def test_where_nobody_knows_how_a_transaction_ended_its_records_are_indeterminate_and_no_more_are_sent(
+    tmp_path: Path,
+) -> None:
+    producer = in_transactions(TransactionalFake(fails_at=0), tmp_path)
+
+    assert producer.send(5) == 2
+    assert producer.is_broken
+    assert producer.send(5) == 0
+    producer.close()
+    assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate", "indeterminate"]
+
+
+def test_a_producer_whose_transaction_the_coordinator_gave_up_closes_its_ledger_all_the_same(tmp_path: Path) -> None:
+    class GivenUp(TransactionalFake):
+        def poll(self, _timeout: float) -> int:
+            raise KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE))
+
+    producer = in_transactions(GivenUp(), tmp_path)
+    producer.send(1)
+    producer.poll()
+    producer.close()
+
+    assert producer.is_broken
+    assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -69,3 +70,13 @@ def test_a_topic_with_empty_values_and_one_key_is_possible() -> None:
     assert {(record.key, record.value) for record in first(50, Workload((("t", 3),), keys=1, value_bytes=0))} == {
         (b"key-0", b"")
     }
+
+
+def test_large_records_are_drawn_apart_so_that_all_else_stays_as_it_is() -> None:
+    plain = first(2000)
+    mixed = first(2000, replace(SHAPE, large=0.05, large_bytes=5000))
+    large = [record for record in mixed if len(record.value or b"") == 5000]
+
+    assert 60 <= len(large) <= 140
+    assert [(record.key, record.topic) for record in mixed] == [(record.key, record.topic) for record in plain]
+    assert all(new == old for new, old in zip(mixed, plain, strict=True) if len(new.value or b"") != 5000)

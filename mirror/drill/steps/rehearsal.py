@@ -1,0 +1,156 @@
+"""The step of the test failover: shadows of the groups read on the standby while everything goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.drill.evidence import Cluster as ClusterFact
+from mirror.drill.evidence import Factual, Finding
+from mirror.drill.journal import Event
+from mirror.drill.outcome import Outcome
+from mirror.drill.rundir import RunDirectory
+from mirror.engine import rehearsal_rows
+from mirror.engine.rehearsal import Rehearsal, rehearse
+from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.group_reader import ReadLimits
+from mirror.model.shadow import TakenFrom
+from mirror.model.verdict import Verdict, worst
+
+STEP = "test_failover"
+
+
+class FlowRefused(Exception):
+    """The properties file has no such flow; says which it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """The flow whose target is tried out, and the run that keeps the evidence."""
+
+    run: RunDirectory
+    everything: MirrorSettings
+    settings: FlowSettings
+    file: Path
+
+
+def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
+    """Read the properties file and choose the flow; an empty name is the only one there is.
+
+    Raises
+    ------
+    FlowRefused
+        if there is no such flow, or several and none was named.
+    """
+    run, everything = RunDirectory.open(run_directory), load(Path(properties_file))
+    known = {str(each.flow): each for each in everything.enabled_flows}
+    name = flow or (next(iter(known)) if len(known) == 1 else "")
+    if name not in known:
+        raise FlowRefused(f"{properties_file} has the flows {', '.join(known)}; give one of them as flow, not {flow!r}")
+    return Standby(run, everything, known[name], Path(properties_file))
+
+
+def clusters(standby: Standby) -> pd.DataFrame:
+    """Return a row for each end of the flow."""
+    return pd.DataFrame([each.as_facts() for each in _clusters(standby)])
+
+
+def plan(standby: Standby, groups: str, positions: str) -> RehearsalPlan:
+    """Plan what is tried, and forecast what it costs; nothing is made."""
+    return plan_rehearsal(standby.everything, standby.settings, pattern=groups, taken_from=TakenFrom(positions))
+
+
+def rights(planned: RehearsalPlan) -> str:
+    """Return what must be allowed, and what else there is to know, a line each."""
+    return "\n".join([*(f"needs {each}" for each in planned.rights), *(f"note: {each}" for each in planned.notes)])
+
+
+def forecast(planned: RehearsalPlan) -> pd.DataFrame:
+    """Return a row a partition: where each group would go on, and what that would cost."""
+    return _frame(rehearsal_rows.plan_table(planned))
+
+
+def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: float) -> Rehearsal:
+    """Make the shadow groups, read, judge, delete them; they are named in the journal before they are made."""
+    shadows = list(planned.shadows.values())
+    undo = f"mirror rehearse {standby.file} --flow {planned.settings.flow} --clean"
+    standby.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups": shadows, "undo": undo})
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=Console(), transient=True
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                tasks[doing] = bars.add_task(doing, total=total)
+            bars.update(tasks[doing], completed=done, total=total)
+
+        found = rehearse(standby.everything, planned, ReadLimits(records=records, seconds=seconds), watch=watch)
+    deleted = [each.item for each in found.deleted if not each.problem]
+    standby.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups_deleted": deleted})
+    return found
+
+
+def measured(found: Rehearsal) -> pd.DataFrame:
+    """Return a row a group: forecast and measured."""
+    return _frame(rehearsal_rows.group_table(found))
+
+
+def details(found: Rehearsal) -> pd.DataFrame:
+    """Return a row a partition: which record the group was handed first, and of which one that is the copy."""
+    return _frame(rehearsal_rows.partition_table(found.partitions))
+
+
+def aftermath(found: Rehearsal) -> str:
+    """Return what the rehearsal left behind, a line each."""
+    return "\n".join(rehearsal_rows.aftermath(found))
+
+
+def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) -> None:
+    """Write the outcome: every group goes on where it stood, soon enough, and nobody's group was touched."""
+    slow = {group: seconds for group, seconds in found.seconds_to_first.items() if seconds > first_record_seconds}
+    late = [
+        f"group {group} was handed its first record after {seconds:.1f} s, objective {first_record_seconds:g} s"
+        for group, seconds in sorted(slow.items())
+    ]
+    verdict = worst([found.verdict, *([Verdict.FAIL] if slow else ())])
+    facts: Factual = {
+        "clusters": [each.as_facts() for each in _clusters(standby)],
+        "flow": str(standby.settings.flow),
+        "rehearsal": found.plan.stamp,
+        "positions_from": found.plan.taken_from.value,
+        "rehearsed": rehearsal_rows.group_rows(found),
+        "findings": [
+            Finding(
+                kind="misplaced" if each.displaced else "not as it should be",
+                topic=each.plan.target.topic,
+                partition=each.plan.target.partition,
+                record_offset=each.first,
+                note=f"group {each.plan.group}: {'; '.join(each.reasons)}",
+            ).as_facts()
+            for each in found.partitions
+            if each.verdict is Verdict.FAIL
+        ],
+    }
+    passed = (f"{len(found.plan.groups)} groups go on where they stood; no other group was touched",)
+    standby.run.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows with whole numbers kept whole, although some lack."""
+    return pd.DataFrame(rows).convert_dtypes()
+
+
+def _clusters(standby: Standby) -> list[ClusterFact]:
+    found = []
+    for alias in (standby.settings.flow.source, standby.settings.flow.target):
+        with Cluster.connect(standby.everything.clusters[alias]) as cluster:
+            found.append(ClusterFact(alias, cluster.cluster_id, cluster.bootstrap_servers, len(cluster.broker_ids())))
+    return found

@@ -1,0 +1,326 @@
+"""Planning a test failover: which groups are tried, where each would go on, and what that would cost. Only reads."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from mirror.config.errors import ConfigError
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.checkpoints import remote_partition
+from mirror.control.flow_log import FlowLog
+from mirror.control.group_view import TranslatedPosition, view_groups
+from mirror.control.shadow_groups import find_shadows
+from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.model.copy_map import CopyMap
+from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.partition import TopicPartition
+from mirror.model.shadow import (
+    SHADOW_PREFIX,
+    Forecast,
+    Processed,
+    ShadowPartition,
+    TakenFrom,
+    is_shadow,
+    processed,
+    shadow_name,
+)
+from mirror.model.translation import Bounded, NotMirrored, TooOld, describe
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalPlan:
+    """What a test failover will do.
+
+    Attributes
+    ----------
+    stamp
+        names the rehearsal, and is part of its shadow groups' names.
+    partitions
+        of all groups, in order.
+    rights
+        what whoever runs it must be allowed to do, in words.
+    unread
+        groups that could not be looked at, with the reason: nothing is proven of them.
+    notes
+        what else there is to know before it begins.
+    """
+
+    settings: FlowSettings
+    stamp: str
+    taken_from: TakenFrom
+    partitions: tuple[ShadowPartition, ...]
+    rights: tuple[str, ...]
+    unread: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups, in order."""
+        return tuple(dict.fromkeys(each.group for each in self.partitions))
+
+    @property
+    def shadows(self) -> dict[str, str]:
+        """The shadow groups to be made, by group."""
+        tried = dict.fromkeys(each.group for each in self.partitions if each.is_tried)
+        return {group: shadow_name(self.stamp, group) for group in tried}
+
+
+class CopyMaps:
+    """The offset maps of a flow, and of the opposite one for groups that return to the original."""
+
+    def __init__(self, everything: MirrorSettings, settings: FlowSettings, *, has_opposite: bool) -> None:
+        """Follow the state topics; nothing is known before :meth:`refresh`."""
+        flow, clusters = settings.flow, everything.clusters
+        self._settings = settings
+        self._forward = FlowLog(clusters[flow.target].client, state_topic(flow.source), alias=flow.target)
+        self._opposite = (
+            FlowLog(clusters[flow.source].client, state_topic(flow.target), alias=flow.source) if has_opposite else None
+        )
+
+    def refresh(self) -> FlowState:
+        """Take in what is new; return the state of the flow."""
+        if self._opposite is not None:
+            self._opposite.poll()
+        return self._forward.poll()
+
+    def of(self, source: TopicPartition) -> CopyMap | None:
+        """Return what is known of the copies of a source partition."""
+        if returns(source, self._settings):
+            original = remote_partition(source, self._settings)
+            back = self._opposite.offset_map(original) if self._opposite else None
+            return CopyMap(back, is_return=True) if back else None
+        forward = self._forward.offset_map(source)
+        return CopyMap(forward) if forward else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._forward.close()
+        if self._opposite is not None:
+            self._opposite.close()
+
+
+def returns(source: TopicPartition, settings: FlowSettings) -> bool:
+    """Tell whether a topic on the source is itself the copy of one on the target (CKP-07)."""
+    return settings.policy.topic_source(source.topic) == settings.flow.target
+
+
+def new_stamp() -> str:
+    """Return a name for a rehearsal that begins now: the time, and some letters to tell it from others."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def plan_rehearsal(
+    everything: MirrorSettings,
+    settings: FlowSettings,
+    *,
+    pattern: str = ".*",
+    taken_from: TakenFrom = TakenFrom.CHECKPOINTS,
+) -> RehearsalPlan:
+    """Plan a test failover of every group that passes the flow's filters and whose whole id matches ``pattern``.
+
+    A group's position on the source is read, then the one a failover would use, then again the one on the source: what
+    the group had processed by then lies in between.
+
+    Raises
+    ------
+    ConfigError
+        if a flow of the file would carry the shadow groups to another cluster.
+    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+        if a cluster does not answer; the source must, too, or there is nothing to compare with.
+    """
+    _refuse_carriers(everything, settings)
+    flow, clusters = settings.flow, everything.clusters
+    with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+        names = [
+            each.group
+            for each in source.groups()
+            if each.is_consumer_group
+            and settings.group_filter.matches(each.group)
+            and re.fullmatch(pattern, each.group)
+            and not is_shadow(each.group)
+        ]
+        before = source.positions_of_groups(names)
+        view = view_groups(settings, clusters, pattern=pattern, ask_source=taken_from is TakenFrom.SOURCE)
+        after = source.positions_of_groups(names)
+        notes = _notes(names, pattern, view.source_problem if taken_from is TakenFrom.SOURCE else None)
+        notes += _left_behind((source, target))
+        maps = CopyMaps(everything, settings, has_opposite=_has_opposite(source, settings))
+        try:
+            state = maps.refresh()
+            planner = _Planner(settings, taken_from, maps, state, source, target)
+            partitions = planner.plan(view.positions, before, after)
+        finally:
+            maps.close()
+    unread = _unread(before, flow.source) or _unread(after, flow.source)
+    return RehearsalPlan(
+        settings, new_stamp(), taken_from, partitions, _rights(settings), unread, (*notes, *planner.notes)
+    )
+
+
+def _has_opposite(source: Cluster, settings: FlowSettings) -> bool:
+    topic = state_topic(settings.flow.target)
+    return settings.policy.can_detect_cycles and topic in source.topics([topic])
+
+
+class _Planner:
+    """Plans partition by partition; ``notes`` says what was left out."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        taken_from: TakenFrom,
+        maps: CopyMaps,
+        state: FlowState,
+        source: Cluster,
+        target: Cluster,
+    ) -> None:
+        self._settings = settings
+        self._taken_from = taken_from
+        self._maps = maps
+        self._state = state
+        self._source = source
+        self._target = target
+        self.notes: list[str] = []
+
+    def plan(
+        self,
+        view: Iterable[TranslatedPosition],
+        before: Mapping[str, Mapping[TopicPartition, GroupPosition]],
+        after: Mapping[str, Mapping[TopicPartition, GroupPosition]],
+    ) -> tuple[ShadowPartition, ...]:
+        translated = {(each.group, TopicPartition(each.topic, each.partition)): each for each in view}
+        wanted = sorted(
+            {
+                (group, source)
+                for positions in (before, after)
+                for group, of in positions.items()
+                for source in of
+                if self._settings.topic_filter.matches(source.topic)
+                and (self._settings.replicates(source.topic) or returns(source, self._settings))
+            }
+        )
+        sources = {source for _, source in wanted}
+        targets = {remote_partition(source, self._settings) for source in sources}
+        there = self._target.topics({each.topic for each in targets})
+        present = targets.intersection(each for topic in there.values() for each in topic.topic_partitions)
+        starts, ends = self._target.offsets(present, "earliest"), self._target.offsets(present, "latest")
+        source_starts, source_ends = self._source.offsets(sources, "earliest"), self._source.offsets(sources, "latest")
+        planned, empty = [], 0
+        for group, source in wanted:
+            target = remote_partition(source, self._settings)
+            one = ShadowPartition(group, source, target, None, None)
+            told = translated.get((group, target))
+            if source in source_ends and source_starts.get(source) == source_ends[source] and target not in ends:
+                empty += 1
+            elif told is None:
+                planned.append(replace(one, refusal="no checkpoint on the target says where the group stands"))
+            elif target not in ends or target not in starts:
+                why = ends.problems.get(target, "the target has no such partition")
+                planned.append(replace(one, upstream=told.upstream, refusal=f"{target}: {why}"))
+            elif isinstance(told.translation, NotMirrored) and source_starts.get(source) == source_ends.get(source):
+                empty += 1
+            else:
+                at = _position(before, group, source), _position(after, group, source)
+                planned.append(self._one(one, told, starts[target], ends[target], at))
+        if empty:
+            self.notes.append(f"{empty} positions on partitions without a record are left out: there is nothing to try")
+        return tuple(planned)
+
+    def _one(
+        self, one: ShadowPartition, told: TranslatedPosition, start: int, end: int, at: tuple[int | None, int | None]
+    ) -> ShadowPartition:
+        one = replace(one, upstream=told.upstream, note=describe(told.translation))
+        if isinstance(told.translation, TooOld | NotMirrored):
+            return replace(one, refusal=f"the group would have no position on the target: {one.note}")
+        position = told.translation.downstream
+        if position > end:
+            why = f"position {told.upstream} becomes {position} on the target, whose log ends at {end}"
+            return replace(one, position=position, refusal=why, must_fail=True)
+        note = one.note if position >= start else f"{one.note}; but the log begins at {start} only"
+        behind = told.translation.behind_records if isinstance(told.translation, Bounded) else 0
+        stands = (
+            Processed(told.upstream, told.upstream)
+            if self._taken_from is TakenFrom.SOURCE
+            else processed(at[0], told.upstream, at[1])
+        )
+        one = replace(one, position=max(position, start), early_records=behind, processed=stands, note=note)
+        return replace(one, forecast=self._forecast(one))
+
+    def _forecast(self, one: ShadowPartition) -> Forecast | None:
+        copies, stands = self._maps.of(one.source), one.processed
+        if copies is None or stands is None or one.upstream is None or one.position is None:
+            return None
+        first = copies.first_at(one.position)
+        begins = one.upstream if first is None else first
+        early = one.early_records if first is None else 0
+        again = early + copies.copies_between(begins, stands.high)
+        # What is not copied yet will be, before the group gets to what is new to it.
+        again += max(0, stands.high - max(begins, copies.source_end))
+        gone = sum(
+            max(0, min(gap.end, begins) - max(gap.start, stands.low))
+            for gap in self._state.gaps.values()
+            if gap.source == one.source
+        )
+        return Forecast(gone + copies.copies_between(stands.low, begins), again)
+
+
+def _position(
+    positions: Mapping[str, Mapping[TopicPartition, GroupPosition]], group: str, source: TopicPartition
+) -> int | None:
+    found = positions.get(group, {}).get(source)
+    return None if found is None else found.position
+
+
+def _refuse_carriers(everything: MirrorSettings, settings: FlowSettings) -> None:
+    """Refuse where another flow would take the shadow groups' positions along to a third cluster, or back."""
+    example = shadow_name(new_stamp(), "group")
+    for each in everything.enabled_flows:
+        if each.flow.source == settings.flow.target and each.emit_checkpoints and each.group_filter.matches(example):
+            raise ConfigError(
+                everything.path,
+                None,
+                f"{each.flow}.groups.exclude",
+                f"the flow {each.flow} would carry the positions of shadow groups on: "
+                f"let it leave out {re.escape(SHADOW_PREFIX)}.*, as MirrorMaker's default, __.*, does",
+            )
+
+
+def _notes(names: Collection[str], pattern: str, source_problem: str | None) -> list[str]:
+    notes = []
+    if not names:
+        notes.append(f"no group on the source passes the flow's filters and matches {pattern}")
+    if source_problem:
+        notes.append(f"the positions are those of the checkpoints: {source_problem}")
+    return notes
+
+
+def _left_behind(clusters: Iterable[Cluster]) -> list[str]:
+    return [
+        f"{len(found)} shadow groups of other rehearsals are on {cluster.alias}; those left behind go with --clean"
+        for cluster in clusters
+        if (found := find_shadows(cluster))
+    ]
+
+
+def _unread(positions: Found[str, Found[TopicPartition, GroupPosition]], alias: str) -> tuple[str, ...]:
+    groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
+    partitions = [
+        f"group {group} on {alias}, {partition}: {problem}"
+        for group, found in positions.items()
+        for partition, problem in found.problems.items()
+    ]
+    return (*groups, *partitions)
+
+
+def _rights(settings: FlowSettings) -> tuple[str, ...]:
+    source, target = settings.flow.source, settings.flow.target
+    return (
+        f"on {target}: READ and DELETE on groups whose names begin with {SHADOW_PREFIX}",
+        f"on {target}: READ on the copies, on {state_topic(source)} and on {settings.checkpoints_topic}",
+        f"on {target}: DESCRIBE on the groups that are tried, and DESCRIBE on the cluster, to list groups",
+        f"on {source}: READ on the topics; DESCRIBE on the groups and on the cluster, to list groups",
+    )

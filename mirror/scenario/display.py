@@ -1,0 +1,64 @@
+"""Showing a series while it runs: a bar and what each run is at in a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from mirror.drill.terminal import VERDICT_STYLES
+from mirror.scenario.series import Progress, Wanted
+
+
+@contextmanager
+def display_for(console: Console, wanted: Sequence[Wanted]) -> Iterator[Callable[[Progress], None]]:
+    """Yield what takes the progress of runs, from any thread, and shows it as suits the console."""
+    if console.is_terminal:
+        with _bars(console, wanted) as tell:
+            yield tell
+    else:
+        yield _lines(console)
+
+
+@contextmanager
+def _bars(console: Console, wanted: Sequence[Wanted]) -> Iterator[Callable[[Progress], None]]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[doing]}"),
+    )
+    lock = threading.Lock()
+    rows: dict[str, TaskID] = {}
+    with Bars(*columns, console=console) as bars:
+        whole = bars.add_task("series", total=len(wanted), doing="")
+
+        def tell(progress: Progress) -> None:
+            name = progress.wanted.plan.name
+            with lock:
+                if progress.outcome is None:
+                    if name not in rows:
+                        rows[name] = bars.add_task(f"  {name}", total=None, doing="")
+                    bars.update(rows[name], doing=progress.doing)
+                    return
+                if name in rows:
+                    bars.remove_task(rows.pop(name))
+                bars.advance(whole)
+                outcome = progress.outcome
+                style = "bold green" if outcome.is_as_expected else VERDICT_STYLES[outcome.verdict]
+                console.print(f"[{style}]{outcome.verdict.value:8}[/] {name}  [dim]{outcome.seconds:.0f} s")
+
+        yield tell
+
+
+def _lines(console: Console) -> Callable[[Progress], None]:
+    def tell(progress: Progress) -> None:
+        said = progress.doing if progress.outcome is None else f"{progress.doing}: {progress.outcome.verdict.value}"
+        console.print(f"[{progress.wanted.plan.name}] {said}", soft_wrap=True, markup=False, highlight=False)
+
+    return tell

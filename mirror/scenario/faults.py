@@ -1,0 +1,323 @@
+"""Bringing faults about, and healing them: signals, links, disks and administration, on what a stage has running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import psutil
+
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import faults as lab_faults
+from mirror.lab.errors import LabError
+from mirror.lab.processes import ManagedProcess
+from mirror.model.partition import TopicPartition
+from mirror.scenario.declaration import Fault, FaultKind, Load
+from mirror.scenario.disks import NoSmallDisk
+from mirror.scenario.plan import PlannedAction
+from mirror.scenario.stage import Stage
+from mirror.waiting import wait_until
+
+_SECONDS = 60.0
+
+Facts = Mapping[str, object]
+
+
+class FaultNotPossible(LabError):
+    """The fault could not be brought about here; the run proves nothing about it."""
+
+
+def carry_out(action: PlannedAction, stage: Stage) -> Facts:
+    """Bring a fault about or heal it; return what the journal is to say beside.
+
+    Raises
+    ------
+    FaultNotPossible
+        if there was nothing to hurt.
+    LabError, ClusterError
+        if it did not come about.
+    """
+    act = (_HEALINGS if action.heals else _FAULTS).get(action.fault.kind)
+    if act is None:
+        raise FaultNotPossible(f"{action.fault.kind} cannot be healed")
+    return act(action.fault, stage) or {}
+
+
+def _kill_cluster(fault: Fault, stage: Stage) -> None:
+    stage.cluster(fault.on).kill()
+
+
+def _start_cluster(fault: Fault, stage: Stage) -> None:
+    stage.cluster(fault.on).start()
+
+
+def _broker_processes(fault: Fault, stage: Stage) -> list[ManagedProcess]:
+    return [process for broker in stage.cluster(fault.on).brokers if (process := broker.process) is not None]
+
+
+def _freeze_cluster(fault: Fault, stage: Stage) -> None:
+    lab_faults.suspend(_broker_processes(fault, stage))
+
+
+def _thaw_cluster(fault: Fault, stage: Stage) -> None:
+    lab_faults.resume(_broker_processes(fault, stage))
+
+
+def _kill_broker(fault: Fault, stage: Stage) -> None:
+    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].kill()
+
+
+def _stop_broker(fault: Fault, stage: Stage) -> None:
+    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].stop()
+
+
+def _start_broker(fault: Fault, stage: Stage) -> None:
+    stage.cluster(fault.on).brokers[(fault.broker or 1) - 1].start()
+
+
+def _replicator(stage: Stage) -> list[ManagedProcess]:
+    found = stage.replicators
+    if not found:
+        raise FaultNotPossible("no replicator was running: it had ended by itself")
+    return found
+
+
+def _kill_replicator(_: Fault, stage: Stage) -> None:
+    for process in _replicator(stage):
+        # What it has started ends with it only when it may say so; kill -9 of a machine takes everything at once.
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        lab_faults.kill(family)
+
+
+def _start_replicator(_: Fault, stage: Stage) -> None:
+    if not stage.replicators:
+        stage.start_replicator()
+
+
+def _freeze_replicator(_: Fault, stage: Stage) -> None:
+    lab_faults.suspend(_replicator(stage))
+
+
+def _thaw_replicator(_: Fault, stage: Stage) -> None:
+    lab_faults.resume(stage.replicators)
+
+
+def _restart_replicator(_: Fault, stage: Stage) -> Facts:
+    _replicator(stage)
+    stubborn = stage.stop_replicator()
+    stage.start_replicator()
+    return {"had_to_be_killed": bool(stubborn)}
+
+
+def _kill_worker(_: Fault, stage: Stage) -> Facts:
+    spark = stage.spark
+    if spark is not None:
+        victim = next(worker for worker in spark.workers if worker.is_alive())
+        family = psutil.Process(victim.pid).children(recursive=True)
+        victim.kill()
+        lab_faults.kill(family)
+        return {"worker": victim.name}
+    workers = wait_until(
+        lambda: [each for process in _replicator(stage) for each in lab_faults.python_workers(process)],
+        "a Python worker to kill",
+        timeout_seconds=_SECONDS,
+    )
+    lab_faults.kill(workers[-1:])
+    return {"pid": workers[-1].pid}
+
+
+def _kill_jvm(_: Fault, stage: Stage) -> None:
+    jvms = [each for process in _replicator(stage) for each in lab_faults.spark_jvms(process)]
+    if not jvms:
+        raise FaultNotPossible("the replicator had no JVM")
+    lab_faults.kill(jvms)
+
+
+def _slow_link(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.set(delay_ms=fault.delay_ms, bandwidth=fault.bandwidth)
+
+
+def _fast_link(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.set(delay_ms=0.0, bandwidth=None)
+
+
+def _cut(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.cut()
+
+
+def _cut_answers(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.cut_answers()
+
+
+def _reset(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.cut(silently=False)
+
+
+def _heal_links(fault: Fault, stage: Stage) -> None:
+    for link in stage.cluster(fault.on).links:
+        link.heal()
+
+
+def _topic(fault: Fault) -> str:
+    assert fault.topic is not None
+    return fault.topic
+
+
+def _partitions(stage: Stage, name: str) -> list[TopicPartition]:
+    declared = next(topic for topic in stage.scenario.topics if topic.name == name)
+    return [TopicPartition(name, number) for number in range(declared.partitions)]
+
+
+def _delete_records(fault: Fault, stage: Stage) -> None:
+    servers = stage.cluster(fault.on).bootstrap_servers
+    lab_faults.delete_all_records(servers, _partitions(stage, _topic(fault)))
+
+
+def _recreate_topic(fault: Fault, stage: Stage) -> None:
+    declared = next(topic for topic in stage.scenario.topics if topic.name == fault.topic)
+    site = next(site for site in stage.scenario.sites if site.alias == fault.on)
+    new = NewTopic(declared.name, declared.partitions, declared.replicas or min(3, site.brokers), declared.configs)
+    with Cluster.connect(stage.settings.clusters[fault.on]) as cluster:
+        for result in cluster.delete_topics([declared.name]):
+            if result.problem:
+                raise LabError(f"{fault.on}: {result.item} was not deleted: {result.problem}")
+
+        def create() -> str | None:
+            (result,) = cluster.create_topics([new])
+            return result.problem if result.problem or not result.existed else "it is still there"
+
+        wait_until(
+            create,
+            f"{declared.name} to be created again on {fault.on}",
+            timeout_seconds=_SECONDS,
+            until=lambda problem: problem is None,
+        )
+
+
+def _elect_uncleanly(fault: Fault, stage: Stage) -> Facts:
+    """Stop the follower, let the leader acknowledge alone, kill it, and let the follower lead without that.
+
+    The topic has one partition with two replicas, and allows both: ``min.insync.replicas=1`` and unclean elections.
+    """
+    cluster, name = stage.cluster(fault.on), _topic(fault)
+    with Cluster.connect(stage.settings.clusters[fault.on]) as admin:
+        (partition,) = admin.topics([name])[name].partitions
+    leader, follower = partition.leader, next(node for node in partition.replicas if node != partition.leader)
+    brokers = {broker.node_id: broker for broker in cluster.brokers}
+    brokers[follower].stop()
+    before = _acked(stage, fault.on)
+    wait_until(
+        lambda: _acked(stage, fault.on) - before,
+        f"{fault.on} to acknowledge records that only broker {leader} has",
+        timeout_seconds=_SECONDS,
+        until=lambda more: more >= fault.records,
+    )
+    brokers[leader].kill()
+    alone = _acked(stage, fault.on) - before
+    brokers[follower].start()
+
+    def led_by() -> int:
+        with Cluster.connect(stage.settings.clusters[fault.on]) as admin:
+            return admin.topics([name])[name].partitions[0].leader
+
+    wait_until(led_by, f"broker {follower} to lead", timeout_seconds=_SECONDS, until=lambda node: node == follower)
+    brokers[leader].start()
+    return {"leader": leader, "follower": follower, "acknowledged_by_the_leader_alone": alone}
+
+
+def _acked(stage: Stage, alias: str) -> int:
+    sends = stage.sends()
+    return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
+
+
+def _fill_disk(fault: Fault, stage: Stage) -> None:
+    disk = stage.disks.get(fault.on)
+    if disk is None:
+        raise NoSmallDisk(f"{fault.on} has no disk of its own")
+    disk.fill()
+
+
+def _make_room(fault: Fault, stage: Stage) -> Facts:
+    stage.disks[fault.on].make_room()
+    dead = [broker.node_id for broker in stage.cluster(fault.on).brokers if not broker.is_alive()]
+    for broker in stage.cluster(fault.on).brokers:
+        if not broker.is_alive():
+            broker.start()
+    return {"brokers_that_had_given_up": dead}
+
+
+def _join_group(fault: Fault, stage: Stage) -> None:
+    group = next(group for group in stage.scenario.groups if group.name == fault.on)
+    stage.start_readers(group, group.cluster, group.topics, f"joined-{round(fault.at_seconds)}", members=1)
+
+
+def _leave_group(fault: Fault, stage: Stage) -> None:
+    group = next(group for group in stage.scenario.groups if group.name == fault.on)
+    stage.stop_member(group, f"joined-{round(fault.at_seconds)}")
+
+
+def _lose_copies(fault: Fault, stage: Stage) -> Facts:
+    copies = [
+        each.route.kept
+        for each in stage.routes()
+        if each.route.kept.cluster == fault.on and each.route.sent.topic == fault.topic
+    ]
+    if not copies:
+        raise FaultNotPossible(f"{fault.topic} has no copy on {fault.on}")
+    partition = TopicPartition(copies[0].topic, 0)
+    lab_faults.remove_first_records(stage.cluster(fault.on).bootstrap_servers, partition, fault.records)
+    return {"topic": partition.topic, "partition": partition.partition, "removed_records": fault.records}
+
+
+def _start_producer(fault: Fault, stage: Stage) -> None:
+    forgotten = Load(fault.on, (_topic(fault),), rate=float(fault.records), producers=1)
+    stage.start_load(forgotten, "forgotten")
+
+
+def _stop_producer(fault: Fault, stage: Stage) -> None:
+    stage.stop_loads(f"{fault.on}-forgotten")
+
+
+_FAULTS: Mapping[FaultKind, Callable[[Fault, Stage], Facts | None]] = {
+    FaultKind.KILL_CLUSTER: _kill_cluster,
+    FaultKind.FREEZE_CLUSTER: _freeze_cluster,
+    FaultKind.KILL_BROKER: _kill_broker,
+    FaultKind.STOP_BROKER: _stop_broker,
+    FaultKind.KILL_REPLICATOR: _kill_replicator,
+    FaultKind.FREEZE_REPLICATOR: _freeze_replicator,
+    FaultKind.RESTART_REPLICATOR: _restart_replicator,
+    FaultKind.KILL_SPARK_WORKER: _kill_worker,
+    FaultKind.KILL_SPARK_JVM: _kill_jvm,
+    FaultKind.CUT_LINK: _cut,
+    FaultKind.CUT_ANSWERS: _cut_answers,
+    FaultKind.RESET_LINK: _reset,
+    FaultKind.SLOW_LINK: _slow_link,
+    FaultKind.DELETE_RECORDS: _delete_records,
+    FaultKind.RECREATE_TOPIC: _recreate_topic,
+    FaultKind.ELECT_UNCLEANLY: _elect_uncleanly,
+    FaultKind.FILL_DISK: _fill_disk,
+    FaultKind.JOIN_GROUP: _join_group,
+    FaultKind.LOSE_COPIES: _lose_copies,
+    FaultKind.START_PRODUCER: _start_producer,
+}
+_HEALINGS: Mapping[FaultKind, Callable[[Fault, Stage], Facts | None]] = {
+    FaultKind.KILL_CLUSTER: _start_cluster,
+    FaultKind.FREEZE_CLUSTER: _thaw_cluster,
+    FaultKind.KILL_BROKER: _start_broker,
+    FaultKind.STOP_BROKER: _start_broker,
+    FaultKind.KILL_REPLICATOR: _start_replicator,
+    FaultKind.KILL_SPARK_JVM: _start_replicator,
+    FaultKind.FREEZE_REPLICATOR: _thaw_replicator,
+    FaultKind.CUT_LINK: _heal_links,
+    FaultKind.CUT_ANSWERS: _heal_links,
+    FaultKind.RESET_LINK: _heal_links,
+    FaultKind.SLOW_LINK: _fast_link,
+    FaultKind.FILL_DISK: _make_room,
+    FaultKind.JOIN_GROUP: _leave_group,
+    FaultKind.START_PRODUCER: _stop_producer,
+}

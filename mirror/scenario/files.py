@@ -1,0 +1,8 @@
+"""Finding and loading scenarios: Python files that define ``SCENARIO``."""
+
+from __future__ import annotations
+
+from mirror.drill.definition_files import DefinitionKind
+from mirror.scenario.declaration import Scenario
+
+SCENARIOS = DefinitionKind("scenario", Scenario)

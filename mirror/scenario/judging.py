@@ -1,0 +1,307 @@
+"""Judging a run from its ledger and the logs of its clusters, read to their ends: what was found, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirror.config.settings import ClusterSettings, load
+from mirror.kafka.batch import Record
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import read_records
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict, worst
+from mirror.proof.absence import Absence, measure_absence
+from mirror.proof.account import Account, Sides, settle_account
+from mirror.proof.delivery import GroupReading, Place, Route, judge_groups
+from mirror.proof.evidence import Gap
+from mirror.proof.final_read import FinalRead, final_read
+from mirror.proof.final_values import FinalValues, compare_final_values
+from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
+from mirror.proof.history import missing_acked
+from mirror.proof.objectives import Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
+from mirror.proof.shared_logs import judge_by_origin, shared_places
+from mirror.proof.transactions import TransactionCount, count_transactions
+from mirror.scenario.declaration import Judged, Scenario
+from mirror.scenario.outcome import Figures, GroupFigures
+from mirror.scenario.routes import CopyRoute
+
+_MOST_REASONS = 12
+
+ToldGaps = Mapping[Flow, Mapping[TopicPartition, Sequence[tuple[int, int]]]]
+"""The offsets that the replicator says it has not copied, by flow and source partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What there is to be judged; all of it can be sent to another process.
+
+    Attributes
+    ----------
+    ledger, work, properties
+        directories, and the file that leads to the clusters.
+    sent
+        where applications wrote.
+    routes
+        to all copies of that, on clusters that are still there in the end.
+    readings
+        what every group was told to read, wherever.
+    gone
+        clusters that were not active any more in the end: no group is to have read what is only there.
+    told
+        the gaps that the replicator has named.
+    recovery
+        the chain of a failover.
+    rpo
+        measured before the old cluster came back, where it did.
+    returned_at_ms
+        when the applications were home again.
+    late
+        what had not caught up when the time was over.
+    """
+
+    scenario: Scenario
+    ledger: Path
+    work: Path
+    properties: Path
+    sent: tuple[Place, ...]
+    routes: tuple[CopyRoute, ...]
+    readings: tuple[GroupReading, ...]
+    gone: frozenset[str] = frozenset()
+    told: ToldGaps | None = None
+    recovery: RtoChain | None = None
+    rpo: Rpo | None = None
+    returned_at_ms: int | None = None
+    late: tuple[str, ...] = ()
+
+    @property
+    def compacted(self) -> frozenset[str]:
+        """The topics of which only the newest value of each key is sure to stay."""
+        return frozenset(topic.name for topic in self.scenario.topics if topic.is_compacted)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether applications write in transactions; they are then read so."""
+        return any(load.transaction_records for load in self.scenario.loads)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the judges found."""
+
+    own: Delivery
+    copies: Delivery
+    groups: Delivery | None
+    absence: Absence
+    rpo: Rpo | None
+    transactions: TransactionCount | None
+    account: Account | None
+    acked: int
+    gaps: tuple[Gap, ...]
+    values: FinalValues = field(default_factory=FinalValues)
+
+
+def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
+    """Return what the standby lacks of what the active cluster had acknowledged, while the latter is still away."""
+    scenario = evidence.scenario
+    routes = [each.route for each in evidence.routes if _is_forward(each.route, scenario)]
+    clusters = load(evidence.properties).clusters
+    with final_read(
+        evidence.ledger, clusters, [route.kept for route in routes], evidence.work, with_reads=False
+    ) as found:
+        missing = [each for route in routes for each in missing_acked(found.sends, found.logs, route)]
+    return compute_rpo(missing, fault_at_ms)
+
+
+def measure(evidence: Evidence) -> Found:
+    """Read every log to its end and put it before all judges; takes a Spark session."""
+    scenario = evidence.scenario
+    copies = [each.route for each in evidence.routes]
+    own = [Route.own(place) for place in evidence.sent]
+    read = [place for reading in evidence.readings for place in reading.places]
+    places = list(dict.fromkeys([*(route.sent for route in own), *(route.kept for route in copies), *read]))
+    clusters = load(evidence.properties).clusters
+    with final_read(
+        evidence.ledger,
+        clusters,
+        places,
+        evidence.work,
+        read_committed=evidence.is_transactional,
+        with_reads=bool(evidence.readings),
+    ) as found:
+        sends, logs, gaps = found.sends, found.logs, found.gaps
+        absence = Absence()
+        values = FinalValues()
+        for each in evidence.routes:
+            if each.route.sent.topic in evidence.compacted:
+                values += _final_values(each.route, clusters)
+                continue
+            # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
+            ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
+            absence += measure_absence(sends, logs, each.route, ranges)
+        groups = None
+        if evidence.readings:
+            lasting = logs.where(~logs.cluster.isin(sorted(evidence.gone))) if evidence.gone else logs
+            tolerated = AT_LEAST_ONCE | {Anomaly.UNSEEN} | scenario.tolerates(Judged.GROUPS, silent_losses=0)
+            groups = judge_groups(found.reads, sends, lasting, evidence.readings, tolerated=tolerated, gaps=gaps)
+        rpo = evidence.rpo
+        if rpo is None and evidence.recovery is not None:
+            routes = [route for route in copies if _is_forward(route, scenario)]
+            missing = [each for route in routes for each in missing_acked(sends, logs, route)]
+            rpo = compute_rpo(missing, evidence.recovery.fault_at_ms)
+        shared = shared_places([*own, *copies])
+        at_source = scenario.tolerates(Judged.SOURCE, silent_losses=0)
+        in_copies = scenario.tolerates(Judged.COPY, silent_losses=absence.silent)
+        return Found(
+            own=judge_by_origin(sends, logs, own, shared=shared, tolerated=at_source, gaps=gaps),
+            copies=judge_by_origin(sends, logs, copies, shared=shared, tolerated=in_copies, gaps=gaps),
+            groups=groups,
+            absence=absence,
+            rpo=rpo,
+            transactions=_count_transactions(found, evidence),
+            account=_settle(found, evidence),
+            acked=sends.where("status = 'acked'").count(),
+            gaps=gaps,
+            values=values,
+        )
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...], Figures]:
+    """Measure and judge: verdict, reasons, figures."""
+    found = measure(evidence)
+    return *verdict_of(found, evidence), figures_of(found, evidence)
+
+
+def figures_of(found: Found, evidence: Evidence) -> Figures:
+    """Return what is kept of what was found."""
+    anomalies = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
+    if found.groups is not None:
+        anomalies[Judged.GROUPS] = found.groups
+    return Figures(
+        acked=found.acked,
+        anomalies={
+            where: {anomaly.value: count for anomaly, count in delivery.totals.items() if count}
+            for where, delivery in anomalies.items()
+        },
+        told_losses=found.absence.told,
+        silent_losses=found.absence.silent,
+        tail=found.absence.tail,
+        uncopied=found.absence.uncopied,
+        rpo_records=found.rpo.records if found.rpo else None,
+        rpo_seconds=found.rpo.seconds if found.rpo else None,
+        rto_seconds=evidence.recovery.seconds if evidence.recovery else None,
+        rto_links=tuple((link.name, link.seconds) for link in evidence.recovery.links) if evidence.recovery else (),
+        transactions=found.transactions.whole + found.transactions.torn if found.transactions else None,
+        torn_transactions=found.transactions.torn if found.transactions else None,
+        groups=tuple(_group_figures(found.groups, evidence.readings)) if found.groups else (),
+    )
+
+
+def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict and why it is not PASS."""
+    scenario = evidence.scenario
+    deliveries = [found.own, found.copies, *([found.groups] if found.groups else [])]
+    told: list[tuple[Verdict, str]] = []
+    for delivery in deliveries:
+        told += [(_verdict(finding), str(finding)) for finding in delivery.findings if not finding.is_tolerated]
+        if not any(count.expected for count in delivery.counts):
+            told.append((Verdict.UNKNOWN, "there was nothing to judge"))
+    told += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
+    if found.absence.silent:
+        told.append((Verdict.FAIL, f"{found.absence.silent} acknowledged records are missing, and nobody said so"))
+    returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
+    if found.absence.uncopied and returned_or_stayed:
+        told.append((Verdict.FAIL, f"{found.absence.uncopied} records are on their source and not on its copy"))
+    if found.values.stale:
+        told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
+    if found.transactions is not None and found.transactions.aborted_seen:
+        told.append((Verdict.FAIL, f"records of {found.transactions.aborted_seen} aborted transactions were copied"))
+    torn = found.transactions.torn if found.transactions else 0
+    if torn and returned_or_stayed:
+        told.append((Verdict.FAIL, f"{torn} transactions are on the copy in part"))
+    if found.account is not None and found.account.verdict is not Verdict.PASS:
+        told.append((found.account.verdict, "the account of all acknowledged records does not balance"))
+    told += _objectives(scenario.objectives, found.rpo, evidence.recovery)
+    told += [(Verdict.FAIL, f"not caught up in {scenario.drain_seconds:g} s: {late}") for late in evidence.late]
+    if not told:
+        return Verdict.PASS, ()
+    verdict = worst(each for each, _ in told)
+    reasons = [reason for each, reason in sorted(told, key=lambda item: item[0] is not verdict)]
+    more = [f"and {len(reasons) - _MOST_REASONS} more"] if len(reasons) > _MOST_REASONS else []
+    return verdict, (*reasons[:_MOST_REASONS], *more)
+
+
+def _verdict(finding: Finding) -> Verdict:
+    return Verdict.FAIL if finding.is_proven else Verdict.UNKNOWN
+
+
+def _objectives(objectives: Objectives, rpo: Rpo | None, rto: RtoChain | None) -> Iterable[tuple[Verdict, str]]:
+    watched_until = None if rto is None else rto.fault_at_ms + 1_000_000
+    for result in judge_objectives(objectives, rpo=rpo, rto=rto, observed_until_ms=watched_until):
+        if result.verdict is not Verdict.PASS:
+            achieved = "not reached" if result.achieved is None else f"{result.achieved:g}"
+            yield result.verdict, f"{result.name} is {achieved}, promised is {result.objective:g}"
+
+
+def _is_forward(route: Route, scenario: Scenario) -> bool:
+    return (route.sent.cluster, route.kept.cluster) == (scenario.active, scenario.standby)
+
+
+def _final_values(route: Route, clusters: Mapping[str, ClusterSettings]) -> FinalValues:
+    """Compare the newest values of all partitions of a compacted topic and its copy."""
+    found = FinalValues()
+    with ExitStack() as stack:
+        source, target = (
+            stack.enter_context(Cluster.connect(clusters[place.cluster])) for place in (route.sent, route.kept)
+        )
+        for partition in source.topics([route.sent.topic])[route.sent.topic].topic_partitions:
+            copy = TopicPartition(route.kept.topic, partition.partition)
+            found += compare_final_values(_records(source, clusters, partition), _records(target, clusters, copy))
+    return found
+
+
+def _records(cluster: Cluster, clusters: Mapping[str, ClusterSettings], partition: TopicPartition) -> Iterable[Record]:
+    """Yield all records of a partition."""
+    start, end = (cluster.offsets([partition], where)[partition] for where in ("earliest", "latest"))
+    return read_records(clusters[cluster.alias].client, partition, start, end)
+
+
+def _count_transactions(found: FinalRead, evidence: Evidence) -> TransactionCount | None:
+    """Count the transactions of the active cluster, if it had any."""
+    scenario = evidence.scenario
+    loads = [each for each in scenario.loads if each.transaction_records and each.cluster == scenario.active]
+    if not loads:
+        return None
+    copies = {each.route.sent.topic: each.route.kept for each in evidence.routes if _is_forward(each.route, scenario)}
+    return count_transactions(found.sends, found.logs, scenario.active, copies, loads[0].transaction_records)
+
+
+def _settle(found: FinalRead, evidence: Evidence) -> Account | None:
+    """Settle the account of a failback."""
+    if evidence.returned_at_ms is None:
+        return None
+    scenario = evidence.scenario
+    back = (scenario.standby, scenario.active)
+    routes = [each.route for each in evidence.routes if len(each.over) == 1]
+    forward = tuple(route for route in routes if _is_forward(route, scenario))
+    returns = tuple(route for route in routes if (route.sent.cluster, route.kept.cluster) == back)
+    sides = Sides(scenario.active, scenario.standby, forward, returns, evidence.returned_at_ms)
+    return settle_account(found.sends, found.logs, sides, gaps=found.gaps)
+
+
+def _group_figures(delivery: Delivery, readings: Sequence[GroupReading]) -> Iterable[GroupFigures]:
+    for group in dict.fromkeys(reading.group for reading in readings):
+
+        def total(anomaly: Anomaly, of: str = group) -> int:
+            return sum(each.count for each in delivery.findings if each.group == of and each.anomaly is anomaly)
+
+        yield GroupFigures(
+            group,
+            sum(count.expected for count in delivery.counts if count.group == group),
+            total(Anomaly.REDELIVERED),
+            total(Anomaly.LOST),
+            total(Anomaly.UNSEEN),
+        )

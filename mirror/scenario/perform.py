@@ -1,0 +1,243 @@
+"""Performing one run: stage, applications, faults in time, procedure, final read, verdict.
+
+Run as ``python -m mirror.scenario.perform SCENARIO_FILE REPLICATOR SEED RUN_FOLDER JUDGES_ADDRESS``: a process of its
+own, which owns everything it starts, so that runs side by side, and one that crashes, leave nothing behind. It prints a
+line for each thing it begins and leaves ``verdict.json``.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mirror.control.gaps import Choice, list_gaps
+from mirror.drill.group_moves import MoveRefused
+from mirror.drill.journal import Event
+from mirror.drill.rundir import write_json
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.lab.errors import LabError
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.proof.objectives import Rpo
+from mirror.proof.service import ask
+from mirror.scenario import judging
+from mirror.scenario.declaration import Procedure, Replicator, Scenario
+from mirror.scenario.faults import carry_out
+from mirror.scenario.files import SCENARIOS
+from mirror.scenario.folder import RunFolder
+from mirror.scenario.judging import Evidence
+from mirror.scenario.outcome import RunOutcome, unknown
+from mirror.scenario.plan import RunPlan, plan_run
+from mirror.scenario.procedure import Recovery, await_copies, await_reading, fail_back, fail_over
+from mirror.scenario.stage import Stage
+from mirror.scenario.tails import AWAY
+from mirror.waiting import WaitTimeout, wait_until
+
+_START_SECONDS = 600.0
+_NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, MoveRefused)
+
+Say = Callable[[str], None]
+
+
+def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, say: Say) -> RunOutcome:
+    """Perform a run, write its plan, journal and verdict, and return the latter; nothing is left running."""
+    began = time.monotonic()
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_json(folder.plan, plan.as_json())
+    stage = Stage(folder, scenario, plan.replicator, plan.seed)
+    journal = folder.journal
+    journal.append(Event.RUN_STARTED, facts=plan.as_json())
+    try:
+        evidence = _play(stage, plan, judges, say)
+        say("judging")
+        verdict, reasons, figures = ask(judges, judging.judge, evidence)
+        outcome = RunOutcome(scenario.name, plan.replicator, plan.seed, verdict, reasons, figures)
+    except _NOT_PROVEN as problem:
+        reason = f"{type(problem).__name__}: {problem}"
+        outcome = unknown(scenario.name, plan.replicator, plan.seed, [reason], must_fail=scenario.must_fail)
+    finally:
+        say("ending")
+        problems = stage.tear_down()
+    if problems:
+        journal.append(Event.NOTE, facts={"did_not_end_by_themselves": list(problems)})
+    outcome = replace(outcome, seconds=round(time.monotonic() - began, 1), must_fail=scenario.must_fail)
+    journal.append(Event.RUN_FINISHED, facts={"verdict": outcome.verdict.value, "reasons": list(outcome.reasons)})
+    write_json(folder.verdict, outcome.as_json())
+    return outcome
+
+
+def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
+    """Do everything up to the judgement; return what is to be judged. All clusters are up then, the copying is over."""
+    scenario, journal = stage.scenario, stage.folder.journal
+    say("starting clusters")
+    stage.start_clusters()
+    stage.start_spark()
+    say(f"starting {plan.replicator}")
+    stage.start_replicator()
+    for number, load in enumerate(scenario.loads):
+        stage.start_load(load, "main" if not number else f"main-{number}")
+    _wait_until_copying(stage)
+    for group in scenario.groups:
+        stage.start_readers(group, group.cluster, group.topics, "main")
+    _wait_until_read(stage)
+    began = time.monotonic()
+    journal.append(Event.LOAD_STARTED, facts={"loads": len(scenario.loads)})
+    recovery: Recovery | None = None
+    rpo: Rpo | None = None
+    disaster_at_ms: int | None = None
+    for action in plan.actions:
+        _wait_for(began + action.at_seconds)
+        say(str(action))
+        event = Event.FAULT_HEALED if action.heals else Event.FAULT_INJECTED
+        at_ms = journal.append(event, facts={"what": str(action)}).at_ms
+        facts = carry_out(action, stage)
+        if facts:
+            journal.append(Event.NOTE, facts=facts)
+        if action.fault.is_disaster:
+            disaster_at_ms = at_ms
+        if disaster_at_ms is not None and action is plan.actions[-1]:
+            say("failing over")
+            recovery = fail_over(stage, disaster_at_ms)
+            _wait_for(time.monotonic() + scenario.after_seconds)
+            if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
+                say("measuring what the failover cost")
+                rpo = ask(judges, judging.measure_rpo, _evidence(stage), disaster_at_ms)
+                say("failing back")
+                recovery.returned_at_ms = fail_back(stage)
+                _wait_for(time.monotonic() + scenario.after_seconds)
+    if recovery is None:
+        _wait_for(began + scenario.seconds)
+    say("waiting for the copies")
+    stage.stop_loads()
+    late = await_copies(stage) if recovery is None or recovery.returned_at_ms else []
+    serving = _serving(stage, recovery)
+    for alias in serving:
+        await_reading(stage, alias)
+    stage.stop_readers()
+    told = _told_gaps(stage)
+    stage.stop_replicator()
+    is_away = recovery is not None and recovery.returned_at_ms is None
+    if is_away:
+        # Its disks are evidence: what it holds, and the standby does not, was stranded rather than lost.
+        stage.cluster(scenario.active).start()
+    evidence, gone = _evidence(stage), frozenset({scenario.active} if is_away else ())
+    return replace(
+        evidence,
+        routes=tuple(each for each in evidence.routes if each.route.kept.cluster not in gone),
+        told=told,
+        gone=gone,
+        recovery=recovery.chain if recovery else None,
+        rpo=rpo,
+        returned_at_ms=recovery.returned_at_ms if recovery else None,
+        late=tuple(late),
+    )
+
+
+def _evidence(stage: Stage) -> Evidence:
+    folder = stage.folder
+    return Evidence(
+        scenario=stage.scenario,
+        ledger=folder.ledger,
+        work=folder.proof,
+        properties=folder.direct,
+        sent=tuple(stage.written),
+        routes=stage.routes(),
+        readings=stage.readings,
+    )
+
+
+def _serving(stage: Stage, recovery: Recovery | None) -> Sequence[str]:
+    """Return the clusters that groups read in the end."""
+    if recovery is None:
+        return sorted({group.cluster for group in stage.scenario.groups})
+    home = stage.scenario.active if recovery.returned_at_ms else stage.scenario.standby
+    return [home] if stage.scenario.groups else []
+
+
+def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[tuple[int, int]]]]:
+    """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
+    told: dict[Flow, dict[TopicPartition, list[tuple[int, int]]]] = {}
+    if stage.replicator is Replicator.MM2:
+        return told
+    for flow in stage.settings.enabled_flows:
+        try:
+            entries = list_gaps(flow, stage.settings.clusters, Choice())
+        except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown):
+            continue  # its target is away for good: nobody can be told
+        for entry in entries:
+            gaps = told.setdefault(flow.flow, {}).setdefault(entry.gap.source, [])
+            gaps.append((entry.gap.start, entry.gap.end))
+    return told
+
+
+def _wait_until_copying(stage: Stage) -> None:
+    """Wait until every copy that is to come about has records."""
+    routes = [each.route for each in stage.routes()]
+    clusters = stage.settings.clusters
+
+    def empty() -> list[str]:
+        try:
+            return look()
+        except AWAY as away:  # a machine that is busy starting everything answers late
+            return [str(away)]
+
+    def look() -> list[str]:
+        left = []
+        for alias in {route.kept.cluster for route in routes}:
+            with Cluster.connect(clusters[alias]) as cluster:
+                names = [route.kept.topic for route in routes if route.kept.cluster == alias]
+                described = cluster.topics(names)
+                left += [f"{alias} {name}" for name in names if name not in described]
+                for topic in described.values():
+                    ends = cluster.offsets(topic.topic_partitions, "latest")
+                    if not any(ends.values()):
+                        left.append(f"{alias} {topic.name}")
+        return left
+
+    wait_until(
+        empty,
+        "the first records to be copied",
+        timeout_seconds=_START_SECONDS,
+        until=lambda left: not left,
+        first_pause_seconds=0.5,
+        longest_pause_seconds=1.0,
+    )
+
+
+def _wait_until_read(stage: Stage) -> None:
+    """Wait until every group has read something."""
+    groups = {group.name for group in stage.scenario.groups}
+    wait_until(
+        lambda: groups - set(stage.reads().group),
+        "every group to read something",
+        timeout_seconds=_START_SECONDS,
+        until=lambda left: not left,
+        longest_pause_seconds=1.0,
+    )
+
+
+def _wait_for(due: float) -> None:
+    """Wait until a point of the monotonic clock."""
+    left = due - time.monotonic()
+    if left > 0:
+        wait_until(
+            lambda: time.monotonic() >= due, "the time to come", timeout_seconds=left + 60, longest_pause_seconds=0.1
+        )
+
+
+def main() -> None:
+    """Perform the run that the arguments name."""
+    file, replicator, seed, folder, judges = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    scenario = SCENARIOS.load(Path(file))
+    plan = plan_run(scenario, Replicator(replicator), int(seed))
+    perform(scenario, plan, RunFolder(Path(folder)), Path(judges), lambda what: print(what, flush=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""What is done about a disaster: the applications move to the standby, and home again; the same for whoever copies.
+
+What the replicators differ in is how groups are moved: this engine's runbook writes exact positions at the cut, Java
+MirrorMaker 2 has written what it had translated by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from mirror.drill.group_moves import move_groups
+from mirror.drill.journal import Event
+from mirror.drill.probing import wait_until_gone
+from mirror.kafka.cluster import Cluster
+from mirror.model.flow import Flow
+from mirror.proof.objectives import RtoChain
+from mirror.scenario.declaration import Group, Replicator
+from mirror.scenario.routes import names_on
+from mirror.scenario.stage import Stage
+from mirror.scenario.tails import AWAY, TailWatch
+from mirror.waiting import WaitTimeout, wait_until
+
+_SERVICE_SECONDS = 90.0
+_READ_SECONDS = 45.0
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The instants of a failover, in ms since 1970 UTC, as far as they came about."""
+
+    fault_at_ms: int
+    detected_at_ms: int | None = None
+    fenced_at_ms: int | None = None
+    cut_at_ms: int | None = None
+    offsets_applied_at_ms: int | None = None
+    first_write_at_ms: int | None = None
+    groups_reading_at_ms: dict[str, int | None] = field(default_factory=dict)
+    returned_at_ms: int | None = None
+
+    @property
+    def chain(self) -> RtoChain:
+        """The chain as the judge of objectives takes it."""
+        return RtoChain(
+            self.fault_at_ms,
+            self.detected_at_ms,
+            self.fenced_at_ms,
+            self.cut_at_ms,
+            self.offsets_applied_at_ms,
+            self.first_write_at_ms,
+            self.groups_reading_at_ms,
+        )
+
+
+def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
+    """Move the applications from the active cluster to the standby; return when what was done.
+
+    Raises
+    ------
+    MoveRefused
+        if a group cannot be moved.
+    WaitTimeout
+        if the cluster is not found to be gone.
+    """
+    scenario, journal = stage.scenario, stage.folder.journal
+    recovery = Recovery(fault_at_ms)
+    probes = wait_until_gone(stage.settings.clusters[scenario.active])
+    recovery.detected_at_ms = journal.append(Event.FAULT_DETECTED, facts={"probes": probes}).at_ms
+    killed = [*stage.stop_loads(f"{scenario.active}-main"), *stage.stop_readers()]
+    recovery.fenced_at_ms = journal.append(Event.FENCED, facts={"killed": killed}).at_ms
+    stage.stop_replicator()
+    recovery.cut_at_ms = journal.append(Event.CUT).at_ms
+    moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
+    recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts={"positions": moved}).at_ms
+    start_applications(stage, scenario.standby, "after")
+    recovery = _with_service_times(stage, recovery)
+    journal.append(
+        Event.FIRST_WRITE,
+        facts={"first_at_ms": recovery.first_write_at_ms, "groups": dict(recovery.groups_reading_at_ms)},
+    )
+    return recovery
+
+
+def fail_back(stage: Stage) -> int:
+    """Bring the old cluster back with its disks, copy both ways, and move the applications home; return when."""
+    scenario, journal = stage.scenario, stage.folder.journal
+    stage.cluster(scenario.active).start()
+    journal.append(Event.FAULT_HEALED, facts={"cluster": scenario.active})
+    stage.start_replicator()
+    stage.stop_loads(f"{scenario.standby}-after")
+    await_copies(stage)
+    await_reading(stage, scenario.standby)
+    stage.stop_readers()
+    moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
+    journal.append(Event.OFFSETS_APPLIED, facts={"positions": moved, "cluster": scenario.active})
+    returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
+    start_applications(stage, scenario.active, "home")
+    return returned_at_ms
+
+
+def start_applications(stage: Stage, cluster: str, phase: str) -> None:
+    """Start what ran on the active cluster on another: producers to the same topics, groups on these and the copies."""
+    active = stage.scenario.active
+    for load in stage.scenario.loads:
+        if load.cluster == active:
+            stage.start_load(replace(load, cluster=cluster), phase)
+    own = stage.own_places
+    routes = stage.routes(own)
+    for group in _moving(stage):
+        # Whoever was kept behind on purpose catches up now.
+        stage.start_readers(replace(group, max_rate=0.0), cluster, names_on(cluster, group.topics, routes, own), phase)
+
+
+def await_copies(stage: Stage) -> list[str]:
+    """Wait until every copy has caught up with what was written; return what has not when the time is over."""
+    routes = [each.route for each in stage.routes()]
+    counts = {topic.name: topic.partitions for topic in stage.scenario.topics}
+    partitions = {route.sent: counts[route.sent.topic] for route in routes}
+    committed = any(load.transaction_records for load in stage.scenario.loads)
+    watch = TailWatch(stage.settings.clusters, routes, partitions, read_committed=committed)
+    last: list[str] = []
+
+    def behind() -> list[str]:
+        last[:] = watch.behind()
+        return last
+
+    try:
+        wait_until(
+            behind,
+            "every copy to catch up",
+            timeout_seconds=stage.scenario.drain_seconds,
+            until=lambda left: not left,
+            first_pause_seconds=0.5,
+            longest_pause_seconds=1.0,
+        )
+    except WaitTimeout:
+        return list(last)
+    return []
+
+
+def await_reading(stage: Stage, cluster: str) -> list[str]:
+    """Wait until the groups have read what they read on a cluster; return who has not when the time is over."""
+    wanted = {
+        reading.group: [place.topic for place in reading.places if place.cluster == cluster]
+        for reading in stage.readings
+    }
+    last: list[str] = []
+
+    def behind() -> list[str]:
+        try:
+            last[:] = look()
+        except AWAY as away:
+            last[:] = [str(away)]
+        return last
+
+    def look() -> list[str]:
+        left = []
+        with Cluster.connect(stage.settings.clusters[cluster]) as client:
+            described = client.topics({topic for topics in wanted.values() for topic in topics})
+            partitions = {name: topic.topic_partitions for name, topic in described.items()}
+            ends = client.offsets([each for found in partitions.values() for each in found], "latest")
+            positions = client.positions_of_groups([group for group, topics in wanted.items() if topics])
+            for group, found in positions.items():
+                for partition in (each for topic in wanted[group] for each in partitions.get(topic, ())):
+                    at = found[partition].position if partition in found else 0
+                    if at < ends.get(partition, 0):
+                        left.append(f"{group} {partition}: {ends[partition] - at}")
+        return left
+
+    try:
+        wait_until(
+            behind,
+            f"every group to read {cluster} to its end",
+            timeout_seconds=_READ_SECONDS,
+            until=lambda left: not left,
+        )
+    except WaitTimeout:
+        return list(last)
+    return []
+
+
+def _moving(stage: Stage) -> Sequence[Group]:
+    return [group for group in stage.scenario.groups if group.cluster == stage.scenario.active]
+
+
+def _move_groups(stage: Stage, flow: Flow, *, ask_source: bool) -> int:
+    """Move the groups as this replicator's users do; return how many positions were written for it."""
+    groups = [group.name for group in _moving(stage)]
+    if stage.replicator is Replicator.MM2 or not groups:
+        return 0
+    settings = stage.settings.flow(flow)
+    assert settings is not None
+    return len(move_groups(settings, stage.settings.clusters, groups, ask_source=ask_source))
+
+
+def _with_service_times(stage: Stage, recovery: Recovery) -> Recovery:
+    """Wait for the first write on the standby and for every group to read what was written there, and note when."""
+    standby = stage.scenario.standby
+    own = {place.topic for place in stage.written if place.cluster == standby}
+    groups = [group.name for group in _moving(stage)]
+
+    def times() -> tuple[int | None, dict[str, int | None]]:
+        sends, reads = stage.sends(), stage.reads()
+        written = sends[(sends.cluster == standby) & (sends.status == "acked")].acked_at_ms
+        read = reads[(reads.cluster == standby) & reads.topic.isin(own) & (reads.read_at_ms >= recovery.fault_at_ms)]
+        first = {str(group): int(at) for group, at in read.groupby("group").read_at_ms.min().items()}
+        after = written[written >= recovery.fault_at_ms]
+        return (int(after.min()) if len(after) else None), {group: first.get(group) for group in groups}
+
+    def is_serving(seen: tuple[int | None, dict[str, int | None]]) -> bool:
+        return seen[0] is not None and None not in seen[1].values()
+
+    with suppress(WaitTimeout):  # what did not come about stays None, which breaks the chain and says so
+        wait_until(times, f"service on {standby}", timeout_seconds=_SERVICE_SECONDS, until=is_serving)
+    recovery.first_write_at_ms, recovery.groups_reading_at_ms = times()
+    return recovery

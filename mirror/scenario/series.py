@@ -1,0 +1,242 @@
+"""A series: scenarios, replicators and seeds, each performed once in a process of its own; taken up again where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirror.drill.facts import FactError, Facts
+from mirror.drill.rundir import read_json, write_json
+from mirror.lab import processes
+from mirror.lab.processes import ManagedProcess
+from mirror.scenario.declaration import Replicator, Scenario
+from mirror.scenario.disks import PRIVATE_MOUNTS
+from mirror.scenario.folder import RunFolder
+from mirror.scenario.outcome import RunOutcome, unknown
+from mirror.scenario.plan import RunPlan, plan_run
+from mirror.waiting import WaitTimeout, wait_until
+
+_JUDGES = "judges"
+_LONGEST_RUN_SECONDS = 2400.0
+_STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One run that a series is to have; ``file`` defines its scenario."""
+
+    file: Path
+    scenario: Scenario
+    plan: RunPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one run is at; with ``outcome`` it is over."""
+
+    wanted: Wanted
+    doing: str
+    outcome: RunOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The directory of a series."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs: Path, name: str) -> Series:
+        """Make ``runs/<utc>-scenario-<name>/``, with ``-2``, ``-3``, ... where that is there already."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        runs.mkdir(parents=True, exist_ok=True)
+        attempt = 1
+        while True:
+            more = "" if attempt == 1 else f"-{attempt}"
+            path = runs.absolute() / f"{stamp}-scenario-{name}{more}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                attempt += 1
+            else:
+                return cls(path)
+
+    @property
+    def settings(self) -> Path:
+        """Return the file that says what was asked for."""
+        return self.path / "series.json"
+
+    @property
+    def results(self) -> Path:
+        """Return the file with the verdicts of all runs."""
+        return self.path / "results.json"
+
+    @property
+    def report(self) -> Path:
+        """Return the page about all of them."""
+        return self.path / "report.html"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the processes that perform and judge."""
+        return self.path / "logs"
+
+    def folder(self, plan: RunPlan) -> RunFolder:
+        """Return the directory of one run."""
+        return RunFolder(self.path / plan.name)
+
+    def outcome(self, plan: RunPlan) -> RunOutcome | None:
+        """Return the outcome of a run that was finished, None of one that was not.
+
+        Raises
+        ------
+        FactError
+            naming the file, if it is no outcome.
+        """
+        path = self.folder(plan).verdict
+        return RunOutcome.from_json(read_json(path)) if path.is_file() else None
+
+
+def wanted_runs(
+    scenarios: Sequence[tuple[Path, Scenario]], replicators: Sequence[Replicator], seeds: Sequence[int]
+) -> tuple[Wanted, ...]:
+    """Return the runs: every scenario with every seed by every replicator that it is for, those to compare together."""
+    return tuple(
+        Wanted(file, scenario, plan_run(scenario, replicator, seed))
+        for file, scenario in scenarios
+        for seed in seeds
+        for replicator in replicators
+        if replicator in scenario.replicators
+    )
+
+
+def run_series(
+    series: Series, wanted: Sequence[Wanted], *, parallel: int, tell: Callable[[Progress], None]
+) -> tuple[RunOutcome, ...]:
+    """Perform the runs that have no verdict yet, so many side by side; return all outcomes, in the order of ``wanted``.
+
+    One that is UNKNOWN proves nothing and is performed again. What a run that was interrupted has left behind is moved
+    aside. ``tell`` is called from several threads.
+    """
+    outcomes = {each.plan.name: found for each in wanted if (found := series.outcome(each.plan)) and found.is_proof}
+    for each in wanted:
+        if each.plan.name in outcomes:
+            tell(Progress(each, "done before", outcomes[each.plan.name]))
+    left = [each for each in wanted if each.plan.name not in outcomes]
+    judges = _start_judges(series) if left else None
+    try:
+        with ThreadPoolExecutor(max(1, parallel)) as pool:
+            running: set[Future[RunOutcome]] = set()
+            names = {}
+            try:
+                for each in left:
+                    future = pool.submit(_perform, series, each, tell)
+                    running.add(future)
+                    names[future] = each.plan.name
+                while running:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    outcomes |= {names[future]: future.result() for future in done}
+                    write_results(series.results, list(outcomes.values()))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                processes.end(processes.running(series.logs, "run-"), timeout_seconds=_STOP_SECONDS)
+                raise
+    finally:
+        if judges is not None:
+            processes.end([judges], timeout_seconds=_STOP_SECONDS)
+    return tuple(outcomes[each.plan.name] for each in wanted)
+
+
+def write_results(path: Path, outcomes: Sequence[RunOutcome]) -> None:
+    """Write the outcomes of several runs into one file."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.key)
+    write_json(path, {"runs": [outcome.as_json() for outcome in ordered]})
+
+
+def read_results(path: Path) -> tuple[RunOutcome, ...]:
+    """Read a file of outcomes.
+
+    Raises
+    ------
+    FactError
+        naming the file, if it is none.
+    """
+    document: Facts = read_json(path)
+    return tuple(RunOutcome.from_json(each) for each in document.objects("runs"))
+
+
+def _start_judges(series: Series) -> ManagedProcess:
+    address = _address(series)
+    address.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "mirror.proof.service", str(address)]
+    process = processes.start(series.logs, _JUDGES, argv, owner_pid=os.getpid())
+    wait_until(
+        lambda: address.exists() or not process.is_alive(), "the judges to listen", timeout_seconds=_STOP_SECONDS * 3
+    )
+    return process
+
+
+def _address(series: Series) -> Path:
+    return series.logs / "judges-address.txt"
+
+
+def _perform(series: Series, wanted: Wanted, tell: Callable[[Progress], None]) -> RunOutcome:
+    plan, folder = wanted.plan, series.folder(wanted.plan)
+    _set_aside(folder.path)
+    argv = [sys.executable, "-m", "mirror.scenario.perform", str(wanted.file), plan.replicator.value, str(plan.seed)]
+    argv += [str(folder.path), str(_address(series))]
+    if any(site.disk_megabytes is not None for site in wanted.scenario.sites):
+        argv = [*PRIVATE_MOUNTS, *argv]
+    name = f"run-{plan.name}"
+    process = processes.start(series.logs, name, argv, owner_pid=os.getpid())
+    said = ""
+
+    def is_over() -> bool:
+        nonlocal said
+        alive = process.is_alive()
+        latest = process.log_tail(1)
+        if latest != said:
+            said = latest
+            tell(Progress(wanted, latest))
+        return not alive
+
+    try:
+        wait_until(is_over, f"{plan.name} to end", timeout_seconds=_LONGEST_RUN_SECONDS)
+    except WaitTimeout as late:
+        processes.end([process], timeout_seconds=_STOP_SECONDS)
+        return _told(tell, wanted, _unknown(wanted, str(late)))
+    try:
+        outcome = series.outcome(plan)
+    except FactError as problem:
+        return _told(tell, wanted, _unknown(wanted, str(problem)))
+    if outcome is None:
+        tail = process.log_tail(3).replace("\n", " / ")
+        outcome = _unknown(wanted, f"the run ended without a verdict; it said last: {tail}")
+    return _told(tell, wanted, outcome)
+
+
+def _unknown(wanted: Wanted, reason: str) -> RunOutcome:
+    plan, scenario = wanted.plan, wanted.scenario
+    return unknown(scenario.name, plan.replicator, plan.seed, [reason], must_fail=scenario.must_fail)
+
+
+def _told(tell: Callable[[Progress], None], wanted: Wanted, outcome: RunOutcome) -> RunOutcome:
+    tell(Progress(wanted, "done", outcome))
+    return outcome
+
+
+def _set_aside(path: Path) -> None:
+    """Move what an interrupted run has left out of the way: it is evidence of something, though not of a verdict."""
+    if not path.exists():
+        return
+    attempt = 1
+    while (aside := path.with_name(f"{path.name}.interrupted-{attempt}")).exists():
+        attempt += 1
+    path.rename(aside)

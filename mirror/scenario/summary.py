@@ -1,0 +1,87 @@
+"""What several runs say together: a line a scenario and replicator, for tables, the report and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mirror.model.verdict import Verdict, worst
+from mirror.scenario.declaration import Judged, Replicator
+from mirror.scenario.outcome import RunOutcome
+from mirror.scenario.statistics import Distribution, Interval, distribution, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All runs of one scenario by one replicator.
+
+    Attributes
+    ----------
+    as_expected
+        the share of runs with the verdict that the scenario is to have, and what may be said of more runs.
+    anomalies
+        records by anomaly in the copies, over all runs.
+    silent, told
+        losses, over all runs.
+    redelivered, skipped
+        records of groups, a run.
+    """
+
+    scenario: str
+    replicator: Replicator
+    runs: int
+    verdict: Verdict
+    is_as_expected: bool
+    as_expected: Interval | None
+    acked: int
+    anomalies: tuple[tuple[str, int], ...]
+    silent: int
+    told: int
+    torn: int | None
+    redelivered: Distribution | None
+    skipped: Distribution | None
+    rpo_seconds: Distribution | None
+    rpo_records: Distribution | None
+    rto_seconds: Distribution | None
+    reasons: tuple[str, ...]
+
+    @property
+    def wrong_records(self) -> int:
+        """Records in the copies that are not once, whole, in order and unchanged there; the uncopied tail aside."""
+        return sum(count for name, count in self.anomalies if name != "stranded")
+
+
+def summarise(outcomes: Iterable[RunOutcome]) -> tuple[Line, ...]:
+    """Return the lines, by scenario and replicator, in the order in which they first come."""
+    grouped: dict[tuple[str, Replicator], list[RunOutcome]] = {}
+    for outcome in outcomes:
+        grouped.setdefault((outcome.scenario, outcome.replicator), []).append(outcome)
+    order = {name: number for number, name in enumerate(dict.fromkeys(scenario for scenario, _ in grouped))}
+    keys = sorted(grouped, key=lambda key: (order[key[0]], key[1] is not Replicator.MIRROR))
+    return tuple(_line(scenario, replicator, grouped[scenario, replicator]) for scenario, replicator in keys)
+
+
+def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> Line:
+    judged = [run for run in runs if run.verdict is not Verdict.UNKNOWN]
+    figures = [run.figures for run in judged]
+    names = sorted({name for each in figures for name in each.anomalies.get(Judged.COPY, {})})
+    torn = [each.torn_transactions for each in figures if each.torn_transactions is not None]
+    return Line(
+        scenario=scenario,
+        replicator=replicator,
+        runs=len(runs),
+        verdict=worst(run.verdict for run in runs),
+        is_as_expected=all(run.is_as_expected for run in runs),
+        as_expected=wilson(sum(run.is_as_expected for run in runs), len(runs)),
+        acked=sum(each.acked for each in figures),
+        anomalies=tuple((name, sum(each.anomaly(name) for each in figures)) for name in names),
+        silent=sum(each.silent_losses for each in figures),
+        told=sum(each.told_losses for each in figures),
+        torn=sum(torn) if torn else None,
+        redelivered=distribution([each.redelivered for each in figures if each.groups]),
+        skipped=distribution([each.skipped for each in figures if each.groups]),
+        rpo_seconds=distribution([each.rpo_seconds for each in figures if each.rpo_seconds is not None]),
+        rpo_records=distribution([each.rpo_records for each in figures if each.rpo_records is not None]),
+        rto_seconds=distribution([each.rto_seconds for each in figures if each.rto_seconds is not None]),
+        reasons=tuple(dict.fromkeys(reason for run in runs for reason in run.reasons)),
+    )

@@ -1,0 +1,43 @@
+"""Figures in words, the same in the terminal, the report and the page."""
+
+from __future__ import annotations
+
+from mirror.scenario.declaration import Replicator
+from mirror.scenario.statistics import Distribution
+from mirror.scenario.summary import Line
+
+NOT_MEASURED = "-"
+NAMES = {Replicator.MIRROR: "mirror", Replicator.MM2: "Java MM2"}
+
+
+def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:
+    """Return a median, and with more than one run the interval around it and the worst."""
+    if found is None:
+        return NOT_MEASURED
+    middle = f"{found.median.value:,.{digits}f}{unit}"
+    if found.count == 1:
+        return middle
+    return (
+        f"{middle} [{found.median.low:,.{digits}f}, {found.median.high:,.{digits}f}], worst {found.worst:,.{digits}f}"
+    )
+
+
+def anomalies(line: Line) -> str:
+    """Return what is wrong in the copies, by kind."""
+    return ", ".join(f"{count:,} {name}" for name, count in line.anomalies) or "none"
+
+
+def losses(line: Line) -> str:
+    """Return what is missing for good, and whether somebody said so."""
+    said = [f"{line.silent:,} silent"] if line.silent else []
+    said += [f"{line.told:,} told"] if line.told else []
+    return ", ".join(said) or "none"
+
+
+def verdict(line: Line) -> str:
+    """Return the verdict and, where there were several runs, in how many of them it was the one to have."""
+    if line.runs == 1 or line.as_expected is None:
+        return line.verdict.value
+    share = line.as_expected
+    good = round(share.value * line.runs)
+    return f"{line.verdict.value} ({good}/{line.runs} as they should be, 95 % [{share.low:.2f}, {share.high:.2f}])"

@@ -1,0 +1,35 @@
+"""The test failover: try out, on clusters in use, where every group would go on; disturb nobody."""
+
+from mirror.drill.gates import JournalIntact, NamedFile
+from mirror.drill.runbook import Parameter, Runbook, Step
+
+RUNBOOK = Runbook(
+    name="test-failover",
+    title="Test failover",
+    purpose="Try out on the standby, while everything goes on, where every group would go on after a failover.",
+    parameters=(
+        Parameter("properties_file", "", "", "the mirror's properties file, by its whole path"),
+        Parameter("flow", "", "", "the flow, written east->west; not needed where the file has only one"),
+        Parameter("groups", ".*", "", "regular expression: groups whose whole id matches are tried"),
+        Parameter(
+            "positions", "checkpoints", "", "checkpoints: as if the source were lost; source: as in a planned move"
+        ),
+        Parameter("records", 100, "records", "most records read of each partition"),
+        Parameter("read_seconds", 15.0, "s", "longest reading of each group"),
+        Parameter("first_record_seconds", 30.0, "s", "objective: from a reader's start to its first record"),
+    ),
+    steps=(
+        Step(
+            name="test_failover",
+            notebook="60_test_failover.ipynb",
+            title="Try every group out on the standby",
+            gates=(NamedFile("properties_file"), JournalIntact()),
+            budget_seconds=900.0,
+            undo="nothing is left; if it was killed: mirror rehearse FILE --clean deletes the shadow groups",
+            parameters=(
+                *("properties_file", "flow", "groups", "positions"),
+                *("records", "read_seconds", "first_record_seconds"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,15 @@
+"""Nothing happens."""
+
+from mirror.model.flow import Flow
+from mirror.scenario.declaration import Group, Load, Scenario, Site, Topic
+
+SCENARIO = Scenario(
+    name="clean",
+    shows="Nothing happens, and nothing may be found: a judge that cries wolf would cry here.",
+    sites=(Site("east"), Site("west")),
+    flows=(Flow("east", "west"),),
+    topics=(Topic("orders", ("east",)),),
+    loads=(Load("east", ("orders",)),),
+    groups=(Group("billing", "east", ("orders",)), Group("reports", "west", ("east.orders",))),
+    seconds=8.0,
+)

@@ -1,0 +1,32 @@
+"""A leader without the newest records is elected on the source."""
+
+from mirror.model.flow import Flow
+from mirror.proof.findings import Anomaly
+from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Scenario, Site, Tolerated, Topic
+
+SCENARIO = Scenario(
+    name="unclean-election",
+    shows="The source loses records to an unclean election; those that come in their place must all be copied.",
+    sites=(Site("east", brokers=3), Site("west")),
+    flows=(Flow("east", "west"),),
+    topics=(
+        Topic(
+            "orders",
+            ("east",),
+            partitions=1,
+            replicas=2,
+            configs={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+        ),
+    ),
+    loads=(Load("east", ("orders",), client={"message.timeout.ms": "60000"}),),
+    faults=(Fault(FaultKind.ELECT_UNCLEANLY, "east", 4.0, jitter_seconds=2.0, topic="orders", records=300),),
+    seconds=30.0,
+    tolerated=(
+        Tolerated(Anomaly.LOST, Judged.SOURCE, "the source itself has lost them"),
+        Tolerated(Anomaly.LOST, Judged.COPY, "the source lost them before they were copied", if_told=True),
+        Tolerated(Anomaly.REORDERED, Judged.COPY, "the source gave their offsets a second time"),
+        Tolerated(Anomaly.REORDERED, Judged.SOURCE, "a producer that retries across the election"),
+        Tolerated(Anomaly.DUPLICATED, Judged.SOURCE, "a producer that retries across the election"),
+        Tolerated(Anomaly.ALTERED, Judged.SOURCE, "an acknowledged offset was given a second time"),
+    ),
+)

@@ -1,0 +1,119 @@
+"""From what the judges found to a verdict: what is a failure, what proves nothing, and what a disaster excuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.proof.absence import Absence
+from mirror.proof.delivery import GroupReading, Place
+from mirror.proof.evidence import Gap
+from mirror.proof.final_values import FinalValues
+from mirror.proof.findings import Anomaly, Delivery, Example, Finding, PartitionCount
+from mirror.proof.objectives import Objectives, Rpo, RtoChain
+from mirror.proof.transactions import TransactionCount
+from mirror.scenario.declaration import Fault, FaultKind, Judged, Procedure
+from mirror.scenario.judging import Evidence, Found, figures_of, verdict_of
+from tests.unit.scenario.builders import small
+
+WHERE = TopicPartition("east.orders", 0)
+CLEAN = Delivery((PartitionCount("west", WHERE, None, 10, 10, 0),), (), ())
+FOUND = Found(CLEAN, CLEAN, None, Absence(), None, None, None, 10, ())
+DISASTER = small(
+    faults=(Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True),),
+    procedure=Procedure.FAIL_OVER,
+    objectives=Objectives(rpo_seconds=5.0, rto_seconds=30.0),
+)
+CHAIN = RtoChain(1000, 2000, 3000, 4000, 5000, 6000, {"billing": 7000})
+
+
+def evidence(**changes: Any) -> Evidence:
+    base = Evidence(small(), Path("ledger"), Path("work"), Path("file"), (Place("east", "orders"),), (), ())
+    return replace(base, **changes)
+
+
+def with_finding(
+    anomaly: Anomaly, *, tolerated: bool = False, proven: bool = True, group: str | None = None
+) -> Delivery:
+    examples = (Example("p", 1, 3, "because"),)
+    return replace(CLEAN, findings=(Finding(anomaly, "west", WHERE, group, 4, examples, tolerated, proven),))
+
+
+def test_nothing_found_is_a_pass() -> None:
+    assert verdict_of(FOUND, evidence()) == (Verdict.PASS, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "said"),
+    [
+        ({"copies": with_finding(Anomaly.DUPLICATED)}, Verdict.FAIL, "4 duplicated"),
+        ({"copies": with_finding(Anomaly.LOST, proven=False)}, Verdict.UNKNOWN, "not proven"),
+        ({"copies": with_finding(Anomaly.STRANDED, tolerated=True)}, Verdict.PASS, ""),
+        ({"absence": Absence(silent=2)}, Verdict.FAIL, "2 acknowledged records are missing, and nobody said so"),
+        ({"absence": Absence(told=2)}, Verdict.PASS, ""),
+        ({"absence": Absence(uncopied=1)}, Verdict.FAIL, "on their source and not on its copy"),
+        ({"gaps": (Gap("a file", "is torn"),)}, Verdict.UNKNOWN, "a file: is torn"),
+        ({"values": FinalValues(9, 1)}, Verdict.FAIL, "1 of 9 keys"),
+        ({"transactions": TransactionCount(whole=3, aborted_seen=1)}, Verdict.FAIL, "1 aborted transactions"),
+        ({"transactions": TransactionCount(whole=3, torn=1)}, Verdict.FAIL, "1 transactions are on the copy in part"),
+        ({"own": Delivery((), (), ())}, Verdict.UNKNOWN, "nothing to judge"),
+    ],
+)
+def test_what_was_found_decides(changes: dict[str, Any], verdict: Verdict, said: str) -> None:
+    judged, reasons = verdict_of(replace(FOUND, **changes), evidence())
+
+    assert judged is verdict
+    assert any(said in reason for reason in reasons) or not said
+
+
+def test_what_a_cut_leaves_behind_is_excused_while_the_old_cluster_is_away_and_not_once_it_is_back() -> None:
+    found = replace(
+        FOUND,
+        absence=Absence(tail=5, uncopied=5),
+        transactions=TransactionCount(whole=3, torn=1),
+        rpo=Rpo(5, 500, 1.0),
+    )
+    away = evidence(scenario=DISASTER, recovery=CHAIN)
+
+    assert verdict_of(found, away)[0] is Verdict.PASS
+    assert verdict_of(found, replace(away, returned_at_ms=9000))[0] is Verdict.FAIL
+
+
+def test_a_promise_that_was_not_kept_or_a_chain_that_broke_is_a_failure() -> None:
+    away = evidence(scenario=DISASTER, recovery=CHAIN)
+    late = verdict_of(replace(FOUND, rpo=Rpo(5, 500, 6.0)), away)
+    broken = verdict_of(
+        replace(FOUND, rpo=Rpo(0, 0, 0.0)), replace(away, recovery=replace(CHAIN, first_write_at_ms=None))
+    )
+
+    assert late == (Verdict.FAIL, ("rpo_seconds is 6, promised is 5",))
+    assert broken == (Verdict.FAIL, ("rto_seconds is not reached, promised is 30",))
+
+
+def test_what_did_not_catch_up_fails_and_failures_come_first_among_the_reasons() -> None:
+    found = replace(FOUND, gaps=(Gap("a file", "is torn"),))
+    verdict, reasons = verdict_of(found, evidence(late=("west east.orders-0: p:9 is not there",)))
+
+    assert verdict is Verdict.FAIL
+    assert reasons[0].startswith("not caught up in 90 s: west east.orders-0")
+    assert reasons[1] == "a file: is torn"
+
+
+def test_figures_keep_what_was_found_where() -> None:
+    groups = with_finding(Anomaly.REDELIVERED, tolerated=True, group="billing")
+    groups = replace(groups, counts=(replace(CLEAN.counts[0], group="billing"),))
+    readings = (GroupReading("billing", (Place("west", "east.orders"),)),)
+    figures = figures_of(
+        replace(FOUND, groups=groups, copies=with_finding(Anomaly.LOST)),
+        evidence(readings=readings, recovery=CHAIN),
+    )
+
+    assert figures.anomalies == {Judged.SOURCE: {}, Judged.COPY: {"lost": 4}, Judged.GROUPS: {"redelivered": 4}}
+    assert (figures.groups[0].records, figures.redelivered, figures.skipped) == (10, 4, 0)
+    assert figures.rto_seconds == 6.0
+    assert [name for name, _ in figures.rto_links][:2] == ["detected", "fenced"]

@@ -1,0 +1,101 @@
+"""Outcomes are kept as JSON, added up to lines, and told in words, in the report and on the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirror.drill.facts import FactError
+from mirror.drill.rundir import write_json
+from mirror.model.verdict import Verdict
+from mirror.scenario import words
+from mirror.scenario.declaration import Judged, Replicator
+from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome
+from mirror.scenario.page import render as render_page
+from mirror.scenario.report import render
+from mirror.scenario.series import Progress, Series, read_results, run_series, wanted_runs, write_results
+from mirror.scenario.summary import summarise
+from tests.unit.scenario.builders import SMALL
+
+FIGURES = Figures(
+    acked=1000,
+    anomalies={Judged.COPY: {"duplicated": 5, "stranded": 7}, Judged.SOURCE: {}},
+    silent_losses=2,
+    rpo_seconds=0.5,
+    rpo_records=7,
+    rto_seconds=12.0,
+    rto_links=(("detected", 1.5), ("fenced", None)),
+    groups=(GroupFigures("billing", 900, 3, 1, 0),),
+)
+RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, 30.0)
+FAILED = replace(RUN, replicator=Replicator.MM2, verdict=Verdict.FAIL, reasons=("5 duplicated",))
+
+
+def test_outcomes_come_back_from_their_file_as_they_were(tmp_path: Path) -> None:
+    write_results(tmp_path / "results.json", [FAILED, RUN])
+
+    assert read_results(tmp_path / "results.json") == (RUN, FAILED)
+
+
+def test_a_file_that_is_no_outcome_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text('{"runs": [{"scenario": 3}]}')
+
+    with pytest.raises(FactError, match=r"results\.json"):
+        read_results(tmp_path / "results.json")
+
+
+def test_a_line_adds_up_its_runs_and_tells_the_copied_tail_from_what_is_wrong() -> None:
+    (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(FIGURES, rto_seconds=20.0))])
+
+    assert (line.runs, line.verdict, line.wrong_records, line.silent) == (2, Verdict.PASS, 10, 4)
+    assert line.rto_seconds is not None
+    assert (line.rto_seconds.median.value, line.rto_seconds.worst) == (16.0, 20.0)
+    assert words.anomalies(line) == "10 duplicated, 14 stranded"
+    assert words.losses(line) == "4 silent"
+    assert words.verdict(line) == "PASS (2/2 as they should be, 95 % [0.34, 1.00])"
+
+
+def test_a_run_that_proves_nothing_counts_as_a_run_and_not_as_figures() -> None:
+    (line,) = summarise([RUN, replace(RUN, seed=2, verdict=Verdict.UNKNOWN, figures=Figures())])
+
+    assert (line.verdict, line.is_as_expected, line.acked) == (Verdict.UNKNOWN, False, 1000)
+    assert line.rpo_seconds is not None
+    assert line.rpo_seconds.count == 1
+
+
+def test_a_scenario_with_a_defect_has_done_its_job_when_it_fails() -> None:
+    assert replace(FAILED, must_fail=True).is_as_expected
+    assert not replace(RUN, must_fail=True).is_as_expected
+    assert not FAILED.is_as_expected
+
+
+def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_told() -> None:
+    outcomes = [RUN, replace(FAILED, reasons=("a <b> record",))]
+    report, page = render("a-series", [SMALL], outcomes), render_page([SMALL], summarise(outcomes))
+
+    assert "1 of 2 runs ended as they should" in report
+    assert "a &lt;b&gt; record" in report
+    assert "<svg" in report
+    assert "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 | 1 | 0.5 s | 12.0 s |" in page
+    assert "| Java MM2 | FAIL |" in page
+
+
+def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path: Path) -> None:
+    series, told = Series(tmp_path), list[Progress]()
+    runs = wanted_runs([(Path("small.py"), SMALL)], list(Replicator), range(1, 3))
+    for run, outcome in zip(runs, (RUN, FAILED), strict=False):
+        series.folder(run.plan).path.mkdir()
+        write_json(series.folder(run.plan).verdict, outcome.as_json())
+
+    assert [run.plan.name for run in runs] == ["small-mirror-1", "small-mm2-1", "small-mirror-2", "small-mm2-2"]
+    assert run_series(series, runs[:2], parallel=1, tell=told.append) == (RUN, FAILED)
+    assert [progress.doing for progress in told] == ["done before", "done before"]
+    assert series.outcome(runs[2].plan) is None
+
+
+def test_what_proves_nothing_is_no_reason_not_to_run_again() -> None:
+    assert RUN.is_proof
+    assert FAILED.is_proof
+    assert not replace(RUN, verdict=Verdict.UNKNOWN).is_proof
