@@ -12,7 +12,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,11 +85,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """What makes a cluster the same one after a restart."""
+    """What makes a cluster the same one after a restart.
+
+    Brokers that are ``for_load`` are compiled as well as Java can; the others are up and quiet sooner.
+    """
 
     alias: str
     cluster_id: str
     nodes: tuple[Node, ...]
+    for_load: bool = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -110,11 +114,12 @@ def plan_layout(
     *,
     linked: bool = False,
     secured: bool = False,
+    for_load: bool = False,
 ) -> ClusterLayout:
     """Lay out a cluster: three voters from three brokers on, else one.
 
     With a link to each broker if ``linked``; with brokers that look up who may do what, and a listener for those who
-    log in, if ``secured``.
+    log in, if ``secured``; with brokers made for minutes of heavy load if ``for_load``.
     """
     voters = _VOTERS_OF_A_QUORUM if brokers >= _VOTERS_OF_A_QUORUM else 1
     left = iter(free_ports)
@@ -124,7 +129,7 @@ def plan_layout(
         link = LinkPorts(next(left), next(left), next(left)) if linked else None
         secured_port = next(left) if secured else None
         nodes.append(Node(number + 1, port, controller_port if number < voters else None, link, secured_port))
-    return ClusterLayout(alias, cluster_id, tuple(nodes))
+    return ClusterLayout(alias, cluster_id, tuple(nodes), for_load)
 
 
 def new_cluster_id() -> str:
@@ -305,6 +310,8 @@ class EmbeddedBroker:
             home.mkdir(parents=True, exist_ok=True)
             settings.write_text(render_properties(node_properties(self.layout, self.node, data)), "utf-8")
             self._format(runtime, settings)
+        if not self.layout.for_load:
+            runtime = runtime.brief()
         command = runtime.command("kafka.Kafka", [str(settings)], heap_megabytes=HEAP_MEGABYTES)
         processes.start(self.directory, self.name, command, owner_pid=self.owner_pid)
 
@@ -326,8 +333,7 @@ class EmbeddedBroker:
     def _format(self, runtime: KafkaRuntime, settings: Path) -> None:
         """Give the data directory the cluster's id and Kafka's newest feature levels."""
         arguments = ["format", "--config", str(settings), f"--cluster-id={self.layout.cluster_id}"]
-        brief = replace(runtime, java_options=("-XX:TieredStopAtLevel=1",))  # too short to be worth compiling well
-        command = brief.command("kafka.tools.StorageTool", arguments, heap_megabytes=128)
+        command = runtime.brief().command("kafka.tools.StorageTool", arguments, heap_megabytes=128)
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise BrokerError(f"cannot format {settings.parent}: {(done.stderr + done.stdout).strip()}")

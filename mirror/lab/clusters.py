@@ -133,6 +133,7 @@ def up(
     bootstrap: Mapping[str, str] | None = None,
     linked: Collection[str] = (),
     secured: Collection[str] = (),
+    for_load: bool = False,
     on_progress: OnProgress = progress.nobody,
 ) -> Lab:
     """Bring clusters up, side by side, and return when all serve clients.
@@ -159,6 +160,8 @@ def up(
     secured
         aliases of embedded clusters whose brokers look up who may do what. Users of ``mirror.lab.users`` log in at
         ``EmbeddedCluster.secured_servers``; at the usual addresses everybody stays free to do everything.
+    for_load
+        whether the brokers of new embedded clusters are made for minutes of heavy load; others are up and quiet sooner.
     on_progress
         told how far it is, from several threads.
 
@@ -176,7 +179,9 @@ def up(
         for port in (node.port, node.controller_port, node.secured_port, *(astuple(node.link) if node.link else ()))
     }
     choose_ports = functools.partial(ports.choose, free=lambda port: port not in taken and ports.is_free(port))
-    wanted = plan_records(known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked, secured)
+    wanted = plan_records(
+        known, aliases, brokers, provider, bootstrap or {}, choose_ports, linked, secured, for_load=for_load
+    )
     providers = {wanted[alias].provider for alias in aliases}
     if Provider.CONTAINERS in providers:
         with containers.docker():  # that there is no Docker is noticed before anything is written,
@@ -260,6 +265,8 @@ def plan_records(
     choose_ports: ChoosePorts,
     linked: Collection[str] = (),
     secured: Collection[str] = (),
+    *,
+    for_load: bool = False,
 ) -> dict[str, ClusterRecord]:
     """Return every cluster the lab is to know afterwards: the known ones unchanged, new ones laid out.
 
@@ -292,7 +299,7 @@ def plan_records(
             records[alias] = ClusterRecord(kind, alias, bootstrap_servers=bootstrap[alias])
         else:
             own = list(islice(free, needed[alias]))
-            layout = plan_layout(alias, new_cluster_id(), own, brokers, **extras)
+            layout = plan_layout(alias, new_cluster_id(), own, brokers, **extras, for_load=for_load)
             records[alias] = ClusterRecord(kind, alias, layout=layout)
     return records
 

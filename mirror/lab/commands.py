@@ -39,6 +39,9 @@ def up(
     spark_workers: Annotated[
         int, typer.Option(min=0, help="Workers of a Spark standalone cluster beside them, for `mirror run --master`.")
     ] = 0,
+    for_load: Annotated[
+        bool, typer.Option("--for-load", help="Have brokers made for minutes of heavy load; others are up sooner.")
+    ] = False,
     directory: Directory = Path(".lab"),
 ) -> None:
     """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
@@ -46,7 +49,13 @@ def up(
         addresses = parse_bootstrap(bootstrap or [])
         aliases = [name.strip() for name in names.split(",") if name.strip()]
         lab = clusters.up(
-            directory, aliases, brokers=brokers, provider=provider, bootstrap=addresses, on_progress=on_progress
+            directory,
+            aliases,
+            brokers=brokers,
+            provider=provider,
+            bootstrap=addresses,
+            for_load=for_load,
+            on_progress=on_progress,
         )
         if spark_workers and spark_cluster.load(_spark_home(directory)) is None:
             spark_cluster.up(_spark_home(directory), spark_workers)

@@ -263,7 +263,7 @@ def _cluster(directory: Path, alias: str, tell: Tell, cores: Set[int] = frozense
     """Have a fresh single-broker cluster while inside; it stays on ``cores``, if any are given."""
     try:
         with kept_to(cores):
-            cluster = clusters.up(directory, [alias], owner_pid=os.getpid()).clusters[alias]
+            cluster = clusters.up(directory, [alias], owner_pid=os.getpid(), for_load=True).clusters[alias]
     except BaseException:  # an interruption too; its broker has ended, its data may be there
         with suppress(LabError, KeyError):
             clusters.load(directory).clusters[alias].discard()

@@ -118,3 +118,8 @@ def test_a_command_line_holds_heap_archive_and_logging() -> None:
 
 def test_a_node_without_a_vote_keeps_its_address() -> None:
     assert Node(2, 20_003, None).address == "127.0.0.1:20003"
+
+
+def test_what_is_over_within_minutes_is_compiled_by_the_first_compiler_alone() -> None:
+    assert "-XX:TieredStopAtLevel=1" in RUNTIME.brief().command("main.Class", [], heap_megabytes=128)
+    assert "-XX:TieredStopAtLevel=1" not in RUNTIME.command("main.Class", [], heap_megabytes=128)

@@ -25,13 +25,16 @@ def plan(
     bootstrap: Mapping[str, str] | None = None,
     linked: Collection[str] = (),
     secured: Collection[str] = (),
+    for_load: bool = False,
 ) -> dict[str, ClusterRecord]:
     """Plan a lab whose free ports are counted from 20001 on."""
 
     def choose(count: int) -> tuple[int, ...]:
         return tuple(range(20_001, 20_001 + count))
 
-    return clusters.plan_records(known or {}, aliases, brokers, provider, bootstrap or {}, choose, linked, secured)
+    return clusters.plan_records(
+        known or {}, aliases, brokers, provider, bootstrap or {}, choose, linked, secured, for_load=for_load
+    )
 
 
 @pytest.fixture
@@ -90,6 +93,16 @@ def test_a_secured_cluster_has_a_port_for_those_who_log_in_and_cannot_be_secured
     assert clusters.decode_record(json.loads(json.dumps(clusters.encode_record(records["west"])))) == records["west"]
     with pytest.raises(BadRequest, match="east is known here as not secured"):
         plan("east", known=records, secured=["east"])
+
+
+def test_that_a_cluster_is_for_load_is_remembered() -> None:
+    records = plan("east", for_load=True)
+    assert records["east"].layout is not None
+    assert records["east"].layout.for_load
+    assert clusters.decode_record(json.loads(json.dumps(clusters.encode_record(records["east"])))) == records["east"]
+    more = plan("west", known=records)
+    assert more["west"].layout is not None
+    assert not more["west"].layout.for_load
 
 
 @pytest.mark.parametrize(
