@@ -37,7 +37,7 @@ from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 
 _REST_SECONDS = 0.5
-# The first epochs are short: they find out how much each partition moves, so that the next share it evenly.
+# The first epoch is short: it finds out how much each partition moves, so that the next share it evenly.
 _FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
@@ -211,7 +211,7 @@ class Engine:
                 seconds = min(_FIRST_EPOCH_SECONDS, longest)
                 stop.wait(_REST_SECONDS)
                 continue
-            seconds = min(2 * seconds, longest)
+            seconds = longest
             lasted = max(time.monotonic() - began, 0.001)
             for result in results:
                 for partition in result.partitions:
