@@ -7,6 +7,7 @@ one JSON object a line, each answered when it is in force.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import signal
@@ -135,7 +136,9 @@ class _Way:
             elif chunk:
                 self._writer.write(chunk)
             else:
-                self._writer.write_eof()
+                # Who has hung up meanwhile need not be told.
+                with contextlib.suppress(OSError):
+                    self._writer.write_eof()
         if self._is_full and self._size <= self._relay.line.window_bytes / 2 and self._reader:
             self._is_full = False
             if not self._reader.is_closing():
@@ -184,7 +187,7 @@ class _End(asyncio.Protocol):
         self._into.release()
 
 
-class _Pair:
+class Pair:
     """A client's connection and the one made to the target for it."""
 
     def __init__(self, relay: Relay) -> None:
@@ -228,12 +231,12 @@ class Relay:
         """Draw jitter with ``seed``."""
         self.line = line
         self.chance = random.Random(seed)
-        self.pairs: set[_Pair] = set()
+        self.pairs: set[Pair] = set()
         self.there_free, self.back_free = _Free(), _Free()
         self._listen_port = listen_port
         self._target = target
         self._server: asyncio.Server | None = None
-        self._unconnected: list[_Pair] = []
+        self._unconnected: list[Pair] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> float:
@@ -283,7 +286,7 @@ class Relay:
             self._server = None
 
     def _accept(self) -> _End:
-        pair = _Pair(self)
+        pair = Pair(self)
         self.pairs.add(pair)
         if self.line.connects:
             pair.connect()

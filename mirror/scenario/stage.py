@@ -28,6 +28,7 @@ from mirror.scenario.disks import SmallDisk
 from mirror.scenario.folder import RunFolder
 from mirror.scenario.properties import properties_text
 from mirror.scenario.routes import CopyRoute, copy_routes
+from mirror.scenario.senders import load_name
 
 _STOP_SECONDS = 20.0
 _REPLICATOR, _LOAD, _READERS = "replicator-", "load-", "readers-"
@@ -142,7 +143,7 @@ class Stage:
 
     def start_load(self, load: Load, phase: str, *, rate: float | None = None) -> None:
         """Start producers; ``phase`` keeps their names apart in the ledger."""
-        name = f"{load.cluster}-{phase}"
+        name = load_name(load.cluster, phase)
         argv = [
             *(sys.executable, "-m", "mirror.lab.load", "--cluster", load.cluster, "--name", name),
             *("--bootstrap", self.cluster(load.cluster).bootstrap_servers, "--ledger", str(self.folder.ledger)),

@@ -14,8 +14,10 @@ from mirror.kafka.log import LogReader
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import Place, Route
+from mirror.scenario.senders import was_sent_to
 
-_LOOK_BACK = 400
+# Copies that come late may bury the last record that was sent to a cluster that many copy to.
+_LOOK_BACK = 4_000
 _NEWEST = 20
 _PATIENT_LOOKS = 8
 AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown, ClusterError)
@@ -26,8 +28,9 @@ AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown, ClusterError)
 class TailWatch:
     """Compares the ends of copies with the ends of what they copy, look by look.
 
-    A partition has caught up when its copy holds the newest record of the source. Where that record was left out (as
-    one that is too large may be) it has once nothing has come for some looks and it holds a record near it.
+    A partition has caught up when its copy holds the newest record that was sent to the source. Where that record was
+    left out (as one that is too large may be) it has once nothing has come for some looks and it holds a record near
+    it.
     """
 
     clusters: Mapping[str, ClusterSettings]
@@ -53,10 +56,11 @@ class TailWatch:
     def _problem(self, route: Route, number: int, channels: Mapping[str, Channel]) -> str | None:
         where = f"{route.kept.cluster} {route.kept.topic}-{number}"
         try:
-            _, newest = self._tail(route.sent, number, channels)
+            _, tail = self._tail(route.sent, number, channels)
             end, copied = self._tail(route.kept, number, channels)
         except AWAY as away:
             return f"{where}: {away}"
+        newest = [record for record in tail if was_sent_to(route.sent.cluster, record)]
         there = set(copied)
         if not newest or newest[-1] in there:
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import os
 import socket
 import socketserver
@@ -16,7 +18,7 @@ import pytest
 from mirror.lab import ports
 from mirror.lab.errors import LabError
 from mirror.lab.link import Link
-from mirror.lab.relay import Line
+from mirror.lab.relay import ANSWERS, Line, Pair, Relay
 
 MEGABYTE = bytes(range(256)) * 4096
 
@@ -163,3 +165,26 @@ def test_a_target_that_is_not_there_is_seen_as_a_connection_that_ends(tmp_path: 
     assert not link.is_alive()
     with pytest.raises(LabError, match="does not answer"):
         link.heal()
+
+
+class HungUp(asyncio.Transport):
+    """A connection that the other side has just reset, which nobody here has been told yet."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write_eof(self) -> None:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+
+def test_a_client_that_hung_up_does_not_keep_the_line_from_healing() -> None:
+    async def heal() -> None:
+        relay = Relay(0, (ports.LOOPBACK, 0), Line(cut=ANSWERS), seed=0)
+        pair = Pair(relay)
+        relay.pairs.add(pair)
+        pair.back.writes(HungUp())
+        pair.back.put(b"")
+        relay.line = Line()
+        pair.back.pump()
+
+    asyncio.run(heal())
