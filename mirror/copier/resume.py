@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias
 
 from mirror.copier.others import LeftOut
-from mirror.copier.tail_match import Batch, Mismatch, match_tail
+from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
+from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
+from mirror.kafka.batch import Record
 from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
@@ -101,21 +104,11 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     return Ready(Handover(position, (), clean=True), (position.record(work.source),))
 
 
-def resume(
-    work: PartitionWork,
-    handover: Handover,
-    ends: Ends,
-    is_ours: Callable[[int], bool],
-    source: Iterable[Batch],
-    tail: Iterable[Batch],
-    left_out: LeftOut | None = None,
-) -> Ready | Refused:
-    """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
+class Logs(NamedTuple):
+    """What is compared.
 
-    Parameters
+    Attributes
     ----------
-    is_ours
-        whether a producer id is one of the flow's writers.
     source
         data batches of the source from the recorded position on; read only if needed.
     tail
@@ -123,12 +116,36 @@ def resume(
     left_out
         counts what ``source`` does not yield because it is not to be copied.
     """
+
+    source: Iterable[Batch]
+    tail: Iterable[Batch]
+    left_out: LeftOut | None = None
+
+
+def resume(
+    work: PartitionWork, handover: Handover, ends: Ends, is_ours: Callable[[int], bool], read: Callable[[], Logs]
+) -> Ready | Refused:
+    """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
+
+    Parameters
+    ----------
+    is_ours
+        whether a producer id is one of the flow's writers.
+    read
+        gives the logs to compare; called again for another try.
+    """
     old = handover.position
-    epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
-    changed = ChangedBatches(work) if work.transform is not None else None
-    outcome = match_tail(
-        _noting_epochs(source, epochs), tail, old.upstream, is_ours, changed.records if changed else None
-    )
+    compared = _compare(work, old, is_ours, read(), match_tail)
+    if isinstance(compared.outcome, Mismatch):
+        # Rare, and dearer: compaction may have thinned either log since.
+        thinned = partial(
+            match_thinned,
+            holes_from=(max(old.upstream, ends.source_start), max(old.downstream, ends.target_start)),
+            source_end=ends.source_end,
+        )
+        again = _compare(work, old, is_ours, read(), thinned)
+        compared = again if isinstance(again.outcome, Matched) else compared
+    outcome, epochs, changed, left_out = compared
     if isinstance(outcome, Mismatch):
         missing = (
             f"; the source no longer has its offsets from {old.upstream} up to {ends.source_start} to compare with"
@@ -157,6 +174,34 @@ def resume(
     skipped = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
     records = (*handover.unwritten, *skipped, *chunks, position.record(work.source))
     return Ready(Handover(position, open_runs, clean=True), records, outcome.records)
+
+
+class _Compared(NamedTuple):
+    outcome: Matched | Mismatch
+    epochs: list[EpochEnd]
+    changed: ChangedBatches | None
+    left_out: LeftOut | None
+
+
+class _Match(Protocol):
+    def __call__(
+        self,
+        source: Iterable[Batch],
+        tail: Iterable[Batch],
+        upstream: int,
+        is_ours: Callable[[int], bool],
+        changed: Callable[[memoryview], Sequence[Record]] | None,
+    ) -> Matched | Mismatch: ...
+
+
+def _compare(
+    work: PartitionWork, old: Position, is_ours: Callable[[int], bool], logs: Logs, match: _Match
+) -> _Compared:
+    epochs = list(old.epochs or [EpochEnd(NOT_KNOWN, old.upstream)])
+    changed = ChangedBatches(work) if work.transform is not None else None
+    source = _noting_epochs(logs.source, epochs)
+    outcome = match(source, logs.tail, old.upstream, is_ours, changed.records if changed else None)
+    return _Compared(outcome, epochs, changed, logs.left_out)
 
 
 def in_chunks(

@@ -371,21 +371,18 @@ def _resume(
     is_ours = flow.writers.__contains__
     # Behind a position that was committed with its records lies nothing of ours but what was aborted.
     is_decided = flow.slot is not None and old.atomic
-    tail = read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end)
-    originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
-    skipped = LeftOut(old.left_out)
-    if work.left_out:
-        originals = mirrored.without(originals, work.left_out, skipped)
+
+    def read() -> resume.Logs:
+        tail = read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end)
+        originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
+        skipped = LeftOut(old.left_out)
+        if work.left_out:
+            originals = mirrored.without(originals, work.left_out, skipped)
+        watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
+        return resume.Logs(originals, watching, skipped)
+
     try:
-        return resume.resume(
-            work,
-            work.handover,
-            ends,
-            _nobodys if is_decided else is_ours,
-            originals,
-            () if is_decided and not stretches else watched(tail, stretches, is_ours),
-            skipped,
-        )
+        return resume.resume(work, work.handover, ends, _nobodys if is_decided else is_ours, read)
     except JavaWrote:
         return Javas()
     except CorruptBatch as problem:

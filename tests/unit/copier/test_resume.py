@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.copier.resume import Ends, Ready, Refused, begin, changed_target, resume
+from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_target, resume
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka.batch import Producer
@@ -35,7 +35,7 @@ def resumed(
     ends: Ends = ENDS, source: tuple[Batch, ...] = (), tail: tuple[Batch, ...] = (), position: Position = POSITION
 ) -> Ready | Refused:
     work, handover = known(position)
-    return resume(work, handover, ends, is_ours, source, tail)
+    return resume(work, handover, ends, is_ours, lambda: Logs(source, tail))
 
 
 def test_a_new_partition_begins_at_its_start_and_says_so_before_the_first_batch() -> None:
@@ -101,7 +101,7 @@ def test_a_long_match_fills_chunks_of_the_map() -> None:
         for place, offset in enumerate(offsets)
     )
     work, handover = known(replace(POSITION, chunk=4))
-    outcome = resume(work, handover, replace(ENDS, target_end=8 + len(tail)), is_ours, source, tail)
+    outcome = resume(work, handover, replace(ENDS, target_end=8 + len(tail)), is_ours, lambda: Logs(source, tail))
     assert isinstance(outcome, Ready)
     state = FlowState()
     for key, value in outcome.records:
@@ -117,7 +117,7 @@ def test_a_long_match_fills_chunks_of_the_map() -> None:
 def test_what_the_state_topic_still_lacks_is_written_before_going_on() -> None:
     work, handover = known()
     lacking = (Gap(SOURCE, 1, 2, "r", 3).record(),)
-    outcome = resume(work, replace(handover, unwritten=lacking), ENDS, is_ours, (), ())
+    outcome = resume(work, replace(handover, unwritten=lacking), ENDS, is_ours, lambda: Logs((), ()))
     assert isinstance(outcome, Ready)
     assert outcome.records[: len(lacking)] == lacking
     assert outcome.handover.unwritten == ()

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirror.copier.lane import Lane
-from mirror.copier.resume import Ends, Ready, Refused, resume
+from mirror.copier.resume import Ends, Logs, Ready, Refused, resume
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
@@ -203,7 +203,7 @@ def test_the_tail_is_matched_as_it_was_sent(log: tuple[list[Batch], list[Record]
     handover = Handover(Position(upstream, 40, 0, True), (), clean=False)
     left = [each for each in batches if each[1].next_offset > upstream]
     ends = Ends(0, 99, 0, 40 + there, 40 + there, 99)
-    ready = resume(work, handover, ends, lambda producer_id: producer_id == 7, left, tail)
+    ready = resume(work, handover, ends, lambda producer_id: producer_id == 7, lambda: Logs(left, tail))
     assert isinstance(ready, Ready)
     assert pairs(ready.handover.runs) == [(each.offset, 40 + place) for place, each in enumerate(expected[:there])]
     lane = Lane(work, ready.handover, OURS, 0, None)
@@ -218,7 +218,7 @@ def test_what_was_left_out_before_a_crash_is_a_gap_after_it() -> None:
     source = [dense([record(0), record(1, b"poison"), record(2), record(3, b"poison")])]
     tail = [as_logged(batch.encode([record(0), record(2)], 0, OURS, 0), 0)]
     handover = Handover(Position(0, 0, 0, True), (), clean=False)
-    ready = resume(work, handover, Ends(0, 4, 0, 2, 2, 4), lambda _: True, source, tail)
+    ready = resume(work, handover, Ends(0, 4, 0, 2, 2, 4), lambda _: True, lambda: Logs(source, tail))
     assert isinstance(ready, Ready)
     state = FlowState()
     for key, value in ready.records:
@@ -231,10 +231,10 @@ def test_a_tail_written_with_other_transforms_is_refused() -> None:
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, transform=own("shout"))
     tail = [as_logged(batch.encode([record(0)], 0, OURS, 0), 0)]
     handover = Handover(Position(0, 0, 0, True), (), clean=False)
-    refused = resume(work, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, [dense([record(0)])], tail)
+    refused = resume(work, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, lambda: Logs([dense([record(0)])], tail))
     assert isinstance(refused, Refused)
     assert "run it once as it was set before" in refused.reason
     plain = replace(work, transform=None)
     assert isinstance(
-        resume(plain, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, [dense([record(0)])], tail), Ready
+        resume(plain, handover, Ends(0, 1, 0, 1, 1, 1), lambda _: True, lambda: Logs([dense([record(0)])], tail)), Ready
     )

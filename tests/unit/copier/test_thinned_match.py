@@ -1,0 +1,122 @@
+"""Compaction between a crash and the return: still nothing is lost, and nothing is copied twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
+from mirror.copier.thinned_match import match_thinned
+from mirror.kafka import batch
+from mirror.kafka.batch import Producer, Record
+from tests.unit.copier.builders import TIME, as_logged, dense
+
+some = settings(max_examples=60, deadline=None)
+OURS, FOREIGN = Producer(7, 0), Producer(99, 0)
+UPSTREAM, DOWNSTREAM = 20, 8
+
+
+def record(offset: int, key: int, content: int) -> Record:
+    return Record(offset, TIME + content, b"key %d" % key, b"value %d" % content, (), -1)
+
+
+def source_log(records: Sequence[Record]) -> list[Batch]:
+    return [dense([each]) for each in records]
+
+
+def copy_of(original: Record, offset: int) -> Batch:
+    return as_logged(dense([original], producer=OURS, sequence=0)[0], offset)
+
+
+def matched(source: Sequence[Record], tail: Sequence[Batch], end: int) -> Matched | Mismatch:
+    return match_thinned(
+        source_log(source),
+        tail,
+        UPSTREAM,
+        lambda producer_id: producer_id == 7,
+        holes_from=(UPSTREAM, DOWNSTREAM),
+        source_end=end,
+    )
+
+
+@st.composite
+def compacted(draw: st.DrawFn, *, distinct: bool) -> tuple[list[Record], list[Record], list[Batch]]:
+    """What is left of the source, what of it was copied before the crash, and what is left of the tail."""
+    keys = draw(st.lists(st.integers(0, 2), min_size=1, max_size=12))
+    contents = range(100) if distinct else draw(st.lists(st.integers(0, 1), min_size=12, max_size=12))
+    written = [record(UPSTREAM + at, key, contents[at]) for at, key in enumerate(keys)]
+    copied = draw(st.integers(1, len(written)))
+    # A record may go when a later one has its key; the newest of the log stays.
+    replaced = [any(later.key == each.key for later in written[at + 1 :]) for at, each in enumerate(written)]
+    left = [each for each, may_go in zip(written, replaced, strict=True) if not (may_go and draw(st.booleans()))]
+    tail: list[Batch] = []
+    offset = DOWNSTREAM
+    for at, original in enumerate(written[:copied]):
+        if draw(st.integers(0, 3)) == 0:
+            tail.append(as_logged(dense([record(0, 9, 99)], producer=FOREIGN, sequence=0)[0], offset))
+            offset += 1
+        stays_newest = not any(later.key == original.key for later in written[at + 1 : copied])
+        if stays_newest or draw(st.booleans()):
+            tail.append(copy_of(original, offset))
+        offset += 1
+    return left, [each for each in left if each.offset < UPSTREAM + copied], tail
+
+
+@some
+@given(compacted(distinct=True))
+def test_what_was_copied_is_not_copied_again_and_all_else_is(
+    case: tuple[list[Record], list[Record], list[Batch]],
+) -> None:
+    left, copied, tail = case
+    outcome = matched(left, tail, left[-1].offset + 1)
+    assert isinstance(outcome, Matched)
+    rest = [each for each in left if each.offset >= outcome.upstream]
+    there = {(each.value, each.timestamp) for content, _ in tail for each in batch.records(content)}
+    assert [each for each in left if each.offset < outcome.upstream] == copied[: len(left) - len(rest)]
+    # What is copied again is only what the target itself has removed behind the last copy that still has its original.
+    assert [each for each in rest if (each.value, each.timestamp) in there] == []
+    for run in outcome.runs:
+        assert UPSTREAM <= run.upstream < run.upstream_end <= outcome.upstream
+
+
+@some
+@given(compacted(distinct=False))
+def test_where_records_repeat_to_the_millisecond_none_is_lost(
+    case: tuple[list[Record], list[Record], list[Batch]],
+) -> None:
+    left, _, tail = case
+    outcome = matched(left, tail, left[-1].offset + 1)
+    assert isinstance(outcome, Matched)
+    newest_of_keys = {each.key: each for each in left}
+    passed = [each for each in left if each.offset < outcome.upstream]
+    there = {(each.key, each.value, each.timestamp) for content, _ in tail for each in batch.records(content)}
+    for each in newest_of_keys.values():
+        assert each not in passed or (each.key, each.value, each.timestamp) in there
+
+
+def test_a_record_that_no_hole_explains_is_a_mismatch() -> None:
+    left = [record(20, 0, 0), record(21, 1, 1)]
+    tail = [copy_of(record(0, 5, 50), 8)]
+    assert isinstance(matched(left, tail, 22), Mismatch)
+
+
+def test_holes_explain_as_many_records_as_they_are_wide() -> None:
+    left = [record(20, 0, 0), record(23, 1, 3)]
+    gone = [record(21, 1, 1), record(22, 1, 2)]
+    tail = [copy_of(each, 8 + at) for at, each in enumerate([left[0], *gone])]
+    outcome = matched(left, tail, 24)
+    assert isinstance(outcome, Matched)
+    assert (outcome.upstream, outcome.records) == (21, 1)
+    assert isinstance(matched(left, [*tail, copy_of(record(0, 1, 9), 11)], 24), Mismatch)
+
+
+def test_without_compaction_it_says_what_the_strict_match_says() -> None:
+    left = [record(20 + at, at % 2, at) for at in range(5)]
+    tail = [copy_of(each, 8 + at) for at, each in enumerate(left[:3])]
+    strict = match_tail(source_log(left), tail, UPSTREAM, lambda producer_id: producer_id == 7)
+    assert isinstance(strict, Matched)
+    thinned = matched(left, tail, 25)
+    assert isinstance(thinned, Matched)
+    assert (thinned.upstream, thinned.runs) == (strict.upstream, strict.runs) == (23, strict.runs)
