@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import shutil
 import subprocess
 from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
 
 from mirror.lab.errors import LabError
@@ -57,9 +58,10 @@ class SmallDisk:
     def fill(self) -> None:
         """Leave no room on any of them."""
         for place in self.places:
-            free = shutil.disk_usage(place).free
-            with (place / _BALLAST).open("wb") as ballast:
-                os.posix_fallocate(ballast.fileno(), 0, max(1, free))
+            with (place / _BALLAST).open("wb", buffering=0) as ballast:
+                # The broker writes meanwhile: how much is free is known only when nothing is.
+                for size in (1 << 20, 1 << 12):
+                    _write_until_full(ballast, bytes(size))
 
     def make_room(self) -> None:
         """Give the room back."""
@@ -71,3 +73,12 @@ class SmallDisk:
         for place in self.places:
             if place.is_mount():
                 subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+def _write_until_full(file: RawIOBase, block: bytes) -> None:
+    try:
+        while True:
+            file.write(block)
+    except OSError as full:
+        if full.errno != errno.ENOSPC:
+            raise
