@@ -13,14 +13,15 @@ import gc
 import json
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # public, says its manual
 
 from mirror.lab.workload import HeaderKind, PlannedRecord, Workload, planned_records
 from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
@@ -32,6 +33,7 @@ EXIT_NOT_STARTED = 3
 _PART_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 0.01
 _QUEUED_RECORDS = 50_000
+_ANSWER_SECONDS = 20.0
 _TRANSACTION_SECONDS = 5.0
 _STATUS = next(number for number, column in enumerate(SENDS) if column.name == "status")
 
@@ -130,8 +132,9 @@ class LedgerProducer:
         *,
         skew_ms: int = 0,
         transactions: Transactions | None = None,
+        stamping: Collection[str] = (),
     ) -> None:
-        """Send nothing yet."""
+        """Send nothing yet; ``stamping`` are the topics whose log gives records its own time."""
         self.name = name
         self.sent = 0
         self.counts = dict.fromkeys(SendStatus, 0)
@@ -144,6 +147,7 @@ class LedgerProducer:
         self._pending: dict[int, tuple[PlannedRecord, bytes, int, int]] = {}
         self._skew_ms = skew_ms
         self._transactions = transactions
+        self._stamping = frozenset(stamping)
         self._open: list[tuple[Any, ...]] = []
         self._is_in_transaction = False
         self.is_broken = False
@@ -199,9 +203,8 @@ class LedgerProducer:
         if sequence not in self._pending:
             return  # given up on at the end, and recorded as indeterminate
         if error is None:
-            kind, timestamp = message.timestamp()
-            own = self._pending[sequence][3] + self._skew_ms
-            taken_as = timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else own
+            record, _, _, sent_at = self._pending[sequence]
+            taken_as = message.timestamp()[1] if record.topic in self._stamping else sent_at + self._skew_ms
             self._settle(sequence, SendStatus.ACKED, known_offset(message), taken_as, now_ms())
         else:
             self._settle(sequence, outcome_of(error), -1, self._pending[sequence][3] + self._skew_ms, None)
@@ -386,6 +389,26 @@ def partition_counts(client: Producer, topics: Sequence[str], *, timeout_seconds
     return tuple((topic, seen[topic]) for topic in topics)
 
 
+def stamping_topics(client: Mapping[str, str], topics: Sequence[str]) -> frozenset[str]:
+    """Return the topics whose log gives records its own time (LogAppendTime).
+
+    Answers do not tell: of a batch that came twice a broker says the newest of its times, as if it had stamped it.
+
+    Raises
+    ------
+    KafkaException
+        if the cluster does not say.
+    """
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    admin = AdminClient(dict(client))  # which must live until it has answered
+    answers = admin.describe_configs(asked, request_timeout=_ANSWER_SECONDS)
+    return frozenset(
+        resource.name
+        for resource, answer in answers.items()
+        if answer.result()["message.timestamp.type"].value == "LogAppendTime"
+    )
+
+
 def client_settings(
     bootstrap: str, name: str, *, compression: str, message_timeout_ms: int, further: Mapping[str, str]
 ) -> dict[str, str | int | bool]:
@@ -479,7 +502,8 @@ def load(
         raise typer.Exit(EXIT_USAGE) from error
     try:
         counts = partition_counts(clients[0], topic, timeout_seconds=wait_seconds)
-    except WaitTimeout as error:
+        stamping = stamping_topics({"bootstrap.servers": bootstrap, **further}, topic)
+    except (WaitTimeout, KafkaException) as error:
         typer.echo(f"load: cluster {cluster} at {bootstrap}: {error}", err=True)
         raise typer.Exit(EXIT_NOT_STARTED) from error
     if transactions:
@@ -495,6 +519,7 @@ def load(
             writer,
             skew_ms=clock_skew_ms,
             transactions=transactions,
+            stamping=stamping,
         )
         for each, client, writer in zip(names, clients, parts, strict=True)
     ]

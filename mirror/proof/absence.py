@@ -35,7 +35,7 @@ class Absence:
     tail
         the last ones of their partitions, which were not copied yet.
     uncopied
-        how many of all of them, and of the indeterminate ones, the source still holds.
+        how many of all of them but those told of, and of the indeterminate ones, the source still holds.
     """
 
     told: int = 0
@@ -77,7 +77,7 @@ def measure_absence(sends: DataFrame, logs: DataFrame, route: Route, told: Range
             told=int(is_told),
             silent=int(is_acked and not is_tail and not is_told),
             tail=int(is_acked and is_tail and not is_told),
-            uncopied=int(row["in_own_log"]),
+            uncopied=int(row["in_own_log"] and not is_told),
         )
     return found
 

@@ -127,7 +127,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
         assert [tuple(each[1:5]) for each in copies] == [changed(each) for each in kept[partition]]
         # MirrorMaker creates the topic that is no longer written to, and so does this.
         assert log_of(clients["west"], west, TopicPartition(f"east.{topic}", partition.partition)) == []
-    verified = mirror("verify", str(file), "--json")
+    verified = mirror("verify", str(file), "--json", timeout_seconds=180.0)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["verdict"] == "PASS"
     # A position on a record, and one on a dropped record: its reader goes on with the next that is there.

@@ -32,6 +32,8 @@ def test_what_is_missing_in_front_of_copied_records_is_silent_unless_the_replica
     assert measure_absence(sends, logs, MIRRORED, {}) == Absence(silent=3, tail=2, uncopied=3)
     told = measure_absence(sends, logs, MIRRORED, {PARTITION: [(1, 3)]})
     assert told == Absence(told=2, silent=1, tail=2, uncopied=3)
+    parked = measure_absence(sends, logs, MIRRORED, {PARTITION: [(4, 5)]})
+    assert parked == Absence(told=1, silent=2, tail=2, uncopied=2)
     elsewhere = measure_absence(sends, logs, MIRRORED, {TopicPartition("orders", 1): [(1, 3)]})
     assert elsewhere.told == 0
 

@@ -129,14 +129,19 @@ def test_the_row_says_what_was_sent(fake: FakeProducer, producer: LedgerProducer
     assert row["timestamp_ms"] == row["sent_at_ms"]
 
 
-def test_where_the_broker_stamps_records_its_time_is_the_records(
-    fake: FakeProducer, producer: LedgerProducer, tmp_path: Path
+@pytest.mark.parametrize("stamping", [(), ("orders",)])
+def test_only_where_the_log_stamps_records_its_time_is_the_records(
+    fake: FakeProducer, stamping: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """Of a batch that came twice a broker answers with a time in any case."""
+    records, parts = planned_records(WORKLOAD, "p"), PartWriter(tmp_path, "p", SENDS)
+    producer = LedgerProducer("p", "east", fake, records, parts, stamping=stamping)  # type: ignore[arg-type]
     producer.send(1)
     fake.report(None, append_time=12345)
     producer.close()
 
-    assert ledger(tmp_path)[0]["timestamp_ms"] == 12345
+    (row,) = ledger(tmp_path)
+    assert row["timestamp_ms"] == (12345 if stamping else row["sent_at_ms"])
 
 
 def test_a_full_queue_takes_nothing_and_loses_no_number(
