@@ -127,15 +127,17 @@ class FlowStanding:
 
     def take_result(self, result: PartitionResult) -> None:
         """Take in what became of one partition in an epoch."""
+        before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+            if before is None or result.handover.position.turn != before.position.turn:
+                # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
+                # was over before it came to the partition leaves it where it was.
+                self.barriers.pop(result.source, None)
         self.others.extend((result.source, stretch) for stretch in result.others)
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
-        if not result.stopped and not result.trouble:
-            # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now.
-            self.barriers.pop(result.source, None)
         for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
             if reason:
                 reasons[result.source] = reason

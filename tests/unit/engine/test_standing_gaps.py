@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import load
-from mirror.copier.work import GapPolicy, PartitionResult
+from mirror.copier.work import GapPolicy, Handover, PartitionResult
 from mirror.engine.standing import FlowStanding
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position
 from mirror.model.partition import TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
@@ -46,11 +46,28 @@ def test_an_acknowledged_gap_lets_its_partition_go_on(standing: FlowStanding) ->
     assert not any("gap in the copy" in reason for reason in standing.reasons())
 
 
+def left_at(upstream: int, turn: int) -> Handover:
+    return Handover(Position(upstream, 4, 0, True, turn=turn), (), clean=True)
+
+
 def test_a_partition_that_has_gone_on_has_no_barrier_any_more(standing: FlowStanding) -> None:
     """The ledger says so too, but is read every other second only."""
     state = FlowState()
     state.apply(*LOST.record())
     state.apply(*KNOWN.record(LOST.key))
     standing.take_gaps(state)
-    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, None))
+    standing.handovers[ORDERS] = left_at(5, turn=0)
+    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, left_at(12, turn=1)))
     assert standing.gap_policy(ORDERS) == GapPolicy(True)
+
+
+def test_an_epoch_that_is_over_before_it_came_to_a_partition_leaves_its_barrier_lifted(standing: FlowStanding) -> None:
+    """Otherwise the next would find the gap anew, and somebody had to acknowledge it once more."""
+    state = FlowState()
+    state.apply(*LOST.record())
+    state.apply(*KNOWN.record(LOST.key))
+    standing.take_gaps(state)
+    standing.handovers[ORDERS] = left_at(5, turn=0)
+    for nothing_done in (None, left_at(5, turn=0)):
+        standing.take_result(PartitionResult(standing.settings.flow, ORDERS, nothing_done))
+        assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
