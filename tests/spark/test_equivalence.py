@@ -13,8 +13,9 @@ from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Equivalence, PartitionEquivalence, PartitionPair, compare
+from mirror.proof.equivalence import Equivalence, PartitionEquivalence, compare
 from mirror.proof.log_reader import LogOutcome, LogRange
+from mirror.proof.pairs import PartitionPair
 from tests.spark.histories import Row, logged, logs_of, own
 
 pytestmark = pytest.mark.spark
