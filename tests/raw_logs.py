@@ -85,8 +85,9 @@ class Mirrored:
     runs: list[Run] = field(default_factory=list)
 
     def record_run(self, upstream: int, downstream: int, length: int) -> None:
-        """Put a run on the map."""
-        extend(self.runs, Run(upstream, downstream, length))
+        """Put a run on the map, where it ascends in both offsets."""
+        if not self.runs or (upstream >= self.runs[-1].upstream_end and downstream >= self.runs[-1].downstream_end):
+            extend(self.runs, Run(upstream, downstream, length))
 
 
 def happened(random: Random, batches: int, *, damage: float = 0.0, onto: Mirrored | None = None) -> Mirrored:
@@ -115,8 +116,7 @@ def happened(random: Random, batches: int, *, damage: float = 0.0, onto: Mirrore
             return
         base = logs.copy.append([each for _, each in kept], codec, MIRROR)
         for index, (upstream, _) in enumerate(kept):
-            ascends = not logs.runs or upstream >= logs.runs[-1].upstream_end
-            if upstream >= 0 and ascends:
+            if upstream >= 0:
                 off = 1 if damage and random.random() < damage / 4 else 0
                 logs.record_run(upstream, base + index + off, 1)
 

@@ -464,10 +464,11 @@ def _aligned(sides: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     content = ("pair", "digest", "timestamp_ms")
     there = Window.partitionBy(*content, "place")
     nth = Window.partitionBy(*content, "is_there", "side").orderBy("offset")
+    is_one_of_each = (F.count("*").over(there) == 2) & (F.min("side").over(there) < F.max("side").over(there))
     source, copy = F.col("side") == "source", F.col("side") == "copy"
     paired = (
         _placed(sides.where(source | copy), pairs)
-        .withColumn("is_there", F.col("place").isNotNull() & (F.min("side").over(there) < F.max("side").over(there)))
+        .withColumn("is_there", F.col("place").isNotNull() & is_one_of_each)
         .withColumn("nth", F.when(F.col("is_there"), F.col("place")).otherwise(F.row_number().over(nth)))
         .groupBy(*content, "is_there", "nth")
         .agg(
