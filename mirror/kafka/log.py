@@ -210,6 +210,9 @@ def read_stretches(
                 unasked.popleft()
             if unasked:
                 ask()
+            if found and wanted[0][0] <= found[0][1].base_offset and found[-1][1].next_offset <= wanted[0][1]:
+                yield from found
+                continue
             for content, header in found:
                 while wanted and wanted[0][1] <= header.base_offset:
                     wanted.popleft()

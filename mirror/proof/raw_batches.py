@@ -97,17 +97,19 @@ class RawComparison:
         copy = next(copies, None)
         absent = iter(self._absent)
         gone = next(absent, None)
+        left_out = self._pair.source.left_out
         for content, header in source:
-            if header.producer_id in self._pair.source.left_out:
-                self._position = header.next_offset
+            base, stop = header.base_offset, header.next_offset
+            if header.producer_id in left_out:
+                self._position = stop
                 continue
-            while run is not None and run.upstream_end <= header.base_offset:
+            while run is not None and run.upstream_end <= base:
                 run = next(runs, None)
-            while gone is not None and gone[1] <= header.base_offset:
+            while gone is not None and gone[1] <= base:
                 gone = next(absent, None)
-            is_said_absent = gone is not None and gone[0] < header.next_offset
-            if run is not None and not is_said_absent and self._is_candidate(header, run):
-                expected = run.downstream + header.base_offset - run.upstream
+            is_said_absent = gone is not None and gone[0] < stop
+            if run is not None and not is_said_absent and self._has_a_place(base, stop, run) and header.is_dense:
+                expected = run.downstream + base - run.upstream
                 while copy is not None and copy[1].base_offset < expected:
                     self._leave_copy(copy[1])
                     copy = next(copies, None)
@@ -137,16 +139,10 @@ class RawComparison:
             problem,
         )
 
-    def _is_candidate(self, header: Header, run: Run) -> bool:
-        """Whether every record of a batch of the source has its place in the copy, one behind the other."""
+    def _has_a_place(self, base: int, stop: int, run: Run) -> bool:
+        """Whether a batch of the source lies in the range, and its records in the copy one behind the other."""
         start, end = self._range
-        return (
-            start <= header.base_offset
-            and header.next_offset <= end
-            and run.upstream <= header.base_offset
-            and header.next_offset <= run.upstream_end
-            and header.is_dense
-        )
+        return start <= base and stop <= end and run.upstream <= base and stop <= run.upstream_end
 
     def _is_copy(self, content: memoryview, header: Header, copied: memoryview, copied_header: Header) -> bool:
         start, end = self._target_range

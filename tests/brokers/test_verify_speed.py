@@ -20,11 +20,13 @@ from mirror.model.verdict import Verdict
 from mirror.proof.equivalence import verify
 from mirror.proof.log_reader import LogRange
 from mirror.proof.pairs import PartitionPair
+from mirror.waiting import wait_until
+from tests.brokers.copying import can_tell
 from tests.spark.small import small_spark
 
 PARTITIONS = 4
 RECORD_BYTES = 1_000
-SIZE = 400_000_000
+SIZE = 200_000_000
 
 
 def fill(client: dict[str, str], topic: str, content: memoryview, size: int) -> int:
@@ -57,9 +59,13 @@ def test_the_pace_of_a_comparison(
     size = SIZE if records > 1 else SIZE // 20
     topic, copy = unique("orders"), unique("east.orders")
     clients = {name: dict(settings_of(name).client) for name in ("east", "west")}
+    addresses = [TopicPartition(name, number) for name in (topic, copy) for number in range(PARTITIONS)]
     ends = []
     for cluster, name, client in ((east, topic, clients["east"]), (west, copy, clients["west"])):
         cluster.create_topics([NewTopic(name, PARTITIONS, 1, {"retention.ms": "-1"})])
+        made = [each for each in addresses if each.topic == name]
+        # A partition just created has a leader before that leader knows of it.
+        wait_until(lambda client=client, made=made: can_tell(client, made), "the topic", timeout_seconds=20)  # type: ignore[misc]
         ends.append(fill(client, name, content, size))
     assert ends[0] == ends[1]
     pairs = [

@@ -154,6 +154,8 @@ def test_batches_that_reach_beyond_the_range_are_left_as_far_as_they_lie_in_it()
 
     assert (found.rest, found.target_rest) == (((1, 4), (8, 11)), ((1, 4), (8, 11)))
     assert found.amount.records == 4
+    assert compared(logs, pair_of(logs, (1, 11))).rest == ((1, 4), (8, 11))
+    assert compared(logs, pair_of(logs, copy=(1, 11))).rest == ((0, 4), (8, 12))
 
 
 def test_what_is_said_to_be_absent_is_looked_at() -> None:
@@ -192,12 +194,17 @@ def test_what_compaction_has_emptied_or_thinned_out() -> None:
     """A batch without records is nothing; one that lacks some was encoded anew by the copier."""
     logs = three_batches()
     content, _ = logs.source.batches[1]
+    thin_copy = changed(logs.copy.batches[1][0], record_count=3)
     thin = changed(content, record_count=3)
     empty = changed(content[: batch.HEADER_BYTES], record_count=0, length=49)
     for it, rest in ((thin, ((4, 8),)), (empty, ())):
         logs.source.batches[1] = next(batch.batches(it, 0, len(it)))
         found = compared(logs, pair_of(logs))
         assert (found.rest, found.target_rest) == (rest, ((4, 8),))
+    # Thinned out alike on both sides: the bytes do not say which offsets are left.
+    for log, it in ((logs.source, thin), (logs.copy, thin_copy)):
+        log.batches[1] = next(batch.batches(it, 0, len(it)))
+    assert compared(logs, pair_of(logs)).rest == ((4, 8),)
 
 
 def test_where_a_log_cannot_be_read_on_the_rest_is_left_and_what_was_found_stands() -> None:
