@@ -60,6 +60,8 @@ def shares_of(pairs: Mapping[int, PartitionPair], cores: int, fewest: int = _FEW
     size = 0
     for number, pair in sorted(pairs.items()):
         for part in _cut(pair, most):
+            if not part.source.wanted and not part.target.wanted:
+                continue
             offsets = part.source.end - part.source.start
             if share and size + offsets > most:
                 shares.append(tuple(share))

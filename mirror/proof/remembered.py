@@ -188,7 +188,7 @@ def misfit(entry: Entry, logs: Logs, pair: PartitionPair, *, lost: bool) -> str 
     if entry.logs != logs:
         return "the topics, the copy, or how they are read are not what they were"
     if not entry.upstream_start <= start < end <= pair.source.end or entry.downstream_end > pair.target.end:
-        return f"offsets {entry.upstream_start} to {end} were compared, which is not where {start} goes on"
+        return f"offsets {entry.upstream_start} to {end} were compared, and {start} to {pair.source.end} are to be"
     if lost:
         return f"the copy has lost what it had from {start} on"
     if united(entry.absent, start, end) != united(pair.absent, start, end):

@@ -29,13 +29,16 @@ def in_tasks(
         return []
     context, group = spark.sparkContext, f"{doing} {uuid.uuid4()}"
 
+    def each(portion: Iterable[T]) -> Iterable[U]:
+        return map(do, portion)
+
+    tasks = context.parallelize(work, len(work)).mapPartitions(each)
+    if watch is nobody:
+        return tasks.collect()
+
     def run() -> list[U]:
         context.setJobGroup(group, doing)
-
-        def each(portion: Iterable[T]) -> Iterable[U]:
-            return map(do, portion)
-
-        return context.parallelize(work, len(work)).mapPartitions(each).collect()
+        return tasks.collect()
 
     watch(doing, 0, len(work))
     with ThreadPoolExecutor(1) as thread:

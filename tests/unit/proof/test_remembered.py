@@ -78,9 +78,9 @@ def test_what_the_source_has_removed_since_is_not_counted() -> None:
         (replace(LOGS, remote_topic_id="id-3"), PAIR, "not what they were"),
         (replace(LOGS, turn=1), PAIR, "not what they were"),
         (replace(LOGS, committed=True), PAIR, "not what they were"),
-        (LOGS, replace(PAIR, source=replace(PAIR.source, end=49)), "not where"),
-        (LOGS, replace(PAIR, target=replace(PAIR.target, end=47)), "not where"),
-        (LOGS, from_offset(50), "not where"),
+        (LOGS, replace(PAIR, source=replace(PAIR.source, end=49)), "are to be"),
+        (LOGS, replace(PAIR, target=replace(PAIR.target, end=47)), "are to be"),
+        (LOGS, from_offset(50), "are to be"),
         (LOGS, replace(PAIR, absences=()), "said to be absent"),
     ],
 )
