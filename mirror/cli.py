@@ -50,10 +50,8 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 _MOST_ABSENCES = 20
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
-_VERIFICATION_COLUMNS = (
-    *("topic", "partition", "upstream_end", "downstream_end", "records", "missing", "extra", "altered", "reordered"),
-    *("misplaced", "foreign", "parked", "gaps", "filtered", "verdict"),
-)
+_DIFFERENCES = ("missing", "extra", "altered", "reordered", "misplaced")
+_EXPLAINED = ("foreign", "parked", "gaps", "filtered")
 _WAYS_COMPARED = {"by_bytes": "by their bytes", "by_record": "record by record", "remembered": "earlier (remembered)"}
 
 app = typer.Typer(
@@ -421,7 +419,21 @@ def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
 
 def _print_verification(title: str, found: dict[str, Any]) -> None:
     partitions = found["partitions"]
-    _print_table(title, [_verification_row(each) for each in partitions])
+    # What is zero everywhere would only take room; that nothing differs is what the verdict says.
+    shown = [name for name in (*_DIFFERENCES, *_EXPLAINED) if any(each[name] for each in partitions)]
+    _print_table(
+        title,
+        [
+            {
+                "partition": f"{each['topic']}-{each['partition']}",
+                "up to": f"{each['upstream_end']} -> {each['downstream_end']}",
+                "records": each["records"],
+                **{name: each[name] for name in shown},
+                "verdict": each["verdict"],
+            }
+            for each in partitions
+        ],
+    )
     for each in partitions:
         where = f"{each['topic']}-{each['partition']}"
         first = each["first_difference"]
@@ -444,17 +456,13 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
     amounts = (
         f"{how[name]['records']:,} records ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
         for name, words in _WAYS_COMPARED.items()
+        if how[name]["records"]
     )
     _out.print(
-        f"Compared {', '.join(amounts)}; {how['seconds']:.1f} s, {how['mb_per_second']:,.0f} MB/s of the source.",
+        f"Compared {', '.join(amounts) or 'nothing'}; {how['seconds']:.1f} s, {how['mb_per_second']:,.0f} MB/s of the source.",
         markup=False,
         highlight=False,
     )
-
-
-def _verification_row(partition: dict[str, Any]) -> dict[str, Any]:
-    """Return what is shown of a partition in a row; where the comparison ended is the point it holds for."""
-    return {name: partition[name] for name in _VERIFICATION_COLUMNS}
 
 
 def _gap_row(one: GapEntry) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
     expected = [list(range(number, sent, 2)) for number in range(2)]
     assert committed(target, f"{alias}.{topic}", 2) == expected
     (settings,) = load(file).enabled_flows
-    groups: list[Any] = [pair.runs for pair in plan_pairs(settings, load(file).clusters).pairs]
+    groups: list[Any] = [list(pair.runs) for pair in plan_pairs(settings, load(file).clusters).pairs]
     assert all(len(runs) > 1 for runs in groups)
     verified = mirror("verify", str(file), "--json")
     assert verified.returncode == 0, verified.stdout + verified.stderr
