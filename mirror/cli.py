@@ -50,8 +50,7 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 _MOST_ABSENCES = 20
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
-_DIFFERENCES = ("missing", "extra", "altered", "reordered", "misplaced")
-_EXPLAINED = ("foreign", "parked", "gaps", "filtered")
+_VERIFIED_COUNTS = ("missing", "extra", "altered", "reordered", "misplaced", "foreign", "parked", "gaps", "filtered")
 _WAYS_COMPARED = {"by_bytes": "by their bytes", "by_record": "record by record", "remembered": "earlier (remembered)"}
 
 app = typer.Typer(
@@ -420,7 +419,7 @@ def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
 def _print_verification(title: str, found: dict[str, Any]) -> None:
     partitions = found["partitions"]
     # What is zero everywhere would only take room; that nothing differs is what the verdict says.
-    shown = [name for name in (*_DIFFERENCES, *_EXPLAINED) if any(each[name] for each in partitions)]
+    shown = [name for name in _VERIFIED_COUNTS if any(each[name] for each in partitions)]
     _print_table(
         title,
         [
@@ -459,7 +458,8 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         if how[name]["records"]
     )
     _out.print(
-        f"Compared {', '.join(amounts) or 'nothing'}; {how['seconds']:.1f} s, {how['mb_per_second']:,.0f} MB/s of the source.",
+        f"Compared {', '.join(amounts) or 'nothing'}; "
+        f"{how['seconds']:.1f} s, {how['mb_per_second']:,.0f} MB/s of the source.",
         markup=False,
         highlight=False,
     )

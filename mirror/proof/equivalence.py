@@ -12,6 +12,7 @@ says is **misplaced**: the copy is right, and positions translated with that map
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -254,9 +255,7 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path,
     whose records are not obviously the same are aligned record by record.
     """
     began = time.monotonic()
-    found, cpu_seconds = compare_batches(
-        spark, {number: to_compare(pair) for number, pair in enumerate(pairs) if _shows_by_bytes(pair, pairs)}, watch
-    )
+    found, cpu_seconds = compare_batches(spark, _by_bytes(pairs), watch)
     pairs = [narrowed(pair, found[number]) if number in found else pair for number, pair in enumerate(pairs)]
     outcomes = read_logs(spark, _ranges(pairs), directory, watch)
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
@@ -282,15 +281,19 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path,
     )
 
 
-def _shows_by_bytes(pair: PartitionPair, pairs: Sequence[PartitionPair]) -> bool:
-    """Whether the batches of a pair may show what its records are: they are copied as they are, to known places.
+def _by_bytes(pairs: Sequence[PartitionPair]) -> dict[int, PartitionPair]:
+    """Return, by number, the pairs whose batches may show what they are: copied as they are, to known places.
 
-    Where several sources share a target, each reads all of it.
+    Where several sources share a target each needs all of it: their records are compared.
     """
-    if not pair.runs or pair.source.transform is not None:
-        return False
-    ends = [(side.cluster, side.partition) for each in pairs for side in (each.source, each.target)]
-    return all(ends.count((side.cluster, side.partition)) == 1 for side in (pair.source, pair.target))
+    readers = Counter((side.cluster, side.partition) for pair in pairs for side in (pair.source, pair.target))
+    return {
+        number: to_compare(pair)
+        for number, pair in enumerate(pairs)
+        if pair.runs
+        and pair.source.transform is None
+        and all(readers[side.cluster, side.partition] == 1 for side in (pair.source, pair.target))
+    }
 
 
 def to_compare(pair: PartitionPair) -> PartitionPair:

@@ -1,6 +1,7 @@
 """What needs no alignment: two partitions that hold the same records, in the same order, where the offset map says.
 
-Nearly every comparison ends here, with column compared to column; only what differs somewhere is put before Spark.
+Where batches were joined, cut or encoded anew their bytes differ, and nearly every comparison ends here, with column
+compared to column; only what differs somewhere is put before Spark.
 """
 
 from __future__ import annotations
