@@ -112,7 +112,7 @@ class LogReader:
                 self.high_watermark = part.high_watermark
                 aborted = AbortedTransactions(part.aborted if read_committed else ())
                 for content, header in batch.batches(frame, part.start, part.stop):
-                    is_aborted = aborted.covers(content, header)
+                    is_aborted = read_committed and aborted.covers(content, header)
                     self.position = header.next_offset
                     if not header.is_control and not is_aborted:
                         found.append((content, header))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from mirror.kafka.batch import HEADER_BYTES, Header
-from mirror.model.offset_map import Chunk, Run, extend
+from mirror.model.offset_map import Chunk, Run
 from mirror.model.stretches import Stretch, add, united
 from mirror.proof.pairs import NOTHING, Amount, Mark, PartitionPair, total
 
@@ -80,6 +80,7 @@ class RawComparison:
         self._target_range = pair.target.start, pair.target.end
         self._absent = united(pair.absent, *self._range)
         self._records = self._size_bytes = self._foreign = 0
+        self._run = 0, 0, 0
         self._runs: list[Run] = []
         self._chunks: list[Chunk] = []
         self._rest: list[Stretch] = []
@@ -127,6 +128,7 @@ class RawComparison:
         """Return what was found; what the walk did not get to, because of ``problem``, is left to be compared."""
         add(self._rest, self._position, self._range[1])
         add(self._target_rest, self._target_position, self._target_range[1])
+        self._keep_run()
         self._pack()
         return RawFinding(
             Amount(self._records, self._size_bytes),
@@ -161,9 +163,12 @@ class RawComparison:
     def _found_equal(self, content: memoryview, header: Header, copied: Header) -> None:
         self._records += header.record_count
         self._size_bytes += len(content)
-        extend(self._runs, Run(header.base_offset, copied.base_offset, header.record_count))
-        if len(self._runs) > _RUNS_A_CHUNK:
-            self._pack()
+        upstream, downstream, length = self._run
+        if header.base_offset == upstream + length and copied.base_offset == downstream + length:
+            self._run = upstream, downstream, length + header.record_count
+        else:
+            self._keep_run()
+            self._run = header.base_offset, copied.base_offset, header.record_count
         self._last, self._target_last = header, copied
         self._position, self._target_position = header.next_offset, copied.next_offset
 
@@ -185,6 +190,13 @@ class RawComparison:
             self._foreign += header.record_count
         elif header.record_count:
             add(self._target_rest, max(header.base_offset, start), self._target_position)
+
+    def _keep_run(self) -> None:
+        """Put away the run that does not go on; there is none at first."""
+        if self._run[2]:
+            self._runs.append(Run(*self._run))
+        if len(self._runs) > _RUNS_A_CHUNK:
+            self._pack()
 
     def _pack(self) -> None:
         if self._runs:

@@ -26,7 +26,7 @@ from tests.spark.small import small_spark
 
 PARTITIONS = 4
 RECORD_BYTES = 1_000
-SIZE = 200_000_000
+SIZE = 400_000_000
 
 
 def fill(client: dict[str, str], topic: str, content: memoryview, size: int) -> int:
