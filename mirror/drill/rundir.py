@@ -30,6 +30,7 @@ from mirror.drill.journal import Journal
 from mirror.drill.outcome import Outcome, StepNotPassed
 from mirror.drill.refusal import Refused
 from mirror.model.verdict import Verdict
+from mirror.whole_file import write_whole
 
 _FOLDERS = ("notebooks", "outcomes", "ledger", "plots", "logs", "lab")
 
@@ -211,17 +212,7 @@ class RunDirectory:
 def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Write a JSON file, forced to disk, whole or not at all."""
     text = json.dumps(plain(document, path.name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_whole(path, text)
 
 
 def read_json(path: Path) -> Facts:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.shadow_groups import create_shadows, delete_shadows, find_shadows
@@ -27,6 +26,7 @@ from mirror.model.ledger import digest, encode_content
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Handed, Seen, ShadowPartition, SourceWindow, TriedPartition, judge
 from mirror.model.verdict import Verdict, worst
+from mirror.model.watch import Watch, nobody
 from mirror.waiting import WaitTimeout, wait_until
 
 _GROUPS_AT_ONCE = 8
@@ -36,14 +36,6 @@ _MARGIN = 50
 _WIDEST_WINDOW = 20_000
 # A flow puts what it has copied on record about once a second.
 _ON_RECORD_SECONDS = 8.0
-
-
-class Watch(Protocol):
-    """Who is told how far a rehearsal is."""
-
-    def __call__(self, doing: str, done: int, total: int) -> None:
-        """Take in that ``done`` of ``total`` are done of what is being done now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +96,7 @@ def rehearse(
     plan: RehearsalPlan,
     limits: ReadLimits | None = None,
     *,
-    watch: Watch = lambda *_: None,
+    watch: Watch = nobody,
 ) -> Rehearsal:
     """Carry a plan out; the shadow groups are deleted in the end, whatever happens.
 

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.parked_records import parked_contents
-from mirror.kafka.channel import EARLIEST, Channel
+from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
-from mirror.proof.equivalence import Equivalence, PartitionPair, verify
+from mirror.model.watch import Watch, nobody
+from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.log_reader import LogRange
+from mirror.proof.pairs import Mark, PartitionPair
+from mirror.proof.raw_batches import mark_of
+from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.spark import spark_session
+from mirror.whole_file import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What of a flow is to be compared.
+
+    Attributes
+    ----------
+    pairs
+        the ranges of both sides; what is remembered of them is known to hold.
+    logs
+        which logs they are of, by source partition.
+    memory
+        what was remembered before, of these two clusters.
+    """
+
+    pairs: list[PartitionPair]
+    logs: Mapping[TopicPartition, Logs]
+    memory: Memory
 
 
 def verify_flow(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], flows: Sequence[FlowSettings] = ()
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    flows: Sequence[FlowSettings] = (),
+    *,
+    remember: Path | None = None,
+    watch: Watch = nobody,
 ) -> Equivalence:
     """Compare every mirrored partition with its copy, up to the position the target has on record now.
 
@@ -32,21 +65,70 @@ def verify_flow(
     other flows in a topic that is mirrored both ways, or among several clusters, under one name; ``flows`` are all the
     enabled ones of the file.
 
+    What was found equal is written to the file ``remember``, and of what an earlier run has written there only the
+    parked records are looked at again.
+
     Raises
     ------
+    ConfigError
+        if the file to remember in cannot be used.
     ConnectionFailed, BrokerRefused, LeaderUnknown
         if a cluster does not answer.
     """
-    pairs = plan_pairs(settings, clusters, flows)
-    if not pairs:
+    recalled = None if remember is None else _recalled(remember, settings)
+    plan = plan_pairs(settings, clusters, flows, recalled)
+    if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
+        raise ConfigError(
+            remember,
+            None,
+            None,
+            f"it tells of {settings.flow} between two other clusters ({' and '.join(_ends(recalled))}; "
+            f"now {' and '.join(_ends(plan.memory))}): remember in another file, or delete this one",
+        )
+    if not plan.pairs:
         return Equivalence(())
     with tempfile.TemporaryDirectory(prefix="mirror-verify-") as directory:
-        return verify(spark_session("verify"), pairs, Path(directory))
+        found = verify(spark_session("verify"), plan.pairs, Path(directory), watch)
+    if remember is not None:
+        memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
+        write_whole(remember, memory.as_text())
+    return found
+
+
+def _ends(memory: Memory) -> tuple[str, str]:
+    return memory.source_id, memory.target_id
+
+
+def _recalled(path: Path, settings: FlowSettings) -> Memory:
+    """Return what a file remembers of a flow; nothing if there is none yet.
+
+    Raises
+    ------
+    ConfigError
+        if it is not what an earlier run has written, or of another flow, or could not be written.
+    """
+    advice = "remember in another file, or delete this one"
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ConfigError(path, None, None, f"{path.parent} is no folder that can be written to: name another file")
+    try:
+        memory = parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Memory(str(settings.flow), "", "", {})
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(path, None, None, f"it cannot be read ({problem}): {advice}") from problem
+    except NotRemembered as problem:
+        raise ConfigError(path, None, None, f"it is not what mirror verify remembers; {problem}: {advice}") from problem
+    if memory.flow != str(settings.flow):
+        raise ConfigError(path, None, None, f"it tells of the flow {memory.flow}, not of {settings.flow}: {advice}")
+    return memory
 
 
 def plan_pairs(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], flows: Sequence[FlowSettings] = ()
-) -> list[PartitionPair]:
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    flows: Sequence[FlowSettings] = (),
+    recalled: Memory | None = None,
+) -> Plan:
     """Return the ranges to compare: from where both sides still have their records, to the recorded position.
 
     Of topics that the flow does not copy any more nothing is compared.
@@ -64,11 +146,13 @@ def plan_pairs(
             for partition in sorted(state.positions)
             if settings.replicates(partition.topic) and not policy.is_heartbeats_topic(partition.topic)
         }
-        mirrors = _mirrors(settings, clusters, flows, copied)
+        mirrors, ids = _mirrors(settings, clusters, flows, copied)
+        memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         starts, copy_starts = source.offsets(copied, EARLIEST), target.offsets(copied.values(), EARLIEST)
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)
         pairs = []
+        logs = {}
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
             if offset_map is None or offset_map.runs.first is None:
@@ -76,46 +160,92 @@ def plan_pairs(
             start = max(offset_map.origin, starts[partition])
             translated = offset_map.translate(start)
             copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs.first.downstream
-            pairs.append(
-                PartitionPair(
-                    LogRange(
-                        flow.source,
-                        source_client,
-                        partition,
-                        start,
-                        offset_map.upstream_next,
-                        read_committed=settings.isolation_level == "read_committed",
-                        transform=settings.transform_of(partition.topic),
-                        left_out=frozenset[int]().union(
-                            *(
-                                mirrors.known[name].writers
-                                for name in mirrors.left_out(partition.topic)
-                                if name in mirrors.known
-                            )
-                        ),
+            pair = PartitionPair(
+                LogRange(
+                    flow.source,
+                    source_client,
+                    partition,
+                    start,
+                    offset_map.upstream_next,
+                    read_committed=settings.isolation_level == "read_committed",
+                    transform=settings.transform_of(partition.topic),
+                    left_out=frozenset[int]().union(
+                        *(
+                            mirrors.known[name].writers
+                            for name in mirrors.left_out(partition.topic)
+                            if name in mirrors.known
+                        )
                     ),
-                    LogRange(
-                        flow.target,
-                        target_client,
-                        copy,
-                        max(copy_start, copy_starts[copy]),
-                        offset_map.downstream_next,
-                        # What the flow itself has aborted is not part of the copy (EOS-09).
-                        read_committed=bool(state.transactional_ids),
-                    ),
-                    offset_map.runs,
-                    frozenset(state.writers),
-                    is_shared=not policy.can_detect_cycles
-                    or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
-                    absences=said[partition],
-                    parked=parked.get(partition, {}),
-                )
+                ),
+                LogRange(
+                    flow.target,
+                    target_client,
+                    copy,
+                    max(copy_start, copy_starts[copy]),
+                    offset_map.downstream_next,
+                    # What the flow itself has aborted is not part of the copy (EOS-09).
+                    read_committed=bool(state.transactional_ids),
+                ),
+                offset_map.runs,
+                frozenset(state.writers),
+                is_shared=not policy.can_detect_cycles
+                or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
+                absences=said[partition],
+                parked=parked.get(partition, {}),
             )
-        return pairs
+            logs[partition] = Logs(
+                copy.topic,
+                source.topic_id(partition.topic),
+                target.topic_id(copy.topic),
+                state.positions[partition].turn,
+                pair.source.read_committed,
+                pair.target.read_committed,
+            )
+            entry = memory.entries.get(partition)
+            if entry is not None:
+                lost = copy_starts[copy] > copy_start or (
+                    offset_map.is_pruned and offset_map.runs.first.upstream > start
+                )
+                pair = _with_memory(pair, entry, logs[partition], (source, target), lost=lost)
+            pairs.append(pair)
+        return Plan(pairs, logs, memory)
     finally:
         log.close()
         source.close()
         target.close()
+
+
+def _with_memory(
+    pair: PartitionPair, entry: Entry, logs: Logs, channels: tuple[Channel, Channel], *, lost: bool
+) -> PartitionPair:
+    """Return the pair with what is remembered of it, or with the reason why all of it is compared anew.
+
+    ``lost`` says that the target has nothing any more of the first records that are to be compared.
+
+    Raises
+    ------
+    ConnectionFailed, LeaderUnknown
+        if it cannot be told whether the logs are still those that were compared.
+    """
+    why = misfit(entry, logs, pair, lost=lost)
+    if why is None:
+        source, target = channels
+        marks = (source, pair.source.partition, entry.last), (target, pair.target.partition, entry.remote_last)
+        gone = [channel.alias for channel, partition, mark in marks if not _stands(channel, partition, mark)]
+        if not gone:
+            return replace(pair, remembered=entry.remembered(pair))
+        why = f"the last batch that was compared is not there any more on {' and '.join(gone)}"
+    return replace(pair, notes=(f"all of it was compared anew: {why}",))
+
+
+def _stands(channel: Channel, partition: TopicPartition, mark: Mark) -> bool:
+    """Whether a log still has a batch."""
+    try:
+        found = LogReader(channel, partition, mark.base_offset).fetch(wait_ms=0, most_bytes=1)
+    except BrokerRefused:
+        # Truncated, removed, or damaged: who reads all of it anew finds out.
+        return False
+    return bool(found) and mark_of(found[0][1]) == mark
 
 
 def _mirrors(
@@ -123,8 +253,8 @@ def _mirrors(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Collection[TopicPartition],
-) -> Mirrors:
-    """Return what the flow leaves out of its source, as it is known there now."""
+) -> tuple[Mirrors, tuple[str, str]]:
+    """Return what the flow leaves out of its source, as it is known there now, and the ids of both clusters."""
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
         mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
@@ -132,4 +262,4 @@ def _mirrors(
             mirrors.look(source.topics() if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
-    return mirrors
+        return mirrors, (source.cluster_id, target.cluster_id)

@@ -108,6 +108,20 @@ class Header(NamedTuple):
         """Whether every offset the batch spans still has its record; compaction makes batches that are not."""
         return self.record_count == self.last_offset_delta + 1
 
+    def differs_by_writer_only(self, other: Header) -> bool:
+        """Whether the batches, with the same bytes behind the header, hold the same records.
+
+        They may differ in offset, leader epoch and who wrote them, inside a transaction or not.
+        """
+        return (
+            self.length == other.length
+            and self.record_count == other.record_count
+            and self.last_offset_delta == other.last_offset_delta
+            and self.base_timestamp == other.base_timestamp
+            and self.max_timestamp == other.max_timestamp
+            and not (self.attributes ^ other.attributes) & ~(_TRANSACTIONAL | _DELETE_HORIZON)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Producer:

@@ -95,7 +95,7 @@ class Connection:
     """One connection to one broker, for hot frames. Frames are answered in the order they were sent.
 
     :meth:`send` and :meth:`receive` never wait long, so that one slow broker does not hold up a loop over many;
-    :meth:`ask` waits for the answer.
+    :meth:`ask` and :meth:`answer` wait.
     """
 
     def __init__(self, name: str, sock: socket.socket, release: Callable[[], None]) -> None:
@@ -206,6 +206,16 @@ class Connection:
             if the broker hung up or said nothing for half a minute.
         """
         self.send(pieces)
+        return self.answer()
+
+    def answer(self) -> memoryview:
+        """Wait for the answer to what was sent, and return it; nothing else may be under way.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker hung up or said nothing for half a minute.
+        """
         until = time.monotonic() + _HOT_SILENCE_SECONDS
         while (now := time.monotonic()) < until:
             if self.has_unsent:

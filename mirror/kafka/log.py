@@ -1,9 +1,10 @@
-"""Reading and writing logs of modest size record by record: side topics, verification, tails."""
+"""Reading and writing logs: side topics and tails as they are; what is verified stretch by stretch, read ahead."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import kafka.errors
@@ -13,9 +14,13 @@ from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, Un
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.model.partition import TopicPartition
+from mirror.model.stretches import Stretch
 
 _WAIT_MS = 500
 _FETCH_BYTES = 4 << 20
+_AHEAD_BYTES = 8 << 20
+_LEAST_AHEAD_BYTES = 64 << 10
+_MARGIN = 1.5
 _LARGEST_WRITE = 900_000
 _LONGEST_STANDSTILL_SECONDS = 30.0
 
@@ -33,6 +38,7 @@ class LogReader:
         self._partition = partition
         self.position = position
         self.high_watermark = -1
+        self._asked: tuple[Connection, bool] | None = None
 
     def fetch(
         self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES
@@ -49,6 +55,17 @@ class LogReader:
         ConnectionFailed, LeaderUnknown
             if the leader cannot be reached.
         """
+        self.ask(wait_ms, read_committed=read_committed, most_bytes=most_bytes)
+        return self.answer()
+
+    def ask(self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES) -> None:
+        """Send a fetch; until :meth:`answer` or :meth:`give_up` nobody else may read through the channel.
+
+        Raises
+        ------
+        ConnectionFailed, LeaderUnknown
+            if the leader cannot be reached.
+        """
         connection = self._channel.reading(self._channel.leader(self._partition))
         request = wire.fetch_request(
             connection.next_correlation(),
@@ -56,14 +73,38 @@ class LogReader:
             wait_ms=wait_ms,
             read_committed=read_committed,
         )
+        self._asked = connection, read_committed
+        try:
+            connection.send([request])
+        except BaseException:
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """Forget a fetch that was sent: whoever reads next must not get its answer."""
+        if self._asked is not None:
+            self._channel.give_up_reading(self._asked[0])
+            self._channel.forget_leaders([self._partition.topic])
+            self._asked = None
+
+    def answer(self) -> list[tuple[memoryview, Header]]:
+        """Return what :meth:`fetch` returns, of the fetch that was sent.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            as :meth:`fetch`.
+        """
+        if self._asked is None:
+            raise ValueError("nothing was asked")
+        connection, read_committed = self._asked
         found = []
         try:
-            frame = connection.ask([request])
+            frame = connection.answer()
         except BaseException:
-            # Whoever reads next must not get this answer.
-            self._channel.give_up_reading(connection)
-            self._channel.forget_leaders([self._partition.topic])
+            self.give_up()
             raise
+        self._asked = None
         try:
             for part in wire.parse_fetch(frame):
                 if part.error:
@@ -71,7 +112,7 @@ class LogReader:
                 self.high_watermark = part.high_watermark
                 aborted = AbortedTransactions(part.aborted if read_committed else ())
                 for content, header in batch.batches(frame, part.start, part.stop):
-                    is_aborted = aborted.covers(content, header)
+                    is_aborted = read_committed and aborted.covers(content, header)
                     self.position = header.next_offset
                     if not header.is_control and not is_aborted:
                         found.append((content, header))
@@ -98,10 +139,14 @@ class LogReader:
             if self.position > position:
                 moved_at, position = time.monotonic(), self.position
             elif time.monotonic() > moved_at + _LONGEST_STANDSTILL_SECONDS:
-                raise ConnectionFailed(
-                    f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {position} on came "
-                    f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
-                )
+                raise self.standstill(end)
+
+    def standstill(self, end: int) -> ConnectionFailed:
+        """Return what is wrong when nothing comes although ``end`` is not reached."""
+        return ConnectionFailed(
+            f"{self._channel.alias}: {self._partition} ends at {end}, but nothing from {self.position} on came "
+            f"for {_LONGEST_STANDSTILL_SECONDS:.0f} s"
+        )
 
     def _refusal(self, error: type[BaseException]) -> BrokerRefused:
         return BrokerRefused(f"{self._channel.alias}: fetch of {self._partition} at {self.position}", error)
@@ -122,6 +167,59 @@ def read_batches(
     for found, header in LogReader(channel, partition, start).read_to(end, read_committed=read_committed):
         if header.base_offset < end:
             yield found, header
+
+
+def read_stretches(
+    channel: Channel, partition: TopicPartition, stretches: Sequence[Stretch], *, read_committed: bool = False
+) -> Generator[tuple[memoryview, Header], None, None]:
+    """Yield the data batches that hold offsets of any of the stretches; the next are fetched while these are looked at.
+
+    The stretches ascend and do not overlap. Until the last batch was yielded nobody else may read through the channel.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the stretches cannot be read whole.
+    """
+    wanted = deque(stretch for stretch in stretches if stretch[1] > stretch[0])
+    unasked = deque(wanted)
+    reader = LogReader(channel, partition, 0)
+    bytes_an_offset = 0.0
+
+    def ask() -> None:
+        start, end = unasked[0]
+        reader.position = max(reader.position, start)
+        # Of a few records between many that are not wanted no more than them.
+        expected = int(_MARGIN * bytes_an_offset * (end - reader.position)) or _AHEAD_BYTES
+        most_bytes = min(_AHEAD_BYTES, max(_LEAST_AHEAD_BYTES, expected))
+        reader.ask(read_committed=read_committed, most_bytes=most_bytes)
+
+    moved_at = time.monotonic()
+    try:
+        if unasked:
+            ask()
+        while unasked:
+            position = reader.position
+            found = reader.answer()
+            if reader.position > position:
+                moved_at = time.monotonic()
+                bytes_an_offset = sum(len(content) for content, _ in found) / (reader.position - position)
+            elif time.monotonic() > moved_at + _LONGEST_STANDSTILL_SECONDS:
+                raise reader.standstill(unasked[-1][1])
+            while unasked and unasked[0][1] <= reader.position:
+                unasked.popleft()
+            if unasked:
+                ask()
+            if found and wanted[0][0] <= found[0][1].base_offset and found[-1][1].next_offset <= wanted[0][1]:
+                yield from found
+                continue
+            for content, header in found:
+                while wanted and wanted[0][1] <= header.base_offset:
+                    wanted.popleft()
+                if wanted and wanted[0][0] < header.next_offset:
+                    yield content, header
+    finally:
+        reader.give_up()
 
 
 def read_records(

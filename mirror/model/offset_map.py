@@ -180,6 +180,17 @@ class Runs:
             chunk if chunk.upstream_end <= upstream else Chunk.of(runs_before(chunk.runs(), upstream)) for chunk in kept
         )
 
+    def within(self, start: int, end: int) -> Runs:
+        """Return what is said of the upstream offsets from ``start`` up to, not including, ``end``."""
+        first = bisect_right(self._chunks, start, key=lambda chunk: chunk.upstream_end)
+        kept = takewhile(lambda chunk: chunk.upstream < end, islice(self._chunks, first, None))
+        return Runs(
+            chunk
+            if start <= chunk.upstream and chunk.upstream_end <= end
+            else Chunk.of(runs_from(runs_before(chunk.runs(), end), start))
+            for chunk in kept
+        )
+
     def behind(self, upstream: int) -> Run | None:
         """Return the first run that reaches beyond an upstream position."""
         at = bisect_right(self._chunks, upstream, key=lambda chunk: chunk.upstream_end)

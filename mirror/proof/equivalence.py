@@ -1,17 +1,20 @@
 """Content equivalence: is a remote partition, record by record, what its source partition is?
 
-Both sides are read to (offset, digest, timestamp) and aligned by content on Spark: equal records are paired in order,
-so one that is missing does not make all behind it look wrong. What remains on one side only is **missing** or
-**extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs out of order
-are **reordered**. What the flow says that the copy lacks, and is as it says, is not missing but counted by itself:
-**parked**, in **gaps**, **filtered**. Where the exact offset map is known, a pair that is not where the map says is
-**misplaced**: the copy is right, and positions translated with that map are not.
+Where a batch was passed on as it was, its bytes say so (`mirror.proof.raw_batches`). Of everything else both sides are
+read to (offset, digest, timestamp) and aligned on Spark: equal records are paired where the offset map says, the others
+by content in order, so one that is missing does not make all behind it look wrong. What remains on one side only is
+**missing** or **extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs
+out of order are **reordered**. What the flow says that the copy lacks, and is as it says, is not missing but counted by
+itself: **parked**, in **gaps**, **filtered**. Where the exact offset map is known, a pair that is not where the map
+says is **misplaced**: the copy is right, and positions translated with that map are not.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -21,12 +24,17 @@ from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's 
 
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import Column as LedgerColumn
-from mirror.model.offset_map import Runs
+from mirror.model.offset_map import Chunk, Runs
 from mirror.model.partition import TopicPartition
+from mirror.model.stretches import Stretch, between, runs_within, united
 from mirror.model.verdict import Verdict, worst
-from mirror.proof.absences import ParkedContent, filtered, held
+from mirror.model.watch import Watch, nobody
+from mirror.proof.absences import filtered, held
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
 from mirror.proof.obvious import same_records
+from mirror.proof.pairs import NOTHING, Amount, Mark, PartitionPair, Proven, total
+from mirror.proof.raw_batches import RawFinding
+from mirror.proof.raw_reader import compare_batches
 from mirror.proof.tables import small_table
 
 
@@ -41,34 +49,6 @@ class Difference(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPair:
-    """What is compared: a range of a source partition, and the range of its remote partition that holds the copy.
-
-    Parameters
-    ----------
-    runs
-        The exact offset map of the range, where one is known.
-    writers
-        Producer ids that wrote the copy; empty if they are not known. What others wrote is no part of the copy.
-    is_shared
-        Whether others may write to the remote partition (unchanged topic names, fan-in). Where not, what somebody else
-        wrote into it is extra.
-    absences
-        What the flow says that the copy lacks.
-    parked
-        What lies in the topic of parked records, by upstream offset.
-    """
-
-    source: LogRange
-    target: LogRange
-    runs: Runs = Runs()  # noqa: RUF009  # frozen
-    writers: frozenset[int] = frozenset()
-    is_shared: bool = False
-    absences: tuple[Absence, ...] = ()
-    parked: Mapping[int, ParkedContent] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class FirstDifference:
     """The first place where source and target differ; an offset is None on the side that has no such record."""
 
@@ -76,6 +56,52 @@ class FirstDifference:
     upstream_offset: int | None
     downstream_offset: int | None
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was compared of a pair, and how.
+
+    Attributes
+    ----------
+    source, target
+        the offsets on both sides; where they end is the fixed point up to which a flow that goes on was compared.
+    by_bytes, by_record, remembered
+        what was found equal by the bytes of its batches, what was compared record by record, and what was not read
+        because it was compared earlier.
+    last, target_last
+        the last data batches of what was compared; None if there are none.
+    is_by_batches
+        whether the batches of both logs were read to their ends; if not, the last ones are not known.
+    notes
+        what else there is to know of the way it was compared.
+    """
+
+    source: Stretch = (0, 0)
+    target: Stretch = (0, 0)
+    by_bytes: Amount = NOTHING
+    by_record: Amount = NOTHING
+    remembered: Amount = NOTHING
+    last: Mark | None = None
+    target_last: Mark | None = None
+    is_by_batches: bool = False
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the ends of what was compared, and how."""
+        return {
+            "upstream_start": self.source[0],
+            "upstream_end": self.source[1],
+            "downstream_start": self.target[0],
+            "downstream_end": self.target[1],
+            "compared": _amounts(self.by_bytes, self.by_record, self.remembered),
+            "notes": list(self.notes),
+        }
+
+
+def _amounts(by_bytes: Amount, by_record: Amount, remembered: Amount) -> dict[str, dict[str, int]]:
+    named = {"by_bytes": by_bytes, "by_record": by_record, "remembered": remembered}
+    return {name: {"records": records, "bytes": size} for name, (records, size) in named.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +118,8 @@ class PartitionEquivalence:
         why a side could not be read to its end; None if both were.
     absences
         what the copy lacks and the flow says so; none of it is missing.
+    compared
+        up to where, and how.
     """
 
     source: TopicPartition
@@ -106,6 +134,7 @@ class PartitionEquivalence:
     first_difference: FirstDifference | None
     problem: str | None
     absences: tuple[Absence, ...] = ()
+    compared: Compared = Compared()  # frozen
 
     def absent(self, kind: AbsenceKind) -> int:
         """Return how many records are absent for such a reason."""
@@ -149,6 +178,7 @@ class PartitionEquivalence:
             },
             "problem": self.problem,
             "verdict": self.verdict.value,
+            **self.compared.as_json(),
             "absences": [
                 {
                     "what": each.kind.value,
@@ -165,35 +195,156 @@ class PartitionEquivalence:
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """The comparison of all pairs of a flow."""
+    """The comparison of all pairs of a flow.
+
+    Attributes
+    ----------
+    seconds
+        how long it took.
+    cpu_seconds
+        CPU time of the tasks that compared batches.
+    """
 
     partitions: tuple[PartitionEquivalence, ...]
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     @property
     def verdict(self) -> Verdict:
         """The worst of the pairs; UNKNOWN if there are none."""
         return worst(pair.verdict for pair in self.partitions)
 
+    @property
+    def by_bytes(self) -> Amount:
+        """What was found equal by the bytes of its batches."""
+        return total(pair.compared.by_bytes for pair in self.partitions)
+
+    @property
+    def by_record(self) -> Amount:
+        """What was compared record by record."""
+        return total(pair.compared.by_record for pair in self.partitions)
+
+    @property
+    def remembered(self) -> Amount:
+        """What was compared earlier, and not again."""
+        return total(pair.compared.remembered for pair in self.partitions)
+
+    @property
+    def mb_per_second(self) -> float:
+        """Return how much of the source was compared in a second, in 10^6 bytes."""
+        size = self.by_bytes.size_bytes + self.by_record.size_bytes
+        return size / 1e6 / self.seconds if self.seconds else 0.0
+
     def as_json(self) -> dict[str, Any]:
         """Return the stable contract of ``mirror verify --json``."""
-        return {"verdict": self.verdict.value, "partitions": [pair.as_json() for pair in self.partitions]}
+        return {
+            "verdict": self.verdict.value,
+            "compared": {
+                **_amounts(self.by_bytes, self.by_record, self.remembered),
+                "seconds": round(self.seconds, 3),
+                "mb_per_second": round(self.mb_per_second, 1),
+            },
+            "partitions": [pair.as_json() for pair in self.partitions],
+        }
 
 
-def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path) -> Equivalence:
-    """Read both sides of every pair into ``directory`` and compare them; the files are left there.
+def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path, watch: Watch = nobody) -> Equivalence:
+    """Compare both sides of every pair; records that had to be read are left in ``directory``.
 
-    Spark reads the logs; only pairs that are not obviously the same are aligned record by record.
+    Spark reads the logs: first as batches, then the records of what their bytes do not show to be equal. Only pairs
+    whose records are not obviously the same are aligned record by record.
     """
-    outcomes = read_logs(spark, _ranges(pairs), directory)
+    began = time.monotonic()
+    found, cpu_seconds = compare_batches(spark, _by_bytes(pairs), watch)
+    pairs = [narrowed(pair, found[number]) if number in found else pair for number, pair in enumerate(pairs)]
+    outcomes = read_logs(spark, _ranges(pairs), directory, watch)
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
     pairs = [_with_absences(pair, read) for pair in pairs]
-    same = {number: found for number, pair in enumerate(pairs) if (found := _obviously_same(pair, read)) is not None}
+    same = {number: equal for number, pair in enumerate(pairs) if (equal := _obviously_same(pair, read)) is not None}
     rest = [number for number in range(len(pairs)) if number not in same]
     if rest:
+        watch("comparing records", 0, 1)
         aligned = compare(logs_frame(spark, outcomes), [pairs[number] for number in rest], outcomes)
         same.update(zip(rest, aligned.partitions, strict=True))
+        watch("comparing records", 1, 1)
     return Equivalence(
-        tuple(replace(same[number], absences=_absences(pair, read)) for number, pair in enumerate(pairs))
+        tuple(
+            replace(
+                same[number],
+                absences=_absences(pair, read),
+                compared=_compared(pair, same[number].records, found.get(number), read),
+            )
+            for number, pair in enumerate(pairs)
+        ),
+        time.monotonic() - began,
+        cpu_seconds,
+    )
+
+
+def _by_bytes(pairs: Sequence[PartitionPair]) -> dict[int, PartitionPair]:
+    """Return, by number, the pairs whose batches may show what they are: copied as they are, to known places.
+
+    Where several sources share a target each needs all of it: their records are compared.
+    """
+    readers = Counter((side.cluster, side.partition) for pair in pairs for side in (pair.source, pair.target))
+    return {
+        number: to_compare(pair)
+        for number, pair in enumerate(pairs)
+        if pair.runs
+        and pair.source.transform is None
+        and all(readers[side.cluster, side.partition] == 1 for side in (pair.source, pair.target))
+    }
+
+
+def to_compare(pair: PartitionPair) -> PartitionPair:
+    """Return the pair without what is remembered."""
+    if pair.remembered is None:
+        return pair
+    source_end, target_end = pair.remembered.source_end, pair.remembered.target_end
+    return replace(pair, source=replace(pair.source, start=source_end), target=replace(pair.target, start=target_end))
+
+
+def narrowed(pair: PartitionPair, found: RawFinding) -> PartitionPair:
+    """Return the pair with nothing to be read but what its batches have not shown to be equal.
+
+    What is said to be absent is read also where the pair was compared earlier: it must still be as it is said.
+    """
+    earlier = pair.source.start if pair.remembered is None else pair.remembered.source_end
+    absent = united(pair.absent, pair.source.start, earlier)
+    rest = (*absent, *found.rest)
+    runs = Runs()
+    if rest or found.target_rest:
+        before = runs_within(pair.runs, between(absent, pair.source.start, earlier))
+        runs = Runs([Chunk.of(before), *found.equal])
+    foreign = found.foreign + (pair.remembered.foreign if pair.remembered else 0)
+    return replace(
+        pair,
+        source=replace(pair.source, stretches=rest),
+        target=replace(pair.target, stretches=found.target_rest),
+        proven=Proven(found.amount, foreign, runs),
+    )
+
+
+def _compared(
+    pair: PartitionPair, records: int, found: RawFinding | None, read: Mapping[tuple[str, TopicPartition], LogOutcome]
+) -> Compared:
+    """Return how a pair with so many records was compared."""
+    outcome = read.get((pair.source.cluster, pair.source.partition))
+    remembered = pair.remembered.amount if pair.remembered else NOTHING
+    rest = records - pair.proven.amount.records - remembered.records
+    notes = pair.notes
+    if found is not None and found.problem is not None:
+        notes += (f"batches could not be read to the end ({found.problem}): the records behind were compared instead",)
+    return Compared(
+        (pair.source.start, pair.source.end),
+        (pair.target.start, pair.target.end),
+        pair.proven.amount,
+        Amount(rest, outcome.size_bytes if outcome else 0),
+        remembered,
+        found.last if found else None,
+        found.target_last if found else None,
+        found is not None and found.problem is None,
+        notes,
     )
 
 
@@ -212,6 +363,8 @@ def _absences(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], Log
 def _obviously_same(
     pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]
 ) -> PartitionEquivalence | None:
+    if not pair.source.wanted and not pair.target.wanted:
+        return _equivalence(pair, 0, None, read)
     source = read.get((pair.source.cluster, pair.source.partition))
     copy = read.get((pair.target.cluster, pair.target.partition))
     if source is None or copy is None or source.problem is not None or copy.problem is not None:
@@ -223,7 +376,7 @@ def _obviously_same(
 def _ranges(pairs: Sequence[PartitionPair]) -> list[LogRange]:
     """Return what is to be read: every partition once, also where several sources share a target."""
     wanted: dict[tuple[str, TopicPartition], LogRange] = {}
-    for side in (side for pair in pairs for side in (pair.source, pair.target)):
+    for side in (side for pair in pairs for side in (pair.source, pair.target) if side.wanted):
         known = wanted.get((side.cluster, side.partition), side)
         widest = replace(side, start=min(side.start, known.start), end=max(side.end, known.end))
         wanted[side.cluster, side.partition] = widest
@@ -247,7 +400,7 @@ _RUNS = (
     LedgerColumn("pair", "int"),
     LedgerColumn("run_upstream", "long"),
     LedgerColumn("run_downstream", "long"),
-    LedgerColumn("run_end", "long"),
+    LedgerColumn("run_length", "long"),
 )
 
 
@@ -262,7 +415,7 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
     sides = _sides(logs, pairs)
     records = {row["pair"]: row["count"] for row in sides.where("side = 'source'").groupBy("pair").count().collect()}
-    rows = {row["pair"]: row for row in _summary(_differences(_aligned(sides), pairs)).collect()}
+    rows = {row["pair"]: row for row in _summary(_differences(_aligned(sides, pairs), pairs)).collect()}
     return Equivalence(
         tuple(_equivalence(pair, records.get(number, 0), rows.get(number), read) for number, pair in enumerate(pairs))
     )
@@ -309,66 +462,85 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     )
 
 
-def _aligned(sides: DataFrame) -> DataFrame:
-    """Pair equal records: the n-th of a content on the source with the n-th of it in the copy."""
+def _aligned(sides: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
+    """Pair equal records: those that are where the offset map says, then of the others the n-th of a content."""
     content = ("pair", "digest", "timestamp_ms")
-    nth = Window.partitionBy(*content, "side").orderBy("offset")
+    there = Window.partitionBy(*content, "place")
+    nth = Window.partitionBy(*content, "is_there", "side").orderBy("offset")
+    is_one_of_each = (F.count("*").over(there) == 2) & (F.min("side").over(there) < F.max("side").over(there))
+    source, copy = F.col("side") == "source", F.col("side") == "copy"
     paired = (
-        sides.where("side in ('source', 'copy')")
-        .withColumn("nth", F.row_number().over(nth))
-        .groupBy(*content, "nth")
+        _placed(sides.where(source | copy), pairs)
+        .withColumn("is_there", F.col("place").isNotNull() & is_one_of_each)
+        .withColumn("nth", F.when(F.col("is_there"), F.col("place")).otherwise(F.row_number().over(nth)))
+        .groupBy(*content, "is_there", "nth")
         .agg(
-            F.max(F.when(F.col("side") == "source", F.col("offset"))).alias("upstream"),
-            F.max(F.when(F.col("side") == "copy", F.col("offset"))).alias("downstream"),
+            F.max(F.when(source, F.col("offset"))).alias("upstream"),
+            F.max(F.when(copy, F.col("offset"))).alias("downstream"),
+            F.max(F.when(source, F.col("place"))).alias("expected"),
         )
-        .drop("nth")
+        .drop("is_there", "nth")
         .withColumn("kind", F.lit("record"))
     )
     others = sides.where("side in ('foreign', 'intruder')").select(
         *content,
         F.lit(None).cast("long").alias("upstream"),
         F.col("offset").alias("downstream"),
+        F.lit(None).cast("long").alias("expected"),
         F.col("side").alias("kind"),
     )
-    return paired.unionByName(others)
+    return paired.unionByName(others).withColumns({"last": F.col("upstream"), "length": F.lit(1).cast("long")})
+
+
+def _placed(records: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
+    """Add the place in the copy: where a copied record is, and where the map says that the copy of another one is."""
+    runs = [(number, *run) for number, pair in enumerate(pairs) for run in runs_within(pair.runs, pair.source.wanted)]
+    # A run is a row in front of the records it speaks of.
+    map_rows = small_table(records.sparkSession, _RUNS, runs).select(
+        "pair",
+        F.col("run_upstream").alias("offset"),
+        F.lit("run").alias("side"),
+        F.struct("run_upstream", "run_downstream", "run_length").alias("run"),
+    )
+    in_order = Window.partitionBy("pair", F.col("side") == "copy").orderBy("offset", "side")
+    run = F.last("run", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    behind = F.col("offset") - F.col("run_before.run_upstream")
+    return (
+        records.unionByName(map_rows, allowMissingColumns=True)
+        .withColumn("run_before", run)
+        .where("side != 'run'")
+        .withColumn(
+            "place",
+            F.when(F.col("side") == "copy", F.col("offset")).when(
+                behind < F.col("run_before.run_length"), F.col("run_before.run_downstream") + behind
+            ),
+        )
+        .drop("run", "run_before")
+    )
 
 
 def _with_neighbours(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
-    """Add what stands before each record on either side, and where the offset map expects its copy."""
-    runs = [
-        (number, run.upstream, run.downstream, run.upstream_end)
-        for number, pair in enumerate(pairs)
-        for run in pair.runs
-    ]
-    # A run is a row in front of the records it speaks of: so the map is looked up in the order that is made anyway.
-    map_rows = small_table(aligned.sparkSession, _RUNS, runs).select(
+    """Add what stands before each record on either side; what is known to be equal stands there as a row a run."""
+    proven = [(number, *run) for number, pair in enumerate(pairs) for run in pair.proven.runs]
+    proven_rows = small_table(aligned.sparkSession, _RUNS, proven).select(
         "pair",
         F.col("run_upstream").alias("upstream"),
-        F.lit("run").alias("kind"),
-        F.struct("run_upstream", "run_downstream", "run_end").alias("run"),
+        F.col("run_downstream").alias("downstream"),
+        F.col("run_downstream").alias("expected"),
+        F.lit("proven").alias("kind"),
+        (F.col("run_upstream") + F.col("run_length") - 1).alias("last"),
+        F.col("run_length").alias("length"),
     )
     whole = Window.partitionBy("pair")
-    upstream_order = whole.orderBy(F.asc_nulls_first("upstream"), F.desc("kind"))
-    downstream_order = whole.orderBy(F.asc_nulls_first("downstream"))
-    before = (Window.unboundedPreceding, -1)
+    before_upstream = whole.orderBy(F.asc_nulls_first("upstream")).rowsBetween(Window.unboundedPreceding, -1)
+    before_downstream = whole.orderBy(F.asc_nulls_first("downstream")).rowsBetween(Window.unboundedPreceding, -1)
     is_pair = F.col("upstream").isNotNull() & F.col("downstream").isNotNull()
-    run = F.col("run_before")
-    expected = F.when(
-        F.col("upstream") < run["run_end"], run["run_downstream"] + F.col("upstream") - run["run_upstream"]
-    )
+    last = F.when(is_pair, F.col("last"))
     return (
-        aligned.unionByName(map_rows, allowMissingColumns=True)
-        .withColumn("pair_before", F.max(F.when(is_pair, F.col("upstream"))).over(upstream_order.rowsBetween(*before)))
-        .withColumn("run_before", F.last("run", ignorenulls=True).over(upstream_order.rowsBetween(*before)))
-        .withColumn(
-            "furthest_before", F.max(F.when(is_pair, F.col("upstream"))).over(downstream_order.rowsBetween(*before))
-        )
-        .withColumn(
-            "pair_in_front",
-            F.last(F.when(is_pair, F.col("upstream")), ignorenulls=True).over(downstream_order.rowsBetween(*before)),
-        )
-        .where("kind != 'run'")
-        .withColumn("expected", expected)
+        aligned.unionByName(proven_rows, allowMissingColumns=True)
+        .withColumn("pair_before", F.max(last).over(before_upstream))
+        .withColumn("furthest_before", F.max(last).over(before_downstream))
+        .withColumn("pair_in_front", F.last(last, ignorenulls=True).over(before_downstream))
         .withColumn("is_pair", is_pair)
     )
 
@@ -413,6 +585,12 @@ def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFram
             F.first("is_misplaced").alias("is_misplaced"),
             F.first("furthest_before").alias("furthest_before"),
             F.first("expected").alias("expected"),
+            # Of several in a row those that precede the furthest copy are behind it.
+            F.first(
+                F.when(
+                    F.col("kind") == "proven", F.least("length", F.col("furthest_before") - F.col("upstream"))
+                ).otherwise(F.col("length"))
+            ).alias("records"),
             F.count_distinct("digest").alias("contents"),
         )
     )
@@ -451,7 +629,7 @@ def _summary(differences: DataFrame) -> DataFrame:
         detail.alias("detail"),
     )
     return differences.groupBy("pair").agg(
-        *(F.count_if(holds).alias(difference.value) for difference, holds in what.items()),
+        *(F.sum(F.when(holds, F.col("records")).otherwise(0)).alias(name.value) for name, holds in what.items()),
         F.count_if(~is_difference).alias("foreign"),
         F.min(F.when(is_difference, first)).alias("first"),
     )
@@ -461,7 +639,7 @@ def _equivalence(
     pair: PartitionPair, records: int, row: Row | None, read: Mapping[tuple[str, TopicPartition], LogOutcome]
 ) -> PartitionEquivalence:
     problems = []
-    for side in (pair.source, pair.target):
+    for side in (side for side in (pair.source, pair.target) if side.wanted):
         outcome = read.get((side.cluster, side.partition))
         if outcome is None or outcome.start > side.start or outcome.end < side.end:
             problems.append(f"{side.cluster} {side.partition} [{side.start}, {side.end}) was not read")
@@ -472,14 +650,17 @@ def _equivalence(
     return PartitionEquivalence(
         source=pair.source.partition,
         target=pair.target.partition,
-        # What is known to be absent was counted when it was set aside.
-        records=records + sum(each.records or 0 for each in pair.absences),
+        # What is known to be absent, or equal, was counted when it was set aside.
+        records=records
+        + sum(each.records or 0 for each in pair.absences)
+        + pair.proven.amount.records
+        + (pair.remembered.amount.records if pair.remembered else 0),
         missing=counts[Difference.MISSING],
         extra=counts[Difference.EXTRA],
         altered=counts[Difference.ALTERED],
         reordered=counts[Difference.REORDERED],
         misplaced=counts[Difference.MISPLACED],
-        foreign=0 if row is None else row["foreign"],
+        foreign=pair.proven.foreign + (0 if row is None else row["foreign"]),
         first_difference=None
         if first is None
         else FirstDifference(Difference(first["what"]), first["upstream"], first["downstream"], first["detail"]),

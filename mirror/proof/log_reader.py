@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from mirror.kafka import batch
 from mirror.kafka.batch import Record
-from mirror.kafka.log import read_records
+from mirror.kafka.channel import Channel
+from mirror.kafka.log import read_stretches
 from mirror.model.ledger import LOGS, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
+from mirror.model.stretches import Stretch, hold
 from mirror.model.transforms.chain import TopicTransform
+from mirror.model.watch import Watch, nobody
 from mirror.parts import arrow_schema
 from mirror.proof.evidence import Gap
 from mirror.proof.schemas import LOGS_SCHEMA
+from mirror.proof.watched import in_tasks
 
 _ROWS_AT_A_TIME = 20_000
 
@@ -46,6 +51,8 @@ class LogRange:
         What the records are put through before they are looked at: the source of a flow that changes them.
     left_out
         Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
+    stretches
+        What of the range is to be read, in order; all of it if it is None.
     """
 
     cluster: str
@@ -56,6 +63,13 @@ class LogRange:
     read_committed: bool = False
     transform: TopicTransform | None = None
     left_out: frozenset[int] = frozenset()
+    stretches: tuple[Stretch, ...] | None = None
+
+    @property
+    def wanted(self) -> tuple[Stretch, ...]:
+        """What is to be read, in order."""
+        whole = ((self.start, self.end),) if self.end > self.start else ()
+        return whole if self.stretches is None else self.stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,10 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class LogOutcome:
-    """How the reading of a range went: the records found and, unless it was read to the end, the problem."""
+    """How the reading of a range went: the records found and, unless it was read to the end, the problem.
+
+    ``size_bytes`` are those of the batches that hold them.
+    """
 
     cluster: str
     partition: TopicPartition
@@ -84,6 +101,7 @@ class LogOutcome:
     problem: str | None
     path: Path
     filtered: Filtered = Filtered()  # frozen
+    size_bytes: int = 0
 
     @property
     def gap(self) -> Gap | None:
@@ -148,6 +166,30 @@ class ChangedRecords:
             yield from made.records
 
 
+class _Records:
+    """Yields the records of a range, and counts the bytes of the batches they came in."""
+
+    def __init__(self, wanted: LogRange) -> None:
+        self._wanted = wanted
+        self.size_bytes = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        wanted, stretches = self._wanted, self._wanted.wanted
+        if not stretches:
+            return
+        with closing(Channel(wanted.cluster, wanted.client)) as channel:
+            for content, header in read_stretches(
+                channel, wanted.partition, stretches, read_committed=wanted.read_committed
+            ):
+                if header.producer_id in wanted.left_out:
+                    continue
+                self.size_bytes += len(content)
+                is_whole = hold(stretches, header.base_offset, header.next_offset)
+                for record in batch.records(content):
+                    if is_whole or hold(stretches, record.offset, record.offset + 1):
+                        yield record
+
+
 def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     """Read one range into a file; runs inside a Spark task."""
     began = time.monotonic()
@@ -155,6 +197,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     name = f"{wanted.cluster}-{wanted.partition.topic}-{wanted.partition.partition}-{wanted.start}"
     path = directory / f"{name}.parquet"
     unfinished = directory / f".{name}.parquet.unfinished"
+    found = _Records(wanted)
     records = 0
     problem = None
     filtered = Filtered()
@@ -168,20 +211,6 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
 
     with pq.ParquetWriter(unfinished, schema) as writer:
         try:
-            found = (
-                read_records(
-                    wanted.client,
-                    wanted.partition,
-                    wanted.start,
-                    wanted.end,
-                    alias=wanted.cluster,
-                    read_committed=wanted.read_committed,
-                )
-                if wanted.end > wanted.start
-                else ()
-            )
-            if wanted.left_out:
-                found = (record for record in found if record.producer_id not in wanted.left_out)
             changed = ChangedRecords(found, wanted)
             for row in log_rows(wanted.cluster, wanted.partition, changed):
                 rows.append(row)
@@ -203,10 +232,13 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
         problem,
         path,
         filtered,
+        found.size_bytes,
     )
 
 
-def read_logs(spark: SparkSession, ranges: Sequence[LogRange], directory: Path) -> tuple[LogOutcome, ...]:
+def read_logs(
+    spark: SparkSession, ranges: Sequence[LogRange], directory: Path, watch: Watch = nobody
+) -> tuple[LogOutcome, ...]:
     """Read ranges of logs into ``directory``, one file each, and return how each reading went.
 
     A file of the same range that is already there is replaced.
@@ -216,12 +248,12 @@ def read_logs(spark: SparkSession, ranges: Sequence[LogRange], directory: Path) 
     directory.mkdir(parents=True, exist_ok=True)
     target = directory.resolve()
     # The longest first: the last task to start should be a short one.
-    ordered = sorted(ranges, key=lambda each: each.start - each.end)
+    ordered = sorted(ranges, key=lambda each: sum(start - end for start, end in each.wanted))
 
-    def read(portion: Iterable[LogRange]) -> Iterable[LogOutcome]:
-        return (_read_range(each, target) for each in portion)
+    def read(wanted: LogRange) -> LogOutcome:
+        return _read_range(wanted, target)
 
-    return tuple(spark.sparkContext.parallelize(ordered, len(ordered)).mapPartitions(read).collect())
+    return tuple(in_tasks(spark, ordered, read, "reading records", watch))
 
 
 def gaps_of(outcomes: Iterable[LogOutcome]) -> tuple[Gap, ...]:

@@ -1,11 +1,12 @@
 """What needs no alignment: two partitions that hold the same records, in the same order, where the offset map says.
 
-Nearly every comparison ends here, with column compared to column; only what differs somewhere is put before Spark.
+Where batches were joined, cut or encoded anew their bytes differ, and nearly every comparison ends here, with column
+compared to column; only what differs somewhere is put before Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 
 from mirror.model.absences import Absence
 from mirror.model.offset_map import Run, Runs
+from mirror.model.stretches import runs_within
 from mirror.proof.absences import in_range, without
 from mirror.proof.log_reader import LogRange
 
@@ -48,7 +50,7 @@ def same_records(
         return None
     if not (original["digest"].equals(copied["digest"]) and original["timestamp_ms"].equals(copied["timestamp_ms"])):
         return None
-    if runs and not _lie_on(_clipped(runs, source[0]), original["offset"], copied["offset"]):
+    if runs and not _lie_on(list(runs_within(runs, source[0].wanted)), original["offset"], copied["offset"]):
         return None
     records: int = original.num_rows
     return records
@@ -56,16 +58,6 @@ def same_records(
 
 def _rows(wanted: LogRange, path: Path) -> pa.Table:
     return in_range(pq.read_table(path, columns=_COLUMNS), wanted)
-
-
-def _clipped(runs: Iterable[Run], wanted: LogRange) -> list[Run]:
-    """Return the parts of the runs that lie in the range."""
-    parts = []
-    for run in runs:
-        start, end = max(run.upstream, wanted.start), min(run.upstream_end, wanted.end)
-        if start < end:
-            parts.append(Run(start, run.downstream + start - run.upstream, end - start))
-    return parts
 
 
 def _lie_on(runs: Sequence[Run], upstream: pa.ChunkedArray, downstream: pa.ChunkedArray) -> bool:

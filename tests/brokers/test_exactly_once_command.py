@@ -115,8 +115,8 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
     expected = [list(range(number, sent, 2)) for number in range(2)]
     assert committed(target, f"{alias}.{topic}", 2) == expected
     (settings,) = load(file).enabled_flows
-    groups: list[Any] = [pair.runs for pair in plan_pairs(settings, load(file).clusters)]
-    assert all(len(list(runs)) > 1 for runs in groups)
+    groups: list[Any] = [list(pair.runs) for pair in plan_pairs(settings, load(file).clusters).pairs]
+    assert all(len(runs) > 1 for runs in groups)
     verified = mirror("verify", str(file), "--json", timeout_seconds=180.0)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["verdict"] == "PASS"

@@ -21,10 +21,11 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.parts import arrow_schema
 from mirror.proof.delivery import GroupReading, Place, Route, judge_groups, judge_logs
-from mirror.proof.equivalence import PartitionPair, verify
+from mirror.proof.equivalence import verify
 from mirror.proof.evidence import inspect_parts, read_parts
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly
 from mirror.proof.log_reader import LogRange, gaps_of, log_rows, logs_frame, read_logs
+from mirror.proof.pairs import PartitionPair
 from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
 from mirror.waiting import wait_until
 from tests.spark.small import small_spark

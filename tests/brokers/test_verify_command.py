@@ -12,16 +12,20 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, load
+from mirror.engine.verify import verify_flow
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import faults
 from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying, log_of
 from tests.flows import flow_work
+from tests.spark.small import small_spark
 
 
 @pytest.fixture
@@ -98,6 +102,12 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
     assert found[1]["first_difference"]["what"] == "missing"
     assert found[1]["first_difference"]["upstream_offset"] == lost
     assert {each[what] for each in found for what in ("extra", "altered", "reordered", "misplaced")} == {0}
+    ends = [(each["upstream_end"], each["downstream_end"]) for each in found]
+    assert ends == [
+        (at.upstream, at.downstream) for at in (copying.handovers[each].position for each in (whole, short))
+    ]
+    assert found[0]["compared"]["by_bytes"]["records"] == 10
+    assert found[0]["compared"]["by_record"] == {"records": 0, "bytes": 0}
 
 
 def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing(
@@ -152,3 +162,53 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     found = verified(1)
     assert [found[what] for what in counts] == [7, 1, 0, 0, 0, 1, 2, 1]
     assert found["first_difference"]["upstream_offset"] == 6
+
+
+def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same(
+    file: Path, copying: Copying, tmp_path: Path
+) -> None:
+    """What differs is not remembered; once the last batch compared is another one, all is compared anew."""
+    one, other = copying.pairs
+    (settings,) = load(file).enabled_flows
+    clusters, memory = load(file).clusters, tmp_path / "verified.json"
+    producer = confluent_kafka.Producer(copying.flow.source_client)
+
+    def write(count: int) -> None:
+        for number in range(count):
+            producer.produce(one.topic, b"%d" % number, partition=one.partition)
+            producer.produce(one.topic, b"%d" % number, partition=other.partition)
+        producer.flush()
+        copying.until_caught_up()
+
+    def compared() -> tuple[Verdict, int, int, int]:
+        found = verify_flow(settings, clusters, remember=memory)
+        return found.verdict, found.remembered.records, found.by_bytes.records, found.by_record.records
+
+    small_spark(tmp_path)
+    write(20)
+    assert compared() == (Verdict.PASS, 0, 40, 0)
+    write(5)
+    assert compared() == (Verdict.PASS, 40, 10, 0)
+    assert compared() == (Verdict.PASS, 50, 0, 0)
+
+    log_writer = LogWriter(copying.flow.target_client)
+    log_writer.append(copying.pairs[one].topic, one.partition, [(None, b"not the mirror's", (), 1)])
+    log_writer.close()
+    write(5)
+    found = verify_flow(settings, clusters, remember=memory)
+    assert [each.extra for each in found.partitions] == [1, 0]
+    assert found.remembered.records == 50
+
+    document = json.loads(memory.read_text())
+    assert [each["records"] for each in document["partitions"]] == [25, 30]
+    for each in document["partitions"]:
+        each["remote_last"][2] ^= 1
+    memory.write_text(json.dumps(document))
+    found = verify_flow(settings, clusters, remember=memory)
+    assert found.remembered.records == 0
+    assert all("compared anew: the last batch" in each.compared.notes[0] for each in found.partitions)
+    assert [each.extra for each in found.partitions] == [1, 0]
+
+    memory.write_text(memory.read_text().replace(f"{settings.flow}", "north->south"))
+    with pytest.raises(ConfigError, match="it tells of the flow north->south"):
+        verify_flow(settings, clusters, remember=memory)

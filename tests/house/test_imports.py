@@ -14,6 +14,7 @@ PACKAGE = ROOT / "mirror"
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "cache": set(),
+    "whole_file": set(),
     "spark": {"cache"},
     "model": set(),
     "parts": {"model"},
@@ -26,7 +27,18 @@ MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"}
     for room in ("copier", "control", "proof", "lab")
 }
-MAY_IMPORT["engine"] = {"spark", "model", "config", "kafka", "waiting", "parts", "copier", "control", "proof"}
+MAY_IMPORT["engine"] = {
+    "spark",
+    "whole_file",
+    "model",
+    "config",
+    "kafka",
+    "waiting",
+    "parts",
+    "copier",
+    "control",
+    "proof",
+}
 MAY_IMPORT["drill"] = set(MAY_IMPORT)
 MAY_IMPORT["scenario"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

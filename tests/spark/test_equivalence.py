@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,9 @@ from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Equivalence, PartitionEquivalence, PartitionPair, compare
+from mirror.proof.equivalence import Compared, Equivalence, PartitionEquivalence, compare
 from mirror.proof.log_reader import LogOutcome, LogRange
+from mirror.proof.pairs import Amount, PartitionPair
 from tests.spark.histories import Row, logged, logs_of, own
 
 pytestmark = pytest.mark.spark
@@ -239,10 +240,17 @@ def test_a_side_that_was_not_read_to_its_end_leaves_the_verdict_unknown(spark: S
 
 def test_the_json_is_the_contract(compared: Equivalence) -> None:
     number = next(number for number, story in enumerate(STORIES) if story.first == ("missing", 1, None))
-    document = compared.as_json()
+    how = Compared((0, 4), (0, 3), Amount(1, 100), Amount(3, 330), Amount(7, 700), notes=("remembered",))
+    document = Equivalence((replace(compared.partitions[number], compared=how),), 2.0).as_json()
 
     assert document["verdict"] == "FAIL"
-    assert document["partitions"][number] == {
+    amounts = {
+        "by_bytes": {"records": 1, "bytes": 100},
+        "by_record": {"records": 3, "bytes": 330},
+        "remembered": {"records": 7, "bytes": 700},
+    }
+    assert document["compared"] == {**amounts, "seconds": 2.0, "mb_per_second": 0.0}
+    assert document["partitions"][0] == {
         "topic": "orders",
         "partition": number,
         "remote_topic": "east.orders",
@@ -264,6 +272,12 @@ def test_the_json_is_the_contract(compared: Equivalence) -> None:
         "filtered": 0,
         "problem": None,
         "verdict": "FAIL",
+        "upstream_start": 0,
+        "upstream_end": 4,
+        "downstream_start": 0,
+        "downstream_end": 3,
+        "compared": amounts,
+        "notes": ["remembered"],
         "absences": [],
     }
 

@@ -12,9 +12,10 @@ from mirror.model.offset_map import Runs, runs_of
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.delivery import judge_logs
-from mirror.proof.equivalence import PartitionPair, compare
+from mirror.proof.equivalence import compare
 from mirror.proof.findings import Anomaly
 from mirror.proof.log_reader import LogOutcome, LogRange
+from mirror.proof.pairs import PartitionPair
 from tests.spark.histories import MIRRORED, Row, logged, logs_of, own, sends_of, sent
 
 pytestmark = pytest.mark.spark
