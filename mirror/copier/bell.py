@@ -37,6 +37,8 @@ class Bell:
     ----------
     rung
         set once it has rung.
+    most
+        how many tasks have listened at once.
     """
 
     def __init__(self, host: str) -> None:
@@ -46,6 +48,8 @@ class Bell:
         # The tasks that listen, and when each was last heard of.
         self._listeners: dict[socket.socket, float] = {}
         self._alone_since = time.monotonic()
+        self._first_at: float | None = None
+        self.most = 0
         self.rung = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="bell", daemon=True)
         self._thread.start()
@@ -78,6 +82,10 @@ class Bell:
         """Return for how many seconds no task has listened."""
         return 0.0 if self._listeners else time.monotonic() - self._alone_since
 
+    def heard_for(self) -> float:
+        """Return how many seconds ago the first task began to listen; 0 if none has yet."""
+        return 0.0 if self._first_at is None else time.monotonic() - self._first_at
+
     def ring(self) -> None:
         """Tell every task, also those that come later, to end the epoch; from any thread."""
         with contextlib.suppress(OSError):
@@ -102,6 +110,8 @@ class Bell:
                     elif key.fileobj is self._server:
                         listener, _ = self._server.accept()
                         self._listeners[listener] = time.monotonic()
+                        self._first_at = self._first_at or time.monotonic()
+                        self.most = max(self.most, len(self._listeners))
                         selector.register(listener, selectors.EVENT_READ)
                         if self.rung.is_set():
                             _tell(listener)

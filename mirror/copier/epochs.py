@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, TaskContext
@@ -26,6 +28,10 @@ _PATIENCE_SECONDS = GRACE_SECONDS + 4.0
 # A worker may take so long to begin.
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
+# Tasks that have not begun so long after the first wait for a core, which a cluster that lost a worker does not have.
+_SHORTAGE_SECONDS = 5.0
+# For so long an epoch then has fewer tasks, unless executors come or go before.
+_SHORTAGE_LASTS_SECONDS = 300.0
 
 
 class EpochFailed(Exception):
@@ -48,6 +54,22 @@ class Epochs:
         self._bell: Bell | None = None
         self._is_rung = False
         self._ringing = threading.Lock()
+        self._shortage: _Shortage | None = None
+
+    def at_once(self) -> int:
+        """Return how many tasks the next epoch is to have: as many as there are cores for, as far as is known.
+
+        A task that waited for another to end would find the epoch over, again and again.
+        """
+        short = self._shortage
+        if short is not None and (time.monotonic() > short.until or self._executors() != short.executors):
+            self._shortage = short = None
+        return self.tasks if short is None else short.tasks
+
+    def _executors(self) -> int:
+        if self._spark is None:
+            return 0
+        return len(self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos())
 
     def ring(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
@@ -85,7 +107,8 @@ class Epochs:
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
-            threading.Thread(target=_watch, args=(bell, over, seconds, context), name="watchdog", daemon=True).start()
+            watch = threading.Thread(target=self._watch, args=(bell, over, seconds, len(works)), daemon=True)
+            watch.start()
             try:
                 return list(context.parallelize(heard_at, len(works)).map(_copy_once).collect())
             except (PySparkException, Py4JError, OSError) as error:
@@ -117,6 +140,17 @@ class Epochs:
         assert isinstance(result, TaskResult)
         return result
 
+    def _watch(self, bell: Bell, over: threading.Event, seconds: float, tasks: int) -> None:
+        """End an epoch in which some tasks do not begin, and cancel one that does not end."""
+        assert self._spark is not None
+        # On this machine there is a core for each, if perhaps a busy one.
+        patience = math.inf if self._master.startswith("local") else _SHORTAGE_SECONDS
+        if await_all(bell, seconds, tasks, patience):
+            said_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
+            self._shortage = _Shortage(max(bell.most, 1), self._executors(), said_until)
+            bell.ring()
+        _cancel_silent(bell, over, self._spark.sparkContext)
+
     def _hang(self, bell: Bell | None) -> None:
         with self._ringing:
             if bell is not None and self._is_rung:
@@ -142,12 +176,31 @@ def _said(error: Exception) -> str:
     return said[-1] if said else type(error).__name__
 
 
-def _watch(bell: Bell, over: threading.Event, seconds: float, context: SparkContext) -> None:
+@dataclass(frozen=True, slots=True)
+class _Shortage:
+    """So many tasks ran at once although there were more, with so many executors; believed until then."""
+
+    tasks: int
+    executors: int
+    until: float
+
+
+def await_all(bell: Bell, seconds: float, tasks: int, patience_seconds: float) -> bool:
+    """Wait until the epoch is to end; tell at once if some of its tasks do not begin for lack of cores."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        if bell.rung.wait(min(_LOOK_SECONDS, left)):
+            return False
+        if 0 < bell.most < tasks and bell.heard_for() > patience_seconds:
+            return True
+    return False
+
+
+def _cancel_silent(bell: Bell, over: threading.Event, context: SparkContext) -> None:
     """Cancel an epoch that should have ended once a task says nothing any more: Spark kills the frozen worker.
 
     It would hold up all others. A task that takes long, matching a tail for instance, says that it lives.
     """
-    bell.rung.wait(seconds)
     while not over.wait(_LOOK_SECONDS):
         if (bell.silence() or 0.0) > _PATIENCE_SECONDS or bell.alone() > _START_SECONDS:
             context.cancelAllJobs()

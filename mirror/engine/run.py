@@ -260,7 +260,7 @@ class Engine:
                 seconds,
                 engine.commit_interval_seconds,
             )
-            for number, share in enumerate(assign(partitions, self._load, self._epochs.tasks))
+            for number, share in enumerate(assign(partitions, self._load, self._epochs.at_once()))
         ]
 
     def _load(self, work: PartitionWork) -> float:

@@ -7,6 +7,7 @@ without its parser. Requests that are not hot (metadata, offsets, producer ids) 
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import enum
 import math
 import random
@@ -73,6 +74,10 @@ class BrokerRefused(Exception):
         """Name what was asked and the protocol error."""
         super().__init__(f"{what}: {error.__name__}")
         self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it be raised in another process than the one that met it."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # not in the stubs
 
     @property
     def is_denied(self) -> bool:

@@ -6,6 +6,7 @@ Answers are values. What is asked for many items comes back as `Found`, the answ
 
 from __future__ import annotations
 
+import copyreg
 import socket
 import time
 from collections import defaultdict
@@ -55,6 +56,10 @@ class ClusterError(Exception):
         self.doing = doing
         self.reason = reason
         super().__init__(f"cluster {alias}: {doing}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it be raised in another process than the one that met it, whatever a subclass is made of."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # not in the stubs
 
 
 class ClusterUnreachable(ClusterError):

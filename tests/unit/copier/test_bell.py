@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from mirror.copier.bell import Bell, BellListener, Heard
+from mirror.copier.epochs import await_all
 from mirror.waiting import wait_until
 
 
@@ -85,3 +86,21 @@ def test_it_is_alone_when_the_last_task_has_ended(bell: Bell, listen: Listen) ->
     listener = listen(bell)
     listener.close()
     wait_until(lambda: bell.listeners == 0, "the bell to be alone", timeout_seconds=5)
+
+
+def test_an_epoch_is_over_at_once_when_some_of_its_tasks_find_no_core(bell: Bell, listen: Listen) -> None:
+    """A cluster has lost a worker: whoever waited for another task to end would find the epoch over."""
+    listen(bell)
+    assert await_all(bell, 60.0, tasks=2, patience_seconds=0.0)
+    assert bell.most == 1
+
+
+def test_an_epoch_whose_tasks_have_all_begun_lasts_until_it_is_rung_for(bell: Bell, listen: Listen) -> None:
+    listen(bell)
+    listen(bell)
+    bell.ring()
+    assert not await_all(bell, 60.0, tasks=2, patience_seconds=0.0)
+
+
+def test_before_any_task_has_begun_nothing_is_known_of_cores(bell: Bell) -> None:
+    assert not await_all(bell, 0.01, tasks=2, patience_seconds=0.0)
