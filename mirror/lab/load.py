@@ -154,6 +154,8 @@ class LedgerProducer:
 
     def send(self, count: int) -> int:
         """Hand up to ``count`` records to the client; return how many it took (fewer when its queue is full)."""
+        if self.is_broken:
+            return 0
         produce = self._client.produce
         for taken in range(count):
             if self._transactions and not self._in_transaction(self._transactions):
@@ -188,9 +190,10 @@ class LedgerProducer:
         """Let delivery reports in."""
         try:
             self._client.poll(timeout_seconds)
-        except KafkaException:
-            # Only a client that sends in transactions fails here: the coordinator has given its transaction up.
-            if self._transactions is None:
+        except KafkaException as problem:
+            # The coordinator has given its transaction up, or a client that numbers its records has lost count with a
+            # leader that lacks some: it can send no more, which applications end at.
+            if self._transactions is None and not problem.args[0].fatal():
                 raise
             self._break()
 

@@ -292,3 +292,32 @@ def test_a_producer_whose_transaction_the_coordinator_gave_up_closes_its_ledger_
 
     assert producer.is_broken
     assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate"]
+
+
+class LostCount(FakeProducer):
+    """A client that numbers its records and met a leader that lacks some of them."""
+
+    def __init__(self, *, fatal: bool) -> None:
+        super().__init__()
+        self.fatal = fatal
+
+    def poll(self, _timeout: float) -> int:
+        raise KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "lost count", self.fatal))
+
+
+def test_a_client_that_has_failed_for_good_sends_no_more_and_closes_its_ledger(tmp_path: Path) -> None:
+    client = LostCount(fatal=True)
+    producer = LedgerProducer("p", "east", client, planned_records(WORKLOAD, "p"), PartWriter(tmp_path, "p", SENDS))  # type: ignore[arg-type]
+    producer.send(2)
+    producer.poll()
+    producer.close()
+    assert producer.is_broken
+    assert producer.send(1) == 0
+    assert [row["status"] for row in ledger(tmp_path)] == ["indeterminate"] * 2
+
+
+def test_a_failure_that_is_not_for_good_is_raised(tmp_path: Path) -> None:
+    client = LostCount(fatal=False)
+    producer = LedgerProducer("p", "east", client, planned_records(WORKLOAD, "p"), PartWriter(tmp_path, "p", SENDS))  # type: ignore[arg-type]
+    with pytest.raises(KafkaException):
+        producer.poll()
