@@ -32,6 +32,7 @@ from mirror.engine.refusals import NotReachable
 from mirror.engine.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.engine.rehearsal import rehearse as carry_out
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.interrupting import sigterm_interrupts
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ItemResult
 from mirror.kafka.group_reader import ReadLimits
@@ -176,7 +177,7 @@ def rehearse(
     Says of each group what it would skip and read again, forecast and measured. No other group is touched, and the
     shadows are deleted. Exit code 1 unless the verdict is PASS; a dry run proves nothing.
     """
-    with _explained(), _sigterm_interrupts():
+    with _explained(), sigterm_interrupts():
         settings = load(file)
         chosen = _flow(settings, flow)
         if clean:
@@ -287,20 +288,6 @@ def _explained() -> Iterator[None]:
     except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(COULD_NOT_START) from None
-
-
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that what was made is taken away again."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -26,6 +24,7 @@ from mirror.drill.refusal import Refused
 from mirror.drill.runbook import ParameterValue, Runbook, Step, plan_steps
 from mirror.drill.rundir import RunDirectory
 from mirror.drill.terminal import VERDICT_STYLES
+from mirror.interrupting import sigterm_interrupts
 from mirror.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def run(
         if dry_run:
             _show_plan(console, loaded, given)
             raise typer.Exit(1)
-        with _interruptible(), observer_for(console) as observer:
+        with sigterm_interrupts(), observer_for(console) as observer:
             result = start_run(loaded, given, runs_directory, observer, confirm=_asker(confirm, observer))
     except (Refused, FactError) as refused:
         _refuse(refused)
@@ -138,7 +137,7 @@ def resume(
     try:
         directory = RunDirectory.open(run_directory)
         loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
-        with _interruptible(), observer_for(console) as observer:
+        with sigterm_interrupts(), observer_for(console) as observer:
             result = resume_run(directory, loaded, observer, recheck=recheck or (), confirm=_asker(confirm, observer))
     except (Refused, FactError) as refused:
         _refuse(refused)
@@ -228,17 +227,3 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
 def _refuse(refused: Exception) -> NoReturn:
     Console(stderr=True).print(f"mirror runbook: {refused}", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(2)
-
-
-class _interruptible:  # noqa: N801 - reads as the statement it is used in
-    """While it is entered, SIGTERM ends a run as Ctrl-C does: journal closed, kernel ended, evidence kept."""
-
-    def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGTERM, self._interrupt)
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)
-
-    @staticmethod
-    def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt

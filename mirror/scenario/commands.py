@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +16,7 @@ from mirror.drill.definition_files import DefinitionRefused
 from mirror.drill.facts import FactError
 from mirror.drill.refusal import Refused
 from mirror.drill.terminal import VERDICT_STYLES
+from mirror.interrupting import sigterm_interrupts
 
 if TYPE_CHECKING:
     from mirror.scenario.declaration import Scenario
@@ -133,7 +132,7 @@ def run(
             raise Refused(f"{name} is not for {replicator}: see `mirror scenario show {name}`")
         series = Series(resume.absolute()) if resume else Series.create(runs_directory, name.replace(",", "-")[:60])
     console.print(f"series {series.path}", soft_wrap=True, markup=False, highlight=False)
-    with _refusing(), _interruptible(), display_for(console, wanted) as tell:
+    with _refusing(), sigterm_interrupts(), display_for(console, wanted) as tell:
         outcomes = run_series(series, wanted, parallel=parallel, tell=tell)
     lines = summarise(outcomes)
     console.print(_results(lines))
@@ -213,20 +212,6 @@ def _refusing() -> Iterator[None]:
     except (Refused, FactError) as refused:
         Console(stderr=True).print(f"mirror scenario: {refused}", soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(_BAD_USAGE) from None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """While it lasts SIGTERM ends a series as Ctrl-C does: its runs are ended, what was finished is kept."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 __all__ = ["app"]

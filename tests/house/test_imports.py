@@ -14,6 +14,7 @@ PACKAGE = ROOT / "mirror"
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "cache": set(),
+    "interrupting": set(),
     "whole_file": set(),
     "spark": {"cache"},
     "model": set(),
@@ -27,6 +28,7 @@ MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"}
     for room in ("copier", "control", "proof", "lab")
 }
+MAY_IMPORT["lab"] |= {"interrupting"}
 MAY_IMPORT["engine"] = {
     "spark",
     "whole_file",

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import psutil
 import typer
 from rich.console import Console
 
+from mirror.interrupting import sigterm_interrupts
 from mirror.kafka.cluster import ClusterError
 from mirror.lab.bench.contenders import Contender, parse_contenders
 from mirror.lab.bench.cores import plan_cores, present_cores
@@ -86,7 +85,7 @@ def bench(
     own_directory.mkdir(parents=True, exist_ok=True)
     measured: _Measured = []
     status = 0
-    with _interruptible(), Display(told, sum(len(list(plan.turns())) for plan in plans)) as display:
+    with sigterm_interrupts(), Display(told, sum(len(list(plan.turns())) for plan in plans)) as display:
         try:
             for number, plan in enumerate(plans):
                 runs: list[Run] = []
@@ -161,17 +160,3 @@ def document(measured: _Measured) -> dict[str, Any]:
         "machine": {"cores": psutil.cpu_count(), "memory_bytes": psutil.virtual_memory().total},
         "shapes": [{"shape": asdict(shape), **as_json(runs)} for shape, runs in measured],
     }
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM end a bench as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
