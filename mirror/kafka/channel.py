@@ -7,7 +7,6 @@ without its parser. Requests that are not hot (metadata, offsets, producer ids) 
 from __future__ import annotations
 
 import contextlib
-import copyreg
 import enum
 import math
 import random
@@ -36,6 +35,7 @@ from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
+from mirror.model.portable import Portable
 from mirror.waiting import WaitTimeout, wait_until
 
 EARLIEST, LATEST = -2, -1
@@ -67,17 +67,13 @@ class LeaderUnknown(Exception):
     """A partition has no leader now, or does not exist."""
 
 
-class BrokerRefused(Exception):
+class BrokerRefused(Portable):
     """A broker answered a request with an error; ``error`` is kafka-python's class for it."""
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
         super().__init__(f"{what}: {error.__name__}")
         self.error = error
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Let it be raised in another process than the one that met it."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # not in the stubs
 
     @property
     def is_denied(self) -> bool:

@@ -6,7 +6,6 @@ Answers are values. What is asked for many items comes back as `Found`, the answ
 
 from __future__ import annotations
 
-import copyreg
 import socket
 import time
 from collections import defaultdict
@@ -40,6 +39,7 @@ from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_req
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
 from mirror.model.partition import TopicPartition, by_topic
+from mirror.model.portable import Portable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,7 +48,7 @@ _RECEIVE_LIMIT_BYTES = 100_000_000
 _ITEMS_PER_REQUEST = 500
 
 
-class ClusterError(Exception):
+class ClusterError(Portable):
     """A cluster refused a request as a whole."""
 
     def __init__(self, alias: str, doing: str, reason: str) -> None:
@@ -56,10 +56,6 @@ class ClusterError(Exception):
         self.doing = doing
         self.reason = reason
         super().__init__(f"cluster {alias}: {doing}: {reason}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Let it be raised in another process than the one that met it, whatever a subclass is made of."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # not in the stubs
 
 
 class ClusterUnreachable(ClusterError):

@@ -22,6 +22,7 @@ from mirror.model.java_characters import (
     either_case,
     named_set,
 )
+from mirror.model.portable import Portable
 
 FLAGS = regex.VERSION1
 """The flags a translated pattern is compiled with."""
@@ -38,7 +39,7 @@ _LINE_END = r"(?:(?=[\r\x85\u2028\u2029])|(?<!\r)(?=\n)|\Z)"
 _UNREPEATED = regex.compile(r"(?:\\U[0-9a-f]{8}|\\p\{\w+\}|[A-Za-z0-9_])")
 
 
-class PatternError(ValueError):
+class PatternError(Portable, ValueError):
     """A pattern Java refuses, or one that cannot be carried over exactly; says where and why."""
 
     def __init__(self, pattern: str, position: int, reason: str) -> None:
@@ -46,10 +47,6 @@ class PatternError(ValueError):
         self.pattern = pattern
         self.position = position
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type[PatternError], tuple[str, int, str]]:
-        """Survive pickling with all three parts."""
-        return PatternError, (self.pattern, self.position, self.reason)
 
 
 def compile_java(pattern: str) -> regex.Pattern[str]:
