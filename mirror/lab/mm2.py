@@ -10,6 +10,17 @@ from mirror.lab import runtime as kafka_runtime
 from mirror.lab.processes import ManagedProcess
 from mirror.lab.progress import OnProgress
 
+# Keys that a properties file must set on clusters of fewer than three brokers; for the last two only Java asks.
+REPLICATION_FACTORS = (
+    "replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "checkpoints.topic.replication.factor",
+    "heartbeats.topic.replication.factor",
+    "offset.storage.replication.factor",
+    "config.storage.replication.factor",
+    "status.storage.replication.factor",
+)
+
 # What ``connect-mirror-maker.sh`` gives it.
 HEAP_MEGABYTES = 2048
 _MEMORY_OPTIONS = (

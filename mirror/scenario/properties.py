@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.lab import mm2
 from mirror.scenario.declaration import Scenario
 
-_FACTORS = (
-    "replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-    "offset.storage.replication.factor",
-    "config.storage.replication.factor",
-    "status.storage.replication.factor",
-)
 # What takes minutes by default takes seconds, for both: a scenario lasts half a minute.
 _EAGER = {
     "emit.checkpoints.interval.seconds": "1",
@@ -33,7 +25,7 @@ def properties_text(scenario: Scenario, servers: Mapping[str, str]) -> str:
     lines |= {f"{alias}.bootstrap.servers": address for alias, address in servers.items()}
     lines |= {f"{flow}.enabled": "true" for flow in scenario.flows}
     lines |= {"topics": ".*", "groups": ", ".join(group.name for group in scenario.groups) or ".*"}
-    lines |= dict.fromkeys(_FACTORS, str(factor))
+    lines |= dict.fromkeys(mm2.REPLICATION_FACTORS, str(factor))
     lines |= _EAGER | dict(scenario.properties)
     head = f"# The scenario {scenario.name}. Java MirrorMaker 2 runs from this file as it is.\n"
     return head + "".join(f"{key} = {value}\n" for key, value in lines.items())

@@ -6,16 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mirror.lab import mm2
 from mirror.lab.clusters import Lab
 
-# On clusters of one broker; of the last two only Java MirrorMaker asks.
-FACTORS = "".join(
-    f"{name}replication.factor = 1\n"
-    for name in (
-        *("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic."),
-        *("offset.storage.", "config.storage.", "status.storage."),
-    )
-)
+# On clusters of one broker.
+FACTORS = "".join(f"{key} = 1\n" for key in mm2.REPLICATION_FACTORS)
 
 
 def mirror(*argv: str, timeout_seconds: float = 60.0) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import ACTIVE, GROUPS, JUDGES, STANDBY, TOPICS, Stage
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters as lab_clusters
-from mirror.lab import spark_cluster
+from mirror.lab import mm2, spark_cluster
 from mirror.model.verdict import Verdict
 
 STEP = "setup"
@@ -30,13 +30,7 @@ topics = .*
 groups = {groups}
 
 # One broker a cluster: nothing can be kept twice.
-replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-offset.storage.replication.factor = 1
-config.storage.replication.factor = 1
-status.storage.replication.factor = 1
+{factors}
 
 emit.checkpoints.interval.seconds = 1
 refresh.groups.interval.seconds = 1
@@ -80,6 +74,7 @@ def write_properties(stage: Stage) -> str:
         active_servers=stage.cluster(ACTIVE).bootstrap_servers,
         standby_servers=stage.cluster(STANDBY).bootstrap_servers,
         groups=", ".join(GROUPS),
+        factors="\n".join(f"{key} = 1" for key in mm2.REPLICATION_FACTORS),
     )
     stage.run.mirror_properties.write_text(text)
     load(stage.run.mirror_properties)

@@ -13,16 +13,6 @@ from mirror.lab.bench.shapes import Codec
 from mirror.lab.clusters import LabCluster
 from mirror.lab.processes import ManagedProcess
 
-_FACTORS = (
-    "replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-    "offset.storage.replication.factor",
-    "config.storage.replication.factor",
-    "status.storage.replication.factor",
-)
-
 
 def properties_text(
     contender: Contender, source: LabCluster, target: LabCluster, topics: Collection[str], codec: Codec
@@ -39,7 +29,7 @@ def properties_text(
         f"{source.alias}->{target.alias}.enabled = true",
         f"{source.alias}->{target.alias}.topics = {','.join(sorted(topics))}",
         "tasks.max = 2",
-        *(f"{factor} = 1" for factor in _FACTORS),
+        *(f"{factor} = 1" for factor in mm2.REPLICATION_FACTORS),
     ]
     if contender is Contender.MM2_TUNED:
         producer, consumer = f"{target.alias}.producer", f"{source.alias}.consumer"
