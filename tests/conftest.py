@@ -1,11 +1,15 @@
-"""How tests are shared out among processes."""
+"""Which tests need brokers, and how tests are shared out among processes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+_HERE = Path(__file__).parent
+_ON_BROKERS = {_HERE / "brokers", _HERE / "interop"}
 _TOGETHER = "tests/interop"
 
 
@@ -20,3 +24,10 @@ class BySharedClusters(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> BySharedClusters:
     """Return who hands out the tests."""
     return BySharedClusters(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of the folders that need Java and take a share of the machine."""
+    for item in items:
+        if not _ON_BROKERS.isdisjoint(item.path.parents):
+            item.add_marker(pytest.mark.brokers)

@@ -21,19 +21,10 @@ from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
 
-_HERE = Path(__file__).parent
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what kafka-python leaves open."""
     allow_open_sockets(config)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder: it needs Java and takes a share of the machine."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.brokers)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -16,19 +15,10 @@ from tests.interop.java_gateway import JavaRemoteClusterUtils
 from tests.interop.world import World
 from tests.leftovers import allow_open_sockets
 
-_HERE = Path(__file__).parent
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what kafka-python leaves open."""
     allow_open_sockets(config)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder: it needs Java and takes a share of the machine."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.brokers)
 
 
 @pytest.fixture(scope="session", params=["mirror", pytest.param("java", marks=pytest.mark.interop)])
