@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psutil
@@ -69,14 +69,43 @@ def spark_jvms(process: ManagedProcess) -> list[psutil.Process]:
 
 def kill(victims: Iterable[psutil.Process]) -> None:
     """``kill -9`` processes; one that is gone already is left at that."""
-    for victim in victims:
+    _each(victims, psutil.Process.kill)
+
+
+def suspend(processes: Iterable[ManagedProcess]) -> None:
+    """Freeze processes and everything they have started with SIGSTOP; they keep their connections and do nothing.
+
+    One that is gone already is left at that.
+    """
+    _each(_families(processes), psutil.Process.suspend)
+
+
+def resume(processes: Iterable[ManagedProcess]) -> None:
+    """Let frozen processes go on; one that is gone already is left at that."""
+    _each(_families(processes), psutil.Process.resume)
+
+
+def _each(processes: Iterable[psutil.Process], do: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            victim.kill()
+            do(process)
 
 
-def _children(process: ManagedProcess) -> Iterator[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        yield from psutil.Process(process.pid).children(recursive=True)
+def _families(processes: Iterable[ManagedProcess]) -> list[psutil.Process]:
+    return [member for process in processes for member in _family(process)]
+
+
+def _children(process: ManagedProcess) -> list[psutil.Process]:
+    return _family(process)[1:]
+
+
+def _family(process: ManagedProcess) -> list[psutil.Process]:
+    """Return a process and everything it has started; nothing if it is gone."""
+    try:
+        head = psutil.Process(process.pid)
+        return [head, *head.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _command(process: psutil.Process) -> str:
@@ -84,20 +113,3 @@ def _command(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
-
-
-def suspend(processes: Iterable[ManagedProcess]) -> None:
-    """Freeze processes and everything they have started with SIGSTOP; they keep their connections and do nothing."""
-    for member in _family(processes):
-        member.suspend()
-
-
-def resume(processes: Iterable[ManagedProcess]) -> None:
-    """Let frozen processes go on."""
-    for member in _family(processes):
-        member.resume()
-
-
-def _family(processes: Iterable[ManagedProcess]) -> list[psutil.Process]:
-    heads = [psutil.Process(process.pid) for process in processes]
-    return [member for head in heads for member in (head, *head.children(recursive=True))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import confluent_kafka
-import psutil
 
 from mirror.lab import clusters, processes
+from mirror.lab import faults as lab_faults
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -83,25 +82,19 @@ class Bench:
 
     def kill_worker(self, engine: ManagedProcess, chance: random.Random) -> None:
         """Kill one of Spark's Python workers."""
-        workers = [each for each in _children(engine) if "pyspark.daemon" in _command(each)]
-        if workers:
-            chance.choice(workers).kill()
+        if workers := lab_faults.python_workers(engine):
+            lab_faults.kill([chance.choice(workers)])
 
     def kill_jvm(self, engine: ManagedProcess, _: random.Random) -> None:
-        for each in _children(engine):
-            if "SparkSubmit" in _command(each):
-                each.kill()
+        lab_faults.kill(lab_faults.spark_jvms(engine))
 
     def freeze(self, engine: ManagedProcess, chance: random.Random) -> None:
         """Stop the whole engine for a moment, as a machine that swaps does."""
-        tree = [psutil.Process(engine.pid), *_children(engine)]
-        for each in tree:
-            _signal(each, signal.SIGSTOP)
+        lab_faults.suspend([engine])
         mark = self.acknowledged()
         more = chance.randrange(200, 4_000)
         wait_until(self.acknowledged, "more load", timeout_seconds=60, until=lambda count: count >= mark + more)
-        for each in tree:
-            _signal(each, signal.SIGCONT)
+        lab_faults.resume([engine])
 
     def kill_source(self, _: ManagedProcess, chance: random.Random) -> None:
         self._restart("east")
@@ -200,24 +193,3 @@ class Bench:
                     f"twice, {len(set(original) - set(copy))} missing, first difference at {first}"
                 )
         return said
-
-
-def _children(engine: ManagedProcess) -> list[psutil.Process]:
-    try:
-        return psutil.Process(engine.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
