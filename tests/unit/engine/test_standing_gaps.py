@@ -31,43 +31,48 @@ def standing(tmp_path: Path) -> FlowStanding:
     return found
 
 
-def test_an_acknowledged_gap_lets_its_partition_go_on(standing: FlowStanding) -> None:
+@pytest.fixture
+def ledger() -> FlowState:
+    """What is known of the flow: the gap at which orders stopped."""
     state = FlowState()
     state.apply(*LOST.record())
-    standing.take_gaps(state)
-    assert set(standing.stopped) == {ORDERS, BILLS}
-    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=False)
-    assert standing.gap_policy(BILLS) == GapPolicy(True)
-    assert any("1 gap in the copy" in reason for reason in standing.reasons())
-    state.apply(*KNOWN.record(LOST.key))
-    standing.take_gaps(state)
-    assert set(standing.stopped) == {BILLS}
-    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
-    assert not any("gap in the copy" in reason for reason in standing.reasons())
+    return state
+
+
+@pytest.fixture
+def lifted(standing: FlowStanding, ledger: FlowState) -> FlowStanding:
+    """That flow, with the gap acknowledged and orders still before it."""
+    ledger.apply(*KNOWN.record(LOST.key))
+    standing.take_gaps(ledger)
+    standing.handovers[ORDERS] = left_at(5, turn=0)
+    return standing
 
 
 def left_at(upstream: int, turn: int) -> Handover:
     return Handover(Position(upstream, 4, 0, True, turn=turn), (), clean=True)
 
 
-def test_a_partition_that_has_gone_on_has_no_barrier_any_more(standing: FlowStanding) -> None:
+def test_an_acknowledged_gap_lets_its_partition_go_on(standing: FlowStanding, ledger: FlowState) -> None:
+    standing.take_gaps(ledger)
+    assert set(standing.stopped) == {ORDERS, BILLS}
+    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=False)
+    assert standing.gap_policy(BILLS) == GapPolicy(True)
+    assert any("1 gap in the copy" in reason for reason in standing.reasons())
+    ledger.apply(*KNOWN.record(LOST.key))
+    standing.take_gaps(ledger)
+    assert set(standing.stopped) == {BILLS}
+    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
+    assert not any("gap in the copy" in reason for reason in standing.reasons())
+
+
+def test_a_partition_that_has_gone_on_has_no_barrier_any_more(lifted: FlowStanding) -> None:
     """The ledger says so too, but is read every other second only."""
-    state = FlowState()
-    state.apply(*LOST.record())
-    state.apply(*KNOWN.record(LOST.key))
-    standing.take_gaps(state)
-    standing.handovers[ORDERS] = left_at(5, turn=0)
-    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, left_at(12, turn=1)))
-    assert standing.gap_policy(ORDERS) == GapPolicy(True)
+    lifted.take_result(PartitionResult(lifted.settings.flow, ORDERS, left_at(12, turn=1)))
+    assert lifted.gap_policy(ORDERS) == GapPolicy(True)
 
 
-def test_an_epoch_that_is_over_before_it_came_to_a_partition_leaves_its_barrier_lifted(standing: FlowStanding) -> None:
+def test_an_epoch_that_is_over_before_it_came_to_a_partition_leaves_its_barrier_lifted(lifted: FlowStanding) -> None:
     """Otherwise the next would find the gap anew, and somebody had to acknowledge it once more."""
-    state = FlowState()
-    state.apply(*LOST.record())
-    state.apply(*KNOWN.record(LOST.key))
-    standing.take_gaps(state)
-    standing.handovers[ORDERS] = left_at(5, turn=0)
     for nothing_done in (None, left_at(5, turn=0)):
-        standing.take_result(PartitionResult(standing.settings.flow, ORDERS, nothing_done))
-        assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
+        lifted.take_result(PartitionResult(lifted.settings.flow, ORDERS, nothing_done))
+        assert lifted.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
