@@ -187,7 +187,7 @@ def _results(lines: Sequence[Line]) -> Table:
     from mirror.scenario import words
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("scenario", "by", "verdict", "wrong in the copies", "losses", "read again", "skipped", "RPO", "RTO"):
+    for column in ("scenario", "by", "verdict", *words.FIGURES):
         table.add_column(column, overflow="fold")
     for line in lines:
         style = "bold green" if line.is_as_expected else VERDICT_STYLES[line.verdict]
@@ -195,12 +195,7 @@ def _results(lines: Sequence[Line]) -> Table:
             line.scenario,
             line.replicator.value,
             Text(words.verdict(line), style=style),
-            words.anomalies(line),
-            words.losses(line),
-            words.spread(line.redelivered, digits=0),
-            words.spread(line.skipped, digits=0),
-            words.spread(line.rpo_seconds, " s"),
-            words.spread(line.rto_seconds, " s"),
+            *words.figures(line),
         )
     return table
 

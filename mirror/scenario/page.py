@@ -28,18 +28,7 @@ same properties file. *Wrong in the copies* counts records that are lost, duplic
 the offsets, and *silent* when nobody does. *Read again* and *skipped* are records of groups.
 
 """
-_COLUMNS = (
-    "",
-    "verdict",
-    "runs",
-    "acked",
-    "wrong in the copies",
-    "losses",
-    "read again",
-    "skipped",
-    "RPO",
-    "RTO",
-)
+_COLUMNS = ("", "verdict", "runs", "acked", *words.FIGURES)
 
 
 def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
@@ -69,12 +58,7 @@ def _table(lines: Sequence[Line]) -> str:
             words.verdict(line),
             str(line.runs),
             f"{line.acked:,}",
-            words.anomalies(line),
-            words.losses(line),
-            words.spread(line.redelivered, digits=0),
-            words.spread(line.skipped, digits=0),
-            words.spread(line.rpo_seconds, " s"),
-            words.spread(line.rto_seconds, " s"),
+            *words.figures(line),
         )
         for line in lines
     ]

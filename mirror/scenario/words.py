@@ -8,6 +8,20 @@ from mirror.scenario.summary import Line
 
 NOT_MEASURED = "-"
 NAMES = {Replicator.MIRROR: "mirror", Replicator.MM2: "Java MM2"}
+# The columns of `figures`.
+FIGURES = ("wrong in the copies", "losses", "read again", "skipped", "RPO", "RTO")
+
+
+def figures(line: Line) -> tuple[str, ...]:
+    """Return what was measured, a cell for each of `FIGURES`."""
+    return (
+        anomalies(line),
+        losses(line),
+        spread(line.redelivered, digits=0),
+        spread(line.skipped, digits=0),
+        spread(line.rpo_seconds, " s"),
+        spread(line.rto_seconds, " s"),
+    )
 
 
 def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:
