@@ -107,8 +107,8 @@ class Epochs:
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
-            watch = threading.Thread(target=self._watch, args=(bell, over, seconds, len(works)), daemon=True)
-            watch.start()
+            watched = (bell, over, seconds, len(works))
+            threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
                 return list(context.parallelize(heard_at, len(works)).map(_copy_once).collect())
             except (PySparkException, Py4JError, OSError) as error:
@@ -146,8 +146,8 @@ class Epochs:
         # On this machine there is a core for each, if perhaps a busy one.
         patience = math.inf if self._master.startswith("local") else _SHORTAGE_SECONDS
         if await_all(bell, seconds, tasks, patience):
-            said_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
-            self._shortage = _Shortage(max(bell.most, 1), self._executors(), said_until)
+            believed_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
+            self._shortage = _Shortage(max(bell.most, 1), self._executors(), believed_until)
             bell.ring()
         _cancel_silent(bell, over, self._spark.sparkContext)
 
