@@ -22,6 +22,7 @@ from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying, log_of
 from tests.flows import flow_work
@@ -64,12 +65,27 @@ def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], st
     return Copying(work, {TopicPartition(topic, number): TopicPartition(copy, number) for number in range(2)})
 
 
+def one_batch_a_flush(client: dict[str, str], topic: str, **settings: Any) -> confluent_kafka.Producer:
+    """A producer that cuts what lies between two flushes into one batch a partition, however slow the machine is.
+
+    Of several small batches the engine may make one, and that is not equal byte by byte. So nothing goes out before the
+    flush, which does not wait for the linger; and the leaders are known before, or records would come to them one by one.
+    """
+    producer = confluent_kafka.Producer({**client, "linger.ms": 10_000, **settings})
+    wait_until(
+        lambda: producer.list_topics(topic, 5).topics[topic].error is None,
+        f"the leaders of {topic}",
+        timeout_seconds=20,
+    )
+    return producer
+
+
 def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_lost_one_is(
     file: Path, copying: Copying
 ) -> None:
     """Partition 0 is copied whole. On partition 1 the copy skips one committed record behind the aborted ones."""
     whole, short = copying.pairs
-    producer = confluent_kafka.Producer({**copying.flow.source_client, "transactional.id": whole.topic})
+    producer = one_batch_a_flush(copying.flow.source_client, whole.topic, **{"transactional.id": whole.topic})
     producer.init_transactions(20)
 
     def write(value: bytes, end: Callable[[], None]) -> None:
@@ -171,7 +187,7 @@ def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same
     one, other = copying.pairs
     (settings,) = load(file).enabled_flows
     clusters, memory = load(file).clusters, tmp_path / "verified.json"
-    producer = confluent_kafka.Producer(copying.flow.source_client)
+    producer = one_batch_a_flush(copying.flow.source_client, one.topic)
 
     def write(count: int) -> None:
         for number in range(count):
