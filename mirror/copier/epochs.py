@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from mirror.copier.bell import Bell
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
-from mirror.spark import discard_session, end_session, jvm_has_ended, spark_session
+from mirror.spark import discard_spark, end_spark, jvm_has_ended, spark_context
 from mirror.waiting import WaitTimeout, wait_until
 
 # After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
@@ -43,14 +42,14 @@ class AlreadyTried(Exception):
 
 
 class Epochs:
-    """Runs epochs on one Spark session."""
+    """Runs epochs on this process's Spark."""
 
     def __init__(self, master: str | None, tasks: int) -> None:
         """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores)."""
         self.tasks = tasks or os.cpu_count() or 1
         # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
         self._master = master or f"local[{self.tasks + 1}]"
-        self._spark: SparkSession | None = None
+        self._spark: SparkContext | None = None
         self._bell: Bell | None = None
         self._is_rung = False
         self._ringing = threading.Lock()
@@ -69,7 +68,7 @@ class Epochs:
     def _executors(self) -> int:
         if self._spark is None:
             return 0
-        return len(self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos())
+        return len(self._spark._jsc.sc().statusTracker().getExecutorInfos())
 
     def ring(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
@@ -86,7 +85,7 @@ class Epochs:
         SparkDidNotStart
             if its JVM cannot be started.
         """
-        self._spark = spark_session("mirror", self._master)
+        self._spark = spark_context("mirror", self._master)
 
     def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
         """Run one epoch to its end and return what each task hands back, in the order of ``works``.
@@ -101,8 +100,7 @@ class Epochs:
         if self._spark is None:
             self.start()
         assert self._spark is not None
-        context = self._spark.sparkContext
-        with Bell(context.getConf().get("spark.driver.host") or "127.0.0.1") as bell:
+        with Bell(self._spark.getConf().get("spark.driver.host") or "127.0.0.1") as bell:
             self._hang(bell)
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
@@ -110,7 +108,7 @@ class Epochs:
             watched = (bell, over, seconds, len(works))
             threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
-                return list(context.parallelize(heard_at, len(works)).map(_copy_once).collect())
+                return list(self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect())
             except (PySparkException, Py4JError, OSError) as error:
                 bell.ring()
                 with contextlib.suppress(WaitTimeout):
@@ -134,7 +132,7 @@ class Epochs:
         if self._spark is None:
             raise EpochFailed("Spark does not run yet")
         try:
-            (result,) = self._spark.sparkContext.parallelize([work], 1).map(take_over).collect()
+            (result,) = self._spark.parallelize([work], 1).map(take_over).collect()
         except (PySparkException, Py4JError, OSError) as error:
             raise EpochFailed(_said(error)) from error
         assert isinstance(result, TaskResult)
@@ -149,7 +147,7 @@ class Epochs:
             believed_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
             self._shortage = _Shortage(max(bell.most, 1), self._executors(), believed_until)
             bell.ring()
-        _cancel_silent(bell, over, self._spark.sparkContext)
+        _cancel_silent(bell, over, self._spark)
 
     def _hang(self, bell: Bell | None) -> None:
         with self._ringing:
@@ -162,11 +160,11 @@ class Epochs:
         if self._spark is not None and jvm_has_ended():
             self._forget()
         elif self._spark is not None:
-            end_session(self._spark)
+            end_spark()
             self._spark = None
 
     def _forget(self) -> None:
-        discard_session()
+        discard_spark()
         self._spark = None
 
 
