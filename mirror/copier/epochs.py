@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
+from mirror.copier import daemon
 from mirror.copier.bell import Bell
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
@@ -85,7 +86,7 @@ class Epochs:
         SparkDidNotStart
             if its JVM cannot be started.
         """
-        self._spark = spark_context("mirror", self._master)
+        self._spark = spark_context("mirror", self._master, settings={"spark.python.daemon.module": daemon.MODULE})
 
     def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
         """Run one epoch to its end and return what each task hands back, in the order of ``works``.

@@ -59,7 +59,7 @@ def delete_all_records(bootstrap_servers: str, partitions: Iterable[TopicPartiti
 
 def python_workers(process: ManagedProcess) -> list[psutil.Process]:
     """Return the Python workers of the Spark inside a process, newest last; none while it has none."""
-    return [each for each in _children(process) if "pyspark.daemon" in _command(each)]
+    return [each for each in _children(process) if "pyspark.worker" in _command(each)]
 
 
 def spark_jvms(process: ManagedProcess) -> list[psutil.Process]:

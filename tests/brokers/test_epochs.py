@@ -141,7 +141,7 @@ def a_worker() -> Iterator[Callable[[], psutil.Process]]:
     def find() -> psutil.Process:
         children = psutil.Process(os.getpid()).children(recursive=True)
         living = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
-        daemons = [each for each in living if "pyspark.daemon" in " ".join(each.cmdline())]
+        daemons = [each for each in living if "pyspark.worker" in " ".join(each.cmdline())]
         parents = {each.pid for each in daemons}
         worker = next(each for each in daemons if each.ppid() in parents)
         found.append(worker)
