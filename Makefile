@@ -10,6 +10,8 @@ READY := .venv/.ready
 ARGS ?=
 # Tests run in two processes, a file in one of them: they wait more than they work. Say TOGETHER= for one process.
 TOGETHER ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Set in many containers: each start would compile everything anew, the asserts of every test included.
+unexport PYTHONDONTWRITEBYTECODE
 # What to answer when Java is missing and apt-get could install it: y or n; empty asks, if there is a terminal to ask on.
 ANSWER ?=
 

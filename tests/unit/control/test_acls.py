@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from unittest.mock import create_autospec
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.config.errors import ConfigError
@@ -211,7 +211,6 @@ ALL = (PREFIXED, WILDCARD, "mirror.acls.groups = true", "mirror.acls.transaction
 FLOWS: list[FlowSettings] = [flow_settings(*ALL), flow_settings(*ALL, IDENTITY), DEFAULT]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.sets(acls), st.sampled_from(FLOWS), st.sets(st.sampled_from(["a", "ab", "b", "heartbeats"])))
 def test_nothing_is_created_that_writes_topics_or_covers_all_of_them_and_everything_has_an_origin(
     source: set[Acl], flow: FlowSettings, topics: set[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.control.mesh import MeshTranslator, Third
@@ -46,7 +46,6 @@ class Says:
         return self._translation
 
 
-@settings(max_examples=50)
 @given(
     steps=st.lists(
         st.sampled_from(["here", "there", "own here", "own there", "record here", "record there"]), max_size=40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.assignment import assign
@@ -20,7 +20,6 @@ def works(count: int) -> list[PartitionWork]:
     ]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.floats(1, 1e9), max_size=40), st.integers(1, 8))
 def test_every_partition_is_assigned_once_and_no_share_is_empty(loads: list[float], tasks: int) -> None:
     partitions = works(len(loads))
@@ -30,7 +29,6 @@ def test_every_partition_is_assigned_once_and_no_share_is_empty(loads: list[floa
     assert all(shares)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.floats(1, 1e9), min_size=1, max_size=40), st.integers(1, 8))
 def test_no_share_is_heavier_than_another_by_more_than_one_partition(loads: list[float], tasks: int) -> None:
     shares = assign(works(len(loads)), lambda work: loads[work.source.partition], tasks)

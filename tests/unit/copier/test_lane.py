@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
@@ -75,7 +75,6 @@ def without_place(records: list[Record]) -> list[tuple[Any, ...]]:
     return [tuple(each[1:5]) for each in records]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(

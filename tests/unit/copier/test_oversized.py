@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
@@ -350,7 +350,6 @@ class World:
 STEPS = ["send", "send", "send", "answer", "answer", "letter", "commit", "committed", "lost", "killed"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.lists(st.sampled_from([1, 1, 20, 90, 400]), min_size=1, max_size=6), st.sampled_from([0, 1, 3])),

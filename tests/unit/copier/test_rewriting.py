@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crc32c import crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
@@ -125,7 +125,6 @@ def assert_a_broker_takes(content: memoryview, sequence: int) -> Header:
     return header
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shapes, st.integers(0, 30), st.sampled_from([0, 5, LARGEST_SEQUENCE - 3]), st.booleans())
 def test_any_batch_in_broker_valid_batches_out_and_the_records_are_equal(
     drawn: Any, start: int, sequence: int, queues_up: bool

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
@@ -33,7 +33,6 @@ from tests.unit.copier.builders import record
 
 ORDERS = TopicPartition("orders", 0)
 PRODUCER = Producer(7, 0)
-some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW_REPLICAS, OUT_OF_ORDER = 6, 7, 10, 19, 45
 
 
@@ -183,7 +182,6 @@ def accepting(broker: Broker) -> Callable[[TopicPartition, bytes], tuple[int, in
 faults = st.sampled_from(["ok", "ok", "ok", "refused", "appended, then timed out", "connection lost"])
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 12), st.lists(faults, max_size=30), st.data())
 def test_every_batch_is_in_the_log_once_and_in_order(count: int, outcomes: list[str], data: st.DataObject) -> None:
     """Refusals before and after the append, and connections lost with any number of requests handled."""
@@ -416,7 +414,6 @@ def sized(writer: Writer, size: int) -> None:
     writer.next += 1
 
 
-@some
 @given(st.lists(st.sampled_from([10, 200_000, 600_000, REQUEST_BYTES, 3 * REQUEST_BYTES]), min_size=1, max_size=12))
 def test_a_request_is_no_larger_than_it_has_to_be_and_nobody_is_left_out(sizes: list[int]) -> None:
     """A megabyte of batches, or one batch alone that is larger."""

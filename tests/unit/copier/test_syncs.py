@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.syncs import PartitionSyncs
@@ -47,7 +47,6 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10), st.integers(0, 3), st.integers(0, 60), st.lists(steps, max_size=25))
 def test_over_batches_as_record_by_record(
     offset_lag_max: int, upstream: int, downstream: int, history: list[tuple[int, int, int, bool, bool]]

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
@@ -15,7 +15,6 @@ from mirror.kafka.batch import Producer, Record
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, record, sparse
 
-some = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 OURS, ALSO_OURS, FOREIGN = Producer(7, 0), Producer(8, 3), Producer(99, 0)
 
 
@@ -83,7 +82,6 @@ def pairs(runs: Sequence[Run]) -> list[tuple[int, int]]:
     return [(run.upstream + number, run.downstream + number) for run in runs for number in range(run.length)]
 
 
-@some
 @given(logs(), st.data())
 def test_the_tail_is_matched_exactly(source: Log, data: st.DataObject) -> None:
     """Whatever the crash left, wherever the last commit was, whoever wrote in between."""
@@ -110,7 +108,6 @@ def test_the_tail_is_matched_exactly(source: Log, data: st.DataObject) -> None:
     assert [each for each in expected if each.offset >= outcome.upstream] == expected[len(there) :]
 
 
-@some
 @given(logs(), st.data())
 def test_batches_need_not_have_been_cut_alike(source: Log, data: st.DataObject) -> None:
     """The records are what counts: a lane that begins elsewhere cuts elsewhere."""
@@ -127,7 +124,6 @@ def test_batches_need_not_have_been_cut_alike(source: Log, data: st.DataObject) 
     assert outcome.records == count
 
 
-@some
 @given(logs(), st.data())
 def test_what_the_source_does_not_have_is_found(source: Log, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(source.records) - 1))
@@ -142,7 +138,6 @@ def test_what_the_source_does_not_have_is_found(source: Log, data: st.DataObject
     assert f"from offset {altered[place].offset} on" in outcome.reason
 
 
-@some
 @given(logs(), st.data())
 def test_a_lost_or_a_doubled_record_is_found(source: Log, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(source.records) - 1))

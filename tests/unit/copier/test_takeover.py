@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.tail_match import Batch
@@ -18,7 +18,6 @@ from mirror.model.mm2_trace import Anchor, Mm2Trace, Pair, SyncTrail, find_ancho
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
 
-some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FOREIGN, IDEMPOTENT = Producer(99, 0), Producer(50, 0)
 
 
@@ -97,7 +96,6 @@ sizes = st.lists(st.integers(1, 6), min_size=1, max_size=6)
 lives = st.lists(st.tuples(sizes, st.integers(0, 12), st.lists(st.booleans(), min_size=1, max_size=3)), max_size=4)
 
 
-@some
 @given(lives, st.sampled_from([PLAIN, IDEMPOTENT]), st.booleans(), st.integers(0, 4), st.data())
 def test_however_often_it_was_killed_the_furthest_copy_is_found(
     later: list[tuple[list[int], int, list[bool]]], producer: Producer, alike: bool, codec: int, data: st.DataObject
@@ -129,7 +127,6 @@ def test_however_often_it_was_killed_the_furthest_copy_is_found(
     assert found.doubled <= len(world.copies) - len({upstream for upstream, _ in world.copies})
 
 
-@some
 @given(lives, st.data())
 def test_lives_that_left_no_sync_are_told_by_contents(
     later: list[tuple[list[int], int, list[bool]]], data: st.DataObject
@@ -143,7 +140,6 @@ def test_lives_that_left_no_sync_are_told_by_contents(
     assert_exact(world, world.matched(None), furthest)
 
 
-@some
 @given(lives, st.integers(0, 39), st.data())
 def test_without_any_sync_the_recorded_record_is_looked_for(
     later: list[tuple[list[int], int, list[bool]]], recorded: int, data: st.DataObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
@@ -13,7 +13,6 @@ from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
 from tests.unit.copier.builders import TIME, as_logged, dense
 
-some = settings(max_examples=60, deadline=None)
 OURS, FOREIGN = Producer(7, 0), Producer(99, 0)
 UPSTREAM, DOWNSTREAM = 20, 8
 
@@ -64,7 +63,6 @@ def compacted(draw: st.DrawFn, *, distinct: bool) -> tuple[list[Record], list[Re
     return left, [each for each in left if each.offset < UPSTREAM + copied], tail
 
 
-@some
 @given(compacted(distinct=True))
 def test_what_was_copied_is_not_copied_again_and_all_else_is(
     case: tuple[list[Record], list[Record], list[Batch]],
@@ -81,7 +79,6 @@ def test_what_was_copied_is_not_copied_again_and_all_else_is(
         assert UPSTREAM <= run.upstream < run.upstream_end <= outcome.upstream
 
 
-@some
 @given(compacted(distinct=False))
 def test_where_records_repeat_to_the_millisecond_none_is_lost(
     case: tuple[list[Record], list[Record], list[Batch]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.lane import Lane
@@ -28,8 +28,6 @@ from tests.unit.copier.builders import as_logged, dense, record, sparse
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 OURS = Producer(7, 0)
 MARKED = ("marked", b"1")
-
-some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def transform_of(*stages: Stage, skips_errors: bool = False) -> TopicTransform:
@@ -116,7 +114,6 @@ def sent(records: Sequence[Record]) -> list[Record]:
     return [each._replace(headers=(*each.headers, ("from", b"east"))) for each in records if MARKED not in each.headers]
 
 
-@some
 @given(logs(), st.integers(0, 9), st.booleans())
 def test_what_is_left_is_copied_in_order_and_mapped(
     log: tuple[list[Batch], list[Record]], base_offset: int, queues_up: bool
@@ -186,7 +183,6 @@ def test_records_left_out_because_of_errors_are_gaps() -> None:
     assert (lane.upstream, lane.stopped) == (5, None)
 
 
-@some
 @given(logs(), st.data())
 def test_the_tail_is_matched_as_it_was_sent(log: tuple[list[Batch], list[Record]], data: st.DataObject) -> None:
     """Whatever the crash left, however it was cut: no record twice, none lost."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
@@ -40,7 +40,6 @@ WRITTEN = [
 ]
 
 # A busy machine must not fail a law.
-some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 nullable = st.none() | st.binary(max_size=40)
 records = st.builds(
@@ -85,7 +84,6 @@ def test_what_real_producers_write_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@some
 @given(written=contents, producer=producers, sequence=sequences)
 def test_encoded_records_are_decoded_unchanged(
     codec: int, written: list[Record], producer: Producer, sequence: int
@@ -101,7 +99,6 @@ def test_encoded_records_are_decoded_unchanged(
     assert {record.producer_id for record in found} == {producer.producer_id}
 
 
-@some
 @given(written=contents, codec=st.sampled_from([NONE, GZIP]))
 def test_another_implementation_reads_what_is_encoded(written: list[Record], codec: int) -> None:
     read = DefaultRecordBatch(batch.encode(written, codec))
@@ -109,7 +106,6 @@ def test_another_implementation_reads_what_is_encoded(written: list[Record], cod
     assert [(each.timestamp, each.key, each.value, tuple(each.headers)) for each in read] == without_place(written)
 
 
-@some
 @given(
     written=contents,
     codec=st.sampled_from(CODECS),
@@ -150,7 +146,6 @@ def test_a_batch_is_passed_on_with_its_records_untouched(
     assert bytes(frame[:4]) + bytes(frame[-4:]) == b"headtail"
 
 
-@some
 @given(st.lists(contents, min_size=1, max_size=4), st.integers(0, 5000))
 def test_a_fetch_yields_its_whole_batches_and_not_the_torn_end(written: list[list[Record]], cut: int) -> None:
     parts = [bytes(batch.encode(each, NONE)) for each in written]
@@ -197,7 +192,6 @@ def test_append_time_is_every_records_time() -> None:
     assert [record.timestamp for record in batch.records(content)] == [TIME + 5] * 3
 
 
-@some
 @given(sequences, st.integers(1, 10_000))
 def test_sequences_wrap_as_the_broker_expects(sequence: int, count: int) -> None:
     following = batch.next_sequence(sequence, count)
@@ -205,7 +199,6 @@ def test_sequences_wrap_as_the_broker_expects(sequence: int, count: int) -> None
     assert following == sequence + count - (2**31 if sequence + count > LARGEST_SEQUENCE else 0)
 
 
-@some
 @given(contents, st.sampled_from(CODECS), producers)
 def test_the_same_records_are_recognised_whoever_wrote_them(
     written: list[Record], codec: int, producer: Producer
@@ -265,7 +258,6 @@ def test_an_emptied_marker_ends_no_transaction_as_aborted() -> None:
     assert batch.marker_is_abort(found) is False
 
 
-@some
 @given(written=contents, names=st.lists(st.binary(max_size=6), min_size=1, max_size=3), codec=st.sampled_from(CODECS))
 def test_header_names_that_are_no_utf_8_are_kept_byte_for_byte(
     written: list[Record], names: list[bytes], codec: int

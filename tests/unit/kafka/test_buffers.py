@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.buffers import BufferPool
@@ -46,7 +46,6 @@ def test_a_larger_answer_takes_the_place_of_free_buffers_that_are_too_small() ->
     assert address(pool.view(3 * MB)) == buffer
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3 * MB), st.booleans()), max_size=30))
 def test_whoever_holds_a_view_finds_in_it_what_was_written(steps: list[tuple[int, bool]]) -> None:
     """No two views that are held look at the same bytes."""

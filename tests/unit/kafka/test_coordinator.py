@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnRequest, EndTxnResponse
 
@@ -10,12 +10,10 @@ from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.model.partition import TopicPartition
 
-some = settings(max_examples=50, deadline=None)
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 producers = st.builds(Producer, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.just(True))
 
 
-@some
 @given(st.text(max_size=30), producers, st.sets(partitions, min_size=1, max_size=6))
 def test_partitions_are_added(transactional_id: str, producer: Producer, added: set[TopicPartition]) -> None:
     frame = coordinator.add_partitions_request(9, transactional_id, producer, added)
@@ -29,7 +27,6 @@ def test_partitions_are_added(transactional_id: str, producer: Producer, added: 
     assert len({topic.name for topic in topics}) == len(topics)
 
 
-@some
 @given(st.text(max_size=30), producers)
 def test_a_transaction_is_committed(transactional_id: str, producer: Producer) -> None:
     frame = coordinator.commit_request(3, transactional_id, producer)
@@ -38,7 +35,6 @@ def test_a_transaction_is_committed(transactional_id: str, producer: Producer) -
     assert (read.producer_id, read.producer_epoch, read.committed) == (producer.producer_id, producer.epoch, True)
 
 
-@some
 @given(st.dictionaries(partitions, st.integers(0, 120), max_size=5), st.integers(0, 120))
 def test_answers_are_read(codes: dict[TopicPartition, int], code: int) -> None:
     topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult

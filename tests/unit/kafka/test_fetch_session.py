@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.fetch_session import FetchSession, SessionStep
@@ -51,7 +51,6 @@ class Broker:
         return self.session_id
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_the_broker_reads_on_where_it_is_told_to(script: list[tuple[Any, ...]]) -> None:
     session, broker = FetchSession(), Broker()

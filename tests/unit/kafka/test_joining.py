@@ -5,14 +5,13 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.joining import joined
 
-some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PRODUCER = Producer(7, 3)
 
 optional = st.none() | st.binary(max_size=200)
@@ -28,7 +27,6 @@ records = st.builds(
 parts = st.lists(st.lists(records, min_size=1, max_size=20), min_size=1, max_size=6)
 
 
-@some
 @given(parts, st.integers(0, 4))
 def test_every_record_is_there_in_order_and_unaltered(contents: list[list[Record]], codec: int) -> None:
     one = joined([batch.encode(each, codec) for each in contents], PRODUCER, 42)
@@ -42,7 +40,6 @@ def test_every_record_is_there_in_order_and_unaltered(contents: list[list[Record
     assert list(batch.batches(one, 0, len(one)))
 
 
-@some
 @given(parts)
 def test_it_is_what_encoding_them_together_makes(contents: list[list[Record]]) -> None:
     everything = [record for each in contents for record in each]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
@@ -20,7 +20,6 @@ from mirror.kafka.batch import CorruptBatch, Record
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden_old_batches.json").read_text())
 NONE, GZIP = 0, 1
 
-some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 nullable = st.none() | st.binary(max_size=30)
 # Hole before the record, timestamp, key, value.
@@ -92,14 +91,12 @@ def written(
     return log, expected
 
 
-@some
 @given(sets)
 def test_every_record_of_a_log_is_read_whatever_the_formats(shapes: Any) -> None:
     log, expected = written(shapes)
     assert [each[:4] for each in read_all(log)] == expected
 
 
-@some
 @given(sets, st.integers(0, 300))
 def test_the_torn_end_of_a_fetch_is_left_and_all_before_it_is_read(shapes: Any, cut: int) -> None:
     log, expected = written(shapes)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka import batch
@@ -14,7 +14,6 @@ from mirror.kafka.batch import HEADER, HEADER_BYTES, CorruptBatch, Header, Recor
 from mirror.kafka.prints import prints
 
 TIME = 1_700_000_000_000
-some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def logged(records: list[Record], base_offset: int, codec: int = 0) -> tuple[memoryview, Header]:
@@ -24,7 +23,6 @@ def logged(records: list[Record], base_offset: int, codec: int = 0) -> tuple[mem
     return content, Header._make(HEADER.unpack_from(content))
 
 
-@some
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=60), st.integers(0, 4), st.booleans())
 def test_prints_are_those_of_the_records(lengths: list[int], codec: int, has_key: bool) -> None:
     """Equal for equal records, wherever they lie in whatever batch; offsets and timestamps as decoded."""

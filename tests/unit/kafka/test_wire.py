@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -15,8 +15,6 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from mirror.kafka import wire
 from mirror.kafka.wire import Aborted, FetchFailed, FetchFrom
 from mirror.model.partition import TopicPartition
-
-some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 topics = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=200)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
@@ -37,7 +35,6 @@ def answer(message: Any, version: int) -> memoryview:
     return memoryview(bytearray(message.encode(header=True)))
 
 
-@some
 @given(
     st.dictionaries(
         partitions,
@@ -93,7 +90,6 @@ fetched = st.dictionaries(
 )
 
 
-@some
 @given(fetched)
 def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicPartition, tuple[Any, ...]]) -> None:
     response = FetchResponse.FetchableTopicResponse
@@ -176,7 +172,6 @@ def test_an_error_of_the_whole_fetch_is_raised() -> None:
     assert failure.value.code == 71
 
 
-@some
 @given(st.dictionaries(partitions, contents, min_size=1, max_size=6), st.none() | st.text(max_size=20))
 def test_a_produce_request_is_read_by_another_implementation(
     batches: dict[TopicPartition, bytes], transactional_id: str | None
@@ -212,7 +207,6 @@ produced = st.dictionaries(
 )
 
 
-@some
 @given(produced)
 def test_a_produce_answer_of_another_implementation_is_read(parts: dict[TopicPartition, tuple[Any, ...]]) -> None:
     response = ProduceResponse.TopicProduceResponse

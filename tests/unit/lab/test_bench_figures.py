@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.lab.bench import figures
@@ -95,7 +95,6 @@ def test_latencies_become_percentiles_by_rate() -> None:
     assert figures.cpu_key(200) not in latency_figures(Latencies(200, 200.0, (1.0,)))
 
 
-@settings(max_examples=50)
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(1, 100))
 def test_a_percentile_is_the_smallest_value_with_so_many_at_or_below_it(values: list[float], percent: float) -> None:
     ordered = sorted(values)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
@@ -38,7 +38,6 @@ from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 
-some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ORDERS = TopicPartition("orders", 3)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
@@ -97,7 +96,6 @@ def test_the_topic_is_one_that_mm2_never_mirrors() -> None:
     assert state_topic("east") == "mm2-state.east.internal"
 
 
-@some
 @given(partitions, positions, runs_in_order(), gaps, st.integers(0, 2**63 - 1))
 def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
@@ -142,7 +140,6 @@ def test_a_report_of_before_there_were_notes_is_read() -> None:
     assert state.run == RunReport("RUNNING", (), 5)
 
 
-@some
 @given(st.lists(st.tuples(partitions, positions), max_size=10))
 def test_the_newest_record_of_a_key_counts(written: list[tuple[TopicPartition, Position]]) -> None:
     """So compaction changes nothing."""
@@ -208,7 +205,6 @@ def test_a_chunk_left_by_an_unfinished_commit_is_not_taken_for_what_came_later_i
     assert tuple(known.runs) == (Run(0, 0, 5), Run(5, 7, 3))
 
 
-@some
 @given(runs_in_order())
 def test_packed_runs_are_the_same_runs(written: tuple[Run, ...]) -> None:
     assert Chunk.of(written).runs() == written
@@ -230,7 +226,6 @@ def in_chunks(runs: Sequence[Run], size: int) -> list[StateRecord]:
     return [*(chunk_record(ORDERS, number, part) for number, part in enumerate(parts)), position.record(ORDERS)]
 
 
-@some
 @given(runs_in_order(), st.integers(1, 3), st.data())
 def test_what_is_dead_can_be_forgotten_without_changing_any_position_from_the_log_start_on(
     runs: tuple[Run, ...], size: int, data: st.DataObject

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before, find_divergence
-
-some = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # Under which leader each offset of a log was written.
 Log = list[int]
@@ -62,7 +60,6 @@ def twins(draw: st.DrawFn) -> Twins:
     return Twins(was, now, draw(st.integers(0, len(was))))
 
 
-@some
 @given(twins())
 def test_the_first_offset_that_differs_is_found_or_none_if_none_does(logs: Twins) -> None:
     """However far the log has grown since; what lies before the origin was never read, so it cannot have parted."""
@@ -78,7 +75,6 @@ def test_the_first_offset_that_differs_is_found_or_none_if_none_does(logs: Twins
         assert found <= logs.origin
 
 
-@some
 @given(twins(), st.integers(0, 40))
 def test_only_what_was_copied_counts(logs: Twins, upstream: int) -> None:
     """The lane reads ahead of what is acknowledged."""

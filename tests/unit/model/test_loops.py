@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.flow import Flow
@@ -39,7 +39,6 @@ def reachable(ways: list[Way], origin: str) -> set[str]:
     return found
 
 
-@settings(max_examples=50, deadline=None)
 @given(GRAPHS)
 def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_none_comes_back(graph: set[Flow]) -> None:
     """By whatever flows, in whatever order: the copying ends by itself, and the counts are those foretold."""
@@ -55,7 +54,6 @@ def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_non
             assert count == (1 if alias == origin else arrivals(some).get((origin, alias), 0))
 
 
-@settings(max_examples=50, deadline=None)
 @given(GRAPHS)
 def test_what_is_called_a_loop_does_bring_records_back(graph: set[Flow]) -> None:
     some = [Way(flow) for flow in sorted(graph)]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import MOST_PAIRS, Anchor, Mm2Trace, NoAnchor, Pair, SyncTrail, find_anchor, safe_pairs
-
-some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def trail_of(*pairs: tuple[int, int]) -> SyncTrail:
@@ -41,7 +39,6 @@ def test_a_sync_written_twice_is_one() -> None:
     assert trail_of((3, 3), (3, 3)).stretches() == ((Pair(3, 3),),)
 
 
-@some
 @given(st.integers(MOST_PAIRS, 5000))
 def test_a_long_trail_is_thinned_towards_the_past(count: int) -> None:
     trail = trail_of(*((100 * number, 100 * number) for number in range(count)))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, extend, runs_before, runs_from, runs_of
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
-
-some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,6 @@ def histories(draw: st.DrawFn, *, complete: bool = True) -> History:
     return History(copied, OffsetMap(origin, complete, in_chunks(runs, draw(st.integers(1, 4))), upstream, downstream))
 
 
-@some
 @given(histories())
 def test_a_copied_record_is_found_exactly(history: History) -> None:
     assert {upstream: history.map.translate(upstream) for upstream in history.copied} == {
@@ -55,7 +52,6 @@ def test_a_copied_record_is_found_exactly(history: History) -> None:
     }
 
 
-@some
 @given(histories())
 def test_a_copy_leads_back_to_its_record(history: History) -> None:
     assert {downstream: history.map.translate_back(downstream) for downstream in history.copied.values()} == {
@@ -63,7 +59,6 @@ def test_a_copy_leads_back_to_its_record(history: History) -> None:
     }
 
 
-@some
 @given(histories(), st.integers(0, 60))
 def test_a_reader_goes_on_at_the_first_copied_record_not_before_its_position(history: History, position: int) -> None:
     if position <= history.map.upstream_next:
@@ -71,7 +66,6 @@ def test_a_reader_goes_on_at_the_first_copied_record_not_before_its_position(his
         assert history.map.translate(position) == Exact(min(following, default=history.map.downstream_next))
 
 
-@some
 @given(histories(), st.integers(0, 60))
 def test_a_reader_goes_back_to_the_source_of_the_first_copy_not_before_its_position(
     history: History, position: int
@@ -81,7 +75,6 @@ def test_a_reader_goes_back_to_the_source_of_the_first_copy_not_before_its_posit
         assert history.map.translate_back(position) == Exact(min(following, default=history.map.upstream_next))
 
 
-@some
 @given(histories())
 def test_translation_never_goes_backwards(history: History) -> None:
     for translate, end in (
@@ -96,7 +89,6 @@ def test_translation_never_goes_backwards(history: History) -> None:
         assert found == sorted(found)
 
 
-@some
 @given(histories(), st.integers(1, 1000))
 def test_a_position_ahead_of_the_copy_is_bounded_by_how_far_it_is_ahead(history: History, ahead: int) -> None:
     known = history.map
@@ -104,7 +96,6 @@ def test_a_position_ahead_of_the_copy_is_bounded_by_how_far_it_is_ahead(history:
     assert known.translate_back(known.downstream_next + ahead) == Bounded(known.upstream_next, ahead)
 
 
-@some
 @given(histories(complete=False))
 def test_what_lies_before_the_beginning_of_the_copy_is_too_old(history: History) -> None:
     """Copying began in the middle of the source: nothing is known of what lay before."""
@@ -120,7 +111,6 @@ def test_nothing_copied_leads_nowhere_back() -> None:
     assert OffsetMap(0, True, Runs(), 0, 0).translate(0) == Exact(0)
 
 
-@some
 @given(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 100))
 def test_runs_say_what_was_copied_and_no_two_could_be_one(offsets: set[int], downstream: int) -> None:
     runs = runs_of(sorted(offsets), downstream)
@@ -131,7 +121,6 @@ def test_runs_say_what_was_copied_and_no_two_could_be_one(offsets: set[int], dow
     )
 
 
-@some
 @given(histories(), st.integers(0, 60))
 def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history: History, cut: int) -> None:
     said = {
@@ -167,7 +156,6 @@ def test_a_stretch_known_by_syncs_only_is_exact_at_them_and_bounded_between() ->
     assert SKETCHED.translate_back(1015) == TooOld(1020)
 
 
-@some
 @given(st.integers(20, 99))
 def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_than_said(position: int) -> None:
     found = SKETCHED.translate(position)
@@ -176,13 +164,11 @@ def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_th
     assert found.downstream <= 1000 + position <= found.downstream + behind
 
 
-@some
 @given(histories(), st.integers(0, 60))
 def test_packed_runs_are_cut_like_any_others(history: History, cut: int) -> None:
     assert tuple(history.map.runs.before(cut)) == runs_before(history.map.runs, cut)
 
 
-@some
 @given(histories(), st.integers(0, 60))
 def test_runs_are_cut_at_a_position_without_loss(history: History, position: int) -> None:
     before, behind = runs_before(history.map.runs, position), runs_from(history.map.runs, position)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.copy_map import CopyMap
@@ -30,7 +30,6 @@ from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
-some = settings(max_examples=50, deadline=None)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,6 @@ def tried(draw: st.DrawFn, *, others: bool = True) -> tuple[World, int, int, int
     return world, upstream, position, late - early
 
 
-@some
 @given(tried())
 def test_only_the_right_position_passes_and_how_far_a_wrong_one_is_off_is_told(
     case: tuple[World, int, int, int],
@@ -119,7 +117,6 @@ def test_only_the_right_position_passes_and_how_far_a_wrong_one_is_off_is_told(
     )
 
 
-@some
 @given(tried(others=False))
 def test_without_a_map_the_contents_tell_or_nobody_does(case: tuple[World, int, int, int]) -> None:
     """Contents that are found at several places prove nothing; found at one they are as good as the map."""

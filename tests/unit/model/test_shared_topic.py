@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirror.model.offset_map import OffsetMap, Run, Runs, extend
@@ -68,7 +68,6 @@ def after(taken: list[tuple[str, int]]) -> tuple[Side, Side]:
     return a, b
 
 
-@settings(max_examples=200, deadline=None)
 @given(steps)
 @example([("b writes", 3), ("b to a", 3), ("a writes", 3), ("a to b", 9), ("b to a", 9)])
 @example([("b writes", 3), ("b to a", 2), ("a writes", 3), ("a to b", 9)])

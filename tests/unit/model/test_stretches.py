@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.offset_map import Run, Runs
@@ -19,7 +19,6 @@ def offsets(found: tuple[tuple[int, int], ...] | list[tuple[int, int]]) -> list[
 
 
 @given(stretches, edges)
-@settings(max_examples=50, deadline=None)
 def test_united_and_between_share_the_range_out(some: list[tuple[int, int]], ends: tuple[int, int]) -> None:
     within, outside = united(some, *ends), between(some, *ends)
     covered = {offset for start, end in some for offset in range(start, end)}
@@ -41,7 +40,6 @@ def test_what_continues_the_last_stretch_is_part_of_it() -> None:
 
 
 @given(stretches, st.lists(st.integers(1, 6), max_size=6), edges)
-@settings(max_examples=50, deadline=None)
 def test_a_map_says_the_same_of_a_part_of_its_offsets(
     some: list[tuple[int, int]], lengths: list[int], ends: tuple[int, int]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.java_regex import PatternError
@@ -30,8 +30,6 @@ RECORDS = st.builds(SourceRecord, st.just("t"), st.just(3), st.integers(0, 99), 
 SOME = SourceRecord("t", 3, 4, 5, b"k", b"v", (("a", b"1"),))
 FUNCTIONS = "tests.transform_functions"
 
-some = settings(max_examples=60, deadline=None)
-
 
 def of_stages(*stages: Stage, skips_errors: bool = False) -> TopicTransform:
     transform = Chain(stages, skips_errors).of_topic("east.orders")
@@ -47,7 +45,6 @@ def own(name: str, *, skips_errors: bool = False) -> TopicTransform:
     return of_stages(Stage("mine", PythonFunction(f"{FUNCTIONS}:{name}")), skips_errors=skips_errors)
 
 
-@some
 @given(st.lists(RECORDS, max_size=8), st.sampled_from([RecordIsTombstone(), HasHeaderKey("a")]))
 def test_a_predicate_and_its_opposite_share_out_the_records(records: list[SourceRecord], predicate: Predicate) -> None:
     without = alone(Filter(), predicate).apply(records, 3).records
@@ -56,7 +53,6 @@ def test_a_predicate_and_its_opposite_share_out_the_records(records: list[Source
     assert not any(record in without for record in those)
 
 
-@some
 @given(RECORDS, CONTENTS)
 def test_headers_are_inserted_behind_and_dropped_by_name(record: SourceRecord, content: bytes | None) -> None:
     """Also beside one of the same name; order, doubles and nulls of the others stay."""

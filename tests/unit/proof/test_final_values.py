@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.batch import Record
@@ -25,7 +25,6 @@ def compacted(records: list[Record], up_to: int) -> list[Record]:
 @given(
     pairs=st.lists(st.tuples(KEYS, VALUES), max_size=20), cleaned=st.integers(0, 20), copy_cleaned=st.integers(0, 20)
 )
-@settings(max_examples=50)
 def test_how_far_either_cleaner_has_come_makes_no_difference(
     pairs: list[tuple[bytes, bytes | None]], cleaned: int, copy_cleaned: int
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka import batch
@@ -229,7 +229,6 @@ def test_where_a_log_cannot_be_read_on_the_rest_is_left_and_what_was_found_stand
     share=st.sampled_from([5, 20, 1000]),
     is_shared=st.booleans(),
 )
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_record_is_either_found_equal_or_left_and_what_is_found_equal_is(
     seed: int, damage: float, share: int, is_shared: bool
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.scenario.declaration import Fault, FaultKind, Procedure, Replicator, Site
@@ -19,7 +19,6 @@ SCENARIO = small(
 
 
 @given(seed=st.integers(0, 2**63))
-@settings(max_examples=50)
 def test_the_same_seed_plans_the_same_for_whoever_copies(seed: int) -> None:
     ours, theirs = (plan_run(SCENARIO, replicator, seed) for replicator in Replicator)
 
@@ -28,7 +27,6 @@ def test_the_same_seed_plans_the_same_for_whoever_copies(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**63))
-@settings(max_examples=50)
 def test_times_stay_within_their_jitter_and_what_is_healed_is_healed_later(seed: int) -> None:
     plan = plan_run(SCENARIO, Replicator.MIRROR, seed)
     times = {(action.number, action.heals): action.at_seconds for action in plan.actions}

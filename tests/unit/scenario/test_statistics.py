@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.scenario.statistics import distribution, wilson
@@ -22,7 +22,6 @@ def test_wilson_intervals_are_those_of_the_textbook(successes: int, count: int, 
 
 
 @given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=12))
-@settings(max_examples=30)
 def test_the_median_lies_in_its_interval_and_the_interval_among_the_values(values: list[float]) -> None:
     found = distribution(values)
 
