@@ -21,6 +21,7 @@ class BySharedClusters(LoadFileScheduling):
         return _TOGETHER if file.startswith(f"{_TOGETHER}/") else file
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist there is nothing to hand out
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> BySharedClusters:
     """Return who hands out the tests."""
     return BySharedClusters(config, log)

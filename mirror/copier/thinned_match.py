@@ -5,14 +5,17 @@ copy is in the order of the source, so the last record of the tail that still ha
 all that the source has left before it was copied. What came behind it and is gone from the source was replaced there by
 a later record of its key, which is still to be copied.
 
-What is not explained by holes is no compaction, and a mismatch as ever. Where nothing tells (a record is gone from the
-source and the same, to the millisecond, stands there once more), rather too little is taken for copied than too much.
+What is not explained by holes is no compaction, and a mismatch as ever. Where a record is gone from the source and the
+same, to the millisecond, stands there once more, the tail may seem to have got further than it had. That shows in what
+was passed over to get there: a cleaner removes a copy only for a later one of its key, and keeps the newest of a key.
+Where that later one is not found, only what came before is taken for copied: rather too little than too much.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from mirror.copier.tail_match import Batch, Matched, Mismatch
@@ -48,6 +51,7 @@ def match_thinned(
     # Offsets of the target that hold nothing now, without those that originals were found for, and records of the tail
     # that have no original now. They are not begun anew with each pair: where records are alike it may be a wrong one.
     absent, gone = 0, 0
+    debts = _Debts()
     for content, header in tail:
         if header.is_transactional or not is_ours(header.producer_id):
             # What others wrote is no hole; of theirs, too, some may be gone.
@@ -61,7 +65,11 @@ def match_thinned(
             expected = record.offset + 1
             skipped = originals.find(tuple(record)[kept], kept, most_skipped=absent)
             if skipped is not None:
-                found = originals.take(skipped)
+                *passed, original = originals.take(skipped + 1)
+                found = original.offset
+                for each in passed:
+                    debts.owe(each.key, position)
+                debts.pay(record.key, found)
                 extend(runs, Run(found, record.offset, 1))
                 position, absent = found + 1, absent - skipped
                 count += 1
@@ -73,7 +81,50 @@ def match_thinned(
                     f"{header.producer_id}), that is not the source's from offset {position} on, nor can compaction "
                     "have removed it there"
                 )
+    certain = debts.certain_to()
+    if certain is not None:
+        position = certain
+        runs = [_up_to(run, certain) for run in runs if run.upstream < certain]
+        count = sum(run.length for run in runs)
     return Matched(position, tuple(runs), count)
+
+
+@dataclass(slots=True)
+class _Debt:
+    """An original was passed over: up to where all had been found before, and the later one of its key."""
+
+    before: int
+    paid_by: int | None = None
+
+
+class _Debts:
+    """The later copies of the keys of what was passed over, for which the cleaner can have removed its copy."""
+
+    def __init__(self) -> None:
+        self._all: list[_Debt] = []
+        self._unpaid: dict[bytes | None, list[_Debt]] = {}
+
+    def owe(self, key: bytes | None, before: int) -> None:
+        debt = _Debt(before)
+        self._all.append(debt)
+        self._unpaid.setdefault(key, []).append(debt)
+
+    def pay(self, key: bytes | None, found: int) -> None:
+        for debt in self._unpaid.pop(key, ()):
+            debt.paid_by = found
+
+    def certain_to(self) -> int | None:
+        """Return the position behind which nothing that was found is certain; nothing if all is."""
+        certain: int | None = None
+        for debt in reversed(self._all):
+            # What was found behind that position pays for nothing.
+            if debt.paid_by is None or (certain is not None and debt.paid_by >= certain):
+                certain = debt.before
+        return certain
+
+
+def _up_to(run: Run, upstream: int) -> Run:
+    return Run(run.upstream, run.downstream, min(run.length, upstream - run.upstream))
 
 
 class _Originals:
@@ -92,12 +143,10 @@ class _Originals:
         candidates = islice(self._ahead, most_skipped + 1)
         return next((skipped for skipped, record in enumerate(candidates) if tuple(record)[kept] == wanted), None)
 
-    def take(self, skipped: int) -> int:
-        """Pass on behind a record that was found, and return its offset."""
-        for _ in range(skipped):
-            self._ahead.popleft()
-        self._passed += skipped + 1
-        return self._ahead.popleft().offset
+    def take(self, count: int) -> list[Record]:
+        """Pass over so many of the records ahead, and return them."""
+        self._passed += count
+        return [self._ahead.popleft() for _ in range(count)]
 
     def holes(self, first: int, end: int, *, skipped: int) -> int:
         """Return how many offsets from ``first`` on hold nothing, up to behind so many more records that are there."""

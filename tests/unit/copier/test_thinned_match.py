@@ -40,6 +40,15 @@ def matched(source: Sequence[Record], tail: Sequence[Batch], end: int) -> Matche
     )
 
 
+def cleaned(draw: st.DrawFn, records: Sequence[Record]) -> list[Record]:
+    """Remove what a cleaner may: the oldest of a key, and never its newest, wherever it had got to."""
+    left = []
+    for key in sorted({each.key or b"" for each in records}):
+        of_key = [each for each in records if each.key == key]
+        left += of_key[draw(st.integers(0, len(of_key) - 1)) :]
+    return sorted(left)
+
+
 @st.composite
 def compacted(draw: st.DrawFn, *, distinct: bool) -> tuple[list[Record], list[Record], list[Batch]]:
     """What is left of the source, what of it was copied before the crash, and what is left of the tail."""
@@ -47,17 +56,15 @@ def compacted(draw: st.DrawFn, *, distinct: bool) -> tuple[list[Record], list[Re
     contents = range(100) if distinct else draw(st.lists(st.integers(0, 1), min_size=12, max_size=12))
     written = [record(UPSTREAM + at, key, contents[at]) for at, key in enumerate(keys)]
     copied = draw(st.integers(1, len(written)))
-    # A record may go when a later one has its key; the newest of the log stays.
-    replaced = [any(later.key == each.key for later in written[at + 1 :]) for at, each in enumerate(written)]
-    left = [each for each, may_go in zip(written, replaced, strict=True) if not (may_go and draw(st.booleans()))]
+    left = cleaned(draw, written)
+    kept = cleaned(draw, written[:copied])
     tail: list[Batch] = []
     offset = DOWNSTREAM
-    for at, original in enumerate(written[:copied]):
+    for original in written[:copied]:
         if draw(st.integers(0, 3)) == 0:
             tail.append(as_logged(dense([record(0, 9, 99)], producer=FOREIGN, sequence=0)[0], offset))
             offset += 1
-        stays_newest = not any(later.key == original.key for later in written[at + 1 : copied])
-        if stays_newest or draw(st.booleans()):
+        if original in kept:
             tail.append(copy_of(original, offset))
         offset += 1
     return left, [each for each in left if each.offset < UPSTREAM + copied], tail
