@@ -18,7 +18,7 @@ from mirror.kafka.writer_log import WriterLog
 from mirror.model.flow_state import state_topic
 from mirror.model.loops import left_out
 from mirror.model.topics import DefaultReplicationPolicy
-from mirror.model.writers import KnownWriters
+from mirror.model.writers import CopiedTopics, KnownWriters
 
 _STATE_TOPIC = regex.compile(r"mm2-state\.(?<alias>.+)\.internal")
 
@@ -37,11 +37,16 @@ class WriterLogs:
         self._client = client
         self._channel: Channel | None = None
         self._logs: dict[str, WriterLog] = {}
+        self._copied: dict[str, CopiedTopics] = {}
 
     @property
     def known(self) -> dict[str, KnownWriters]:
         """Return what was found so far, by state topic."""
         return {topic: log.known for topic, log in self._logs.items()}
+
+    def copied(self, topic: str) -> Collection[str]:
+        """Return the topics that the flow behind a state topic has copied to."""
+        return self._copied[topic].names
 
     def catch_up(self, topics: Collection[str]) -> dict[str, Exception]:
         """Read on in these state topics; return those that cannot be read, and why.
@@ -57,7 +62,10 @@ class WriterLogs:
                 self._channel = Channel(self._alias, self._client)
             for topic in sorted(topics):
                 try:
-                    self._logs.setdefault(topic, WriterLog(topic)).catch_up(self._channel)
+                    if topic not in self._logs:
+                        copied = self._copied[topic] = CopiedTopics()
+                        self._logs[topic] = WriterLog(topic, copied=copied)
+                    self._logs[topic].catch_up(self._channel)
                 except (BrokerRefused, LeaderUnknown) as problem:
                     problems[topic] = problem
         except ConnectionFailed:
@@ -192,6 +200,7 @@ class Mirrors:
             f"in this file too, or say what is wanted: {flow}.mirror.mirrored.records = forward, or skip"
             for topic, known in sorted(self.known.items())
             if known.writers and topic not in declared and topic not in self._returning
+            if any(map(self._settings.keeps_name, self._logs.copied(topic)))
         ]
 
 

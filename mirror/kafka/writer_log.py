@@ -8,15 +8,16 @@ from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel
 from mirror.kafka.log import LogReader
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.model.writers import KnownWriters, take_in
+from mirror.model.writers import CopiedTopics, KnownWriters, take_in
 
 
 class WriterLog:
     """One state topic, read on whenever asked. It need not exist (yet)."""
 
-    def __init__(self, topic: str, known: KnownWriters | None = None) -> None:
-        """Go on from what is ``known``."""
+    def __init__(self, topic: str, known: KnownWriters | None = None, copied: CopiedTopics | None = None) -> None:
+        """Go on from what is ``known``; tell ``copied`` which topics the flow copies to, if that is wanted."""
         self.topic = topic
+        self._copied = copied
         self._known = known or KnownWriters()
         self._exists = False
 
@@ -66,6 +67,8 @@ class WriterLog:
             for content, _ in reader.read_to(end):
                 for record in batch.records(content):
                     take_in(state, record.key, record.value)
+                    if self._copied is not None:
+                        self._copied.take(record.key, record.value)
         except CorruptBatch as problem:
             raise BrokerRefused(f"{channel.alias}: {self.topic}: {problem}", CorruptBatch) from problem
         self._known = KnownWriters(frozenset(state.writers), reader.position, state.source_id, self._known.topic_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from mirror.model.flow_state import FlowState
 
 # The beginnings of the records of interest: a state topic holds thousands of others for each of them.
 _KEYS = (b'["writer",', b'["source"]')
+_POSITION = b'["position",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,18 @@ def take_in(state: FlowState, key: bytes | None, value: bytes | None) -> None:
     """Apply a record of a state topic if it says who writes, or where from."""
     if key is not None and key.startswith(_KEYS):
         state.apply(key, value)
+
+
+class CopiedTopics:
+    """The topics that a flow has copied to, by the positions in its state topic."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self.names: set[str] = set()
+        self._partitions: set[bytes] = set()
+
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """Learn from a record of the state topic; a partition's topic stays the same, so its first position tells."""
+        if key is not None and value is not None and key.startswith(_POSITION) and key not in self._partitions:
+            self._partitions.add(key)
+            self.names.add(json.loads(value)["target"])

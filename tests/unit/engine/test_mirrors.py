@@ -25,9 +25,15 @@ class TopicAuthorizationFailed(Exception):
 class OnSource:
     """State topics on the source; some may not be read."""
 
-    def __init__(self, found: Mapping[str, KnownWriters], denied: Collection[str] = ()) -> None:
+    def __init__(
+        self, found: Mapping[str, KnownWriters], denied: Collection[str] = (), copied: Collection[str] = ("orders",)
+    ) -> None:
         self.known = dict(found)
         self.denied = denied
+        self._copied = copied
+
+    def copied(self, _: str) -> Collection[str]:
+        return self._copied
 
     def catch_up(self, topics: Collection[str]) -> dict[str, Exception]:
         return {
@@ -76,6 +82,16 @@ def test_copies_of_flows_that_no_file_names_go_on_and_are_told(monkeypatch: pyte
     forwards = flows_of("A->B", more=f"{IDENTITY}\nA->B.mirror.mirrored.records = forward")
     judged, problems = looked(forwards, OnSource({state: THEIRS}), monkeypatch)
     assert (judged.left_out("orders"), problems) == ((BACK,), ())
+
+
+def test_what_others_mirror_into_topics_that_do_not_go_on_concerns_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = flows_of("A->B", more=f"{IDENTITY}\nA->B.topics = orders, bills")
+    _, problems = looked(
+        flows, OnSource({"mm2-state.C.internal": THEIRS}, copied=["C.orders"]), monkeypatch, "C.orders"
+    )
+    assert problems == ()
+    _, problems = looked(flows, OnSource({"mm2-state.C.internal": THEIRS}, copied=["C.orders", "bills"]), monkeypatch)
+    assert len(problems) == 1
 
 
 def test_a_state_topic_that_may_not_be_read_stops_nothing_unless_the_file_has_the_flow(
