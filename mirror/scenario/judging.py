@@ -13,6 +13,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import read_records
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.absence import Absence, measure_absence
 from mirror.proof.account import Account, Sides, settle_account
@@ -61,6 +62,8 @@ class Evidence:
         when the applications were home again.
     late
         what had not caught up when the time was over.
+    forecasts
+        by group, what the failover was to cost it.
     """
 
     scenario: Scenario
@@ -76,6 +79,7 @@ class Evidence:
     rpo: Rpo | None = None
     returned_at_ms: int | None = None
     late: tuple[str, ...] = ()
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
 
     @property
     def compacted(self) -> frozenset[str]:
@@ -196,7 +200,7 @@ def figures_of(found: Found, evidence: Evidence) -> Figures:
         rto_links=tuple((link.name, link.seconds) for link in evidence.recovery.links) if evidence.recovery else (),
         transactions=found.transactions.whole + found.transactions.torn if found.transactions else None,
         torn_transactions=found.transactions.torn if found.transactions else None,
-        groups=tuple(_group_figures(found.groups, evidence.readings)) if found.groups else (),
+        groups=tuple(_group_figures(found.groups, evidence.readings, evidence.forecasts)) if found.groups else (),
     )
 
 
@@ -292,7 +296,9 @@ def _settle(found: FinalRead, evidence: Evidence) -> Account | None:
     return settle_account(found.sends, found.logs, sides, gaps=found.gaps)
 
 
-def _group_figures(delivery: Delivery, readings: Sequence[GroupReading]) -> Iterable[GroupFigures]:
+def _group_figures(
+    delivery: Delivery, readings: Sequence[GroupReading], forecasts: Mapping[str, Forecast]
+) -> Iterable[GroupFigures]:
     for group in dict.fromkeys(reading.group for reading in readings):
 
         def total(anomaly: Anomaly, of: str = group) -> int:
@@ -304,4 +310,5 @@ def _group_figures(delivery: Delivery, readings: Sequence[GroupReading]) -> Iter
             total(Anomaly.REDELIVERED),
             total(Anomaly.LOST),
             total(Anomaly.UNSEEN),
+            forecasts.get(group),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.drill.facts import Facts
+from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario.declaration import Judged, Replicator
 
@@ -15,13 +16,17 @@ Anomalies = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """What one group was handed: records it was to read, and how many went wrong."""
+    """What one group was handed: records it was to read, and how many went wrong.
+
+    ``forecast`` is what was said of that just before the disaster; None where nothing was.
+    """
 
     group: str
     records: int
     redelivered: int
     skipped: int
     unseen: int
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,14 @@ class Figures:
     def skipped(self) -> int:
         """Records that groups were not handed, and passed."""
         return sum(group.skipped for group in self.groups)
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What all groups together were said to be handed again, at most, and to skip; None unless said of each."""
+        said = [group.forecast for group in self.groups if group.forecast is not None]
+        if not said or len(said) < len(self.groups):
+            return None
+        return Forecast(sum(each.skipped for each in said), sum(each.read_again or 0 for each in said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +154,8 @@ class RunOutcome:
                     "redelivered": group.redelivered,
                     "skipped": group.skipped,
                     "unseen": group.unseen,
+                    "forecast_redelivered": group.forecast.read_again if group.forecast else None,
+                    "forecast_skipped": group.forecast.skipped if group.forecast else None,
                 }
                 for group in figures.groups
             ],
@@ -195,10 +210,12 @@ def unknown(
 
 
 def _group(facts: Facts) -> GroupFigures:
+    skipped = facts.optional_integer("forecast_skipped")
     return GroupFigures(
         facts.text("group"),
         facts.integer("records"),
         facts.integer("redelivered"),
         facts.integer("skipped"),
         facts.integer("unseen"),
+        None if skipped is None else Forecast(skipped, facts.optional_integer("forecast_redelivered")),
     )

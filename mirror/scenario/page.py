@@ -25,7 +25,8 @@ disks. Every record that an application sent is written down outside the cluster
 two are joined. The same seed decides the same plan for this engine and for Java MirrorMaker 2, which both run from the
 same properties file. *Wrong in the copies* counts records that are lost, duplicated, reordered or altered there;
 *stranded* ones are the tail that was not copied when the source died. A loss is *told* when the replicator itself names
-the offsets, and *silent* when nobody does. *Read again* and *skipped* are records of groups.
+the offsets, and *silent* when nobody does. *Read again* and *skipped* are records of groups, with what was forecast of
+them just before the disaster from the exact positions, which this engine alone keeps.
 
 """
 _COLUMNS = ("", "verdict", "runs", "acked", *words.FIGURES)

@@ -23,6 +23,7 @@ from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.lab.errors import LabError
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.shadow import Forecast
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
 from mirror.scenario import judging
@@ -30,6 +31,7 @@ from mirror.scenario.declaration import Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.folder import RunFolder
+from mirror.scenario.forecast import forecast
 from mirror.scenario.judging import Evidence
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
@@ -90,8 +92,13 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     recovery: Recovery | None = None
     rpo: Rpo | None = None
     disaster_at_ms: int | None = None
+    forecasts: Mapping[str, Forecast] = {}
     for action in plan.actions:
         _wait_for(began + action.at_seconds)
+        if action.fault.is_disaster:
+            forecasts, problem = forecast(stage)
+            if problem is not None:
+                journal.append(Event.NOTE, facts={"no_forecast": problem})
         say(str(action))
         event = Event.FAULT_HEALED if action.heals else Event.FAULT_INJECTED
         at_ms = journal.append(event, facts={"what": str(action)}).at_ms
@@ -135,6 +142,7 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         rpo=rpo,
         returned_at_ms=recovery.returned_at_ms if recovery else None,
         late=tuple(late),
+        forecasts=forecasts,
     )
 
 

@@ -25,6 +25,8 @@ class Line:
         losses, over all runs.
     redelivered, skipped
         records of groups, a run.
+    forecast_redelivered, forecast_skipped
+        what was said of that before the disaster: of the former at most.
     """
 
     scenario: str
@@ -40,6 +42,8 @@ class Line:
     torn: int | None
     redelivered: Distribution | None
     skipped: Distribution | None
+    forecast_redelivered: Distribution | None
+    forecast_skipped: Distribution | None
     rpo_seconds: Distribution | None
     rpo_records: Distribution | None
     rto_seconds: Distribution | None
@@ -65,6 +69,7 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
     judged = [run for run in runs if run.verdict is not Verdict.UNKNOWN]
     figures = [run.figures for run in judged]
     names = sorted({name for each in figures for name in each.anomalies.get(Judged.COPY, {})})
+    said = [each.forecast for each in figures if each.forecast is not None]
     torn = [each.torn_transactions for each in figures if each.torn_transactions is not None]
     return Line(
         scenario=scenario,
@@ -80,6 +85,8 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
         torn=sum(torn) if torn else None,
         redelivered=distribution([each.redelivered for each in figures if each.groups]),
         skipped=distribution([each.skipped for each in figures if each.groups]),
+        forecast_redelivered=distribution([each.read_again for each in said if each.read_again is not None]),
+        forecast_skipped=distribution([each.skipped for each in said]),
         rpo_seconds=distribution([each.rpo_seconds for each in figures if each.rpo_seconds is not None]),
         rpo_records=distribution([each.rpo_records for each in figures if each.rpo_records is not None]),
         rto_seconds=distribution([each.rto_seconds for each in figures if each.rto_seconds is not None]),

@@ -17,8 +17,8 @@ def figures(line: Line) -> tuple[str, ...]:
     return (
         anomalies(line),
         losses(line),
-        spread(line.redelivered, digits=0),
-        spread(line.skipped, digits=0),
+        read_again(line),
+        skipped(line),
         spread(line.rpo_seconds, " s"),
         spread(line.rto_seconds, " s"),
     )
@@ -34,6 +34,20 @@ def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:
     return (
         f"{middle} [{found.median.low:,.{digits}f}, {found.median.high:,.{digits}f}], worst {found.worst:,.{digits}f}"
     )
+
+
+def read_again(line: Line) -> str:
+    """Return how many records groups were handed again, and what had been said of that."""
+    return spread(line.redelivered, digits=0) + _forecast(line.forecast_redelivered, "at most ")
+
+
+def skipped(line: Line) -> str:
+    """Return how many records groups were not handed, and what had been said of that."""
+    return spread(line.skipped, digits=0) + _forecast(line.forecast_skipped)
+
+
+def _forecast(found: Distribution | None, limit: str = "") -> str:
+    return "" if found is None else f" (forecast: {limit}{found.median.value:,.0f})"
 
 
 def anomalies(line: Line) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from mirror.drill.facts import FactError
 from mirror.drill.rundir import write_json
+from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import words
 from mirror.scenario.declaration import Judged, Replicator
@@ -27,7 +28,7 @@ FIGURES = Figures(
     rpo_records=7,
     rto_seconds=12.0,
     rto_links=(("detected", 1.5), ("fenced", None)),
-    groups=(GroupFigures("billing", 900, 3, 1, 0),),
+    groups=(GroupFigures("billing", 900, 3, 1, 0, Forecast(0, 40)),),
 )
 RUN = RunOutcome("small", Replicator.MIRROR, 1, Verdict.PASS, (), FIGURES, 30.0)
 FAILED = replace(RUN, replicator=Replicator.MM2, verdict=Verdict.FAIL, reasons=("5 duplicated",))
@@ -78,7 +79,7 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
     assert "1 of 2 runs ended as they should" in report
     assert "a &lt;b&gt; record" in report
     assert "<svg" in report
-    assert "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 | 1 | 0.5 s | 12.0 s |" in page
+    assert "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 (forecast: at most 40) | 1 (forecast: 0) | 0.5 s | 12.0 s |" in page
     assert "| Java MM2 | FAIL |" in page
 
 
