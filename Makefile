@@ -46,8 +46,9 @@ unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 	@$(BIN)/pytest $(TOGETHER) tests/unit $(ARGS)
 
 .PHONY: soak
-soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker
+soak: setup ## the long tests: a hundred kills and freezes under load (MIRROR_SOAK_FAULTS, MIRROR_SOAK_SEED), the bench, turns with Java MirrorMaker, a thousand examples of each property
 	@$(BIN)/pytest -m soak -s $(ARGS)
+	@$(BIN)/pytest $(TOGETHER) -q tests/unit --hypothesis-profile=thorough
 
 .PHONY: interop
 interop: setup ## the black-box cases on this engine and on Java MirrorMaker, and the table of docs/compatibility-rules.md

@@ -120,7 +120,10 @@ def test_a_group_with_members_on_the_target_is_left_to_them_until_they_are_gone(
     """GOS-03: MirrorMaker 2 leaves this to the broker."""
     checkpoints = stage.checkpoints_tick(east)
     offsets = GroupOffsetsTick(stage.settings, west, lambda: list(checkpoints.latest.values()))
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": west.bootstrap_servers, "group.id": stage.group})
+    # It must not commit what it may be handed.
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": west.bootstrap_servers, "group.id": stage.group, "enable.auto.commit": False}
+    )
     consumer.subscribe([stage.copy.topic])
     try:
         wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "an assignment", timeout_seconds=30)

@@ -104,7 +104,14 @@ def test_a_ring_between_two_epochs_ends_the_next(epochs: Epochs, new_copying: Ne
     assert running.failure is None
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        # It takes until the engine is out of patience.
+        pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.soak),
+    ],
+)
 def test_a_lost_worker_costs_an_epoch_and_no_record(
     how: signal.Signals, epochs: Epochs, new_copying: NewCopying, a_worker: Callable[[], psutil.Process]
 ) -> None:

@@ -28,8 +28,15 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     clusters.down(tmp_path / "lab")
 
 
-def test_each_kind_of_fault_once(bench: Bench) -> None:
-    bench.run(faults=7, seed=1)
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param(3, id="three"),
+        pytest.param(7, id="each kind once", marks=pytest.mark.soak),
+    ],
+)
+def test_a_few_faults(bench: Bench, faults: int) -> None:
+    bench.run(faults, seed=1)
     assert bench.differences() == [], bench.happened
 
 

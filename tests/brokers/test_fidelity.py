@@ -274,6 +274,7 @@ def test_a_record_parked_just_before_a_crash_is_not_parked_again(
     assert [dict(each.headers)["mirror.parked.offset"] for each in parked] == [b"1", b"2"]
 
 
+@pytest.mark.soak
 def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
     small_copies: Callable[..., Copying], tmp_path: Path
 ) -> None:

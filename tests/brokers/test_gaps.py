@@ -375,6 +375,7 @@ def led_by(client: dict[str, str], partition: TopicPartition, node: int, in_sync
     return [(entry.leader_id, len(entry.isr_nodes)) for entry in found] == [(node, in_sync)]
 
 
+@pytest.mark.soak
 def test_what_an_unclean_election_replaced_is_known_however_long_the_log_has_grown_since(
     north: clusters.LabCluster,
     new_copying: NewCopying,

@@ -129,6 +129,7 @@ def test_commands_show_a_lab_and_take_it_down_with_its_data(abandoned: Path, sou
     assert not (abandoned / "south").exists()
 
 
+@pytest.mark.soak
 def test_three_brokers_survive_the_loss_of_one(tmp_path: Path) -> None:
     """Two of three brokers go on serving, and the third comes back."""
     trio = clusters.up(tmp_path, ["trio"], brokers=3, owner_pid=os.getpid()).clusters["trio"]

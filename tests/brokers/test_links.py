@@ -209,6 +209,7 @@ def test_a_session_that_the_broker_does_not_know_is_begun_anew(
     assert_copied(copying)
 
 
+@pytest.mark.soak
 def test_a_thousand_partitions_are_copied_and_found_again(east_west: clusters.Lab, new_copying: NewCopying) -> None:
     copying = new_copying(partitions=1000)
     sources = list(copying.pairs)

@@ -125,6 +125,7 @@ def test_ledger_logs_and_readers_agree(
     assert positions == dict(east.offsets(partitions, "latest"))
 
 
+@pytest.mark.soak
 def test_spark_judges_what_applications_did(
     east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -212,6 +212,7 @@ def test_what_cannot_be_decided_waits(new_two_ways: NewTwoWays, new_process: Cal
     assert_each_once(forward, back, (range(3), ()))
 
 
+@pytest.mark.soak
 def test_engines_that_are_killed_at_full_speed_send_nothing_round(new_two_ways: NewTwoWays, tmp_path: Path) -> None:
     """Two processes, one a flow, each killed in turn: new ids appear while the other reads, and every record is there once."""
     forward, back = new_two_ways()

@@ -57,7 +57,7 @@ def test_wrong_files_are_refused_with_file_line_and_key_and_nothing_is_created(
 def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_cleanly(
     east_west: Lab, east: Cluster, settings_of: Callable[[str], Any], unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Kill -9 the engine under load, twice: then the copy is, record for record, what was sent."""
+    """Kill -9 the engine under load: then the copy is, record for record, what was sent. `make soak` does it often."""
     topic = unique("killed")
     east.create_topics([NewTopic(topic, 2, 1, {})])
     more = f"east->west.enabled = true\neast->west.topics = {topic}\n"
@@ -78,7 +78,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
         return sum(partition["upstream_next"] for partition in flow["partitions"] if partition["topic"] == topic)
 
     sent = 0
-    for life in range(3):
+    for life in range(2):
         engine = processes.start(
             tmp_path, f"engine-{life}", [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()
         )
@@ -86,7 +86,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
         wait_until(copied, "the engine to copy", timeout_seconds=90, until=lambda count, before=sent: count > before)
         send(sent + 20_000, 20_000)
         sent += 40_000
-        if life < 2:
+        if life < 1:
             engine.kill()
         else:
             wait_until(

@@ -75,6 +75,7 @@ def log_of(client: Any, cluster: Cluster, partition: TopicPartition) -> list[Rec
     return list(read_records(client, partition, 0, end))
 
 
+@pytest.mark.soak
 def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_record(
     east_west: Lab,
     east: Cluster,

@@ -79,7 +79,10 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
     assert "1 of 2 runs ended as they should" in report
     assert "a &lt;b&gt; record" in report
     assert "<svg" in report
-    assert "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 (forecast: at most 40) | 1 (forecast: 0) | 0.5 s | 12.0 s |" in page
+    assert (
+        "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 (forecast: at most 40) | 1 (forecast: 0) | 0.5 s | 12.0 s |"
+        in page
+    )
     assert "| Java MM2 | FAIL |" in page
 
 
