@@ -25,7 +25,7 @@ endif
 
 .PHONY: help
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
@@ -40,6 +40,10 @@ drill: setup ## set up two clusters, mirror, verify, fail over, fail back; print
 .PHONY: test
 test: setup ## the whole suite, on real brokers, the drill included
 	@$(BIN)/pytest $(TOGETHER) $(ARGS)
+
+.PHONY: test-docker
+test-docker: setup ## clusters in containers, where Docker is; an image that cannot be pulled is built of this machine's Java and jars
+	@$(BIN)/pytest -m docker $(ARGS)
 
 .PHONY: unit
 unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java

@@ -1,8 +1,9 @@
 """Clusters in containers, where Docker is there: one broker each, of the official image of the same Kafka version.
 
-A managed process, the holder (``python -m mirror.lab.containers``), starts the container through testcontainers, whose
-reaper removes it whenever the holder ends, however it ends. Faults act on the container. Its data last as long as the
-lab is up.
+Where that cannot be pulled, an image is built once of this machine's Java and jars (`mirror.lab.local_image`). A
+managed process, the holder (``python -m mirror.lab.containers``), starts the container through testcontainers and
+removes it when it is told to end. If it is killed, testcontainers' reaper does, which is an image to be pulled too;
+where there is none, whoever takes the lab down. Faults act on the container. Its data last as long as the lab is up.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import json
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirror.lab import processes, progress
+from mirror import cache
+from mirror.lab import local_image, processes, progress
 from mirror.lab.brokers import READY_SECONDS, STOP_SECONDS, ClusterLayout, node_properties
 from mirror.lab.errors import BrokerError, ProviderUnavailable
 from mirror.lab.jars import KAFKA_VERSION
@@ -160,6 +162,13 @@ class ContainerBroker:
             with docker() as client:
                 client.containers.get(container_name(self.layout)).kill()
 
+    def remove(self) -> None:
+        """Remove a container that its holder, killed perhaps, has left behind."""
+        from docker.errors import NotFound
+
+        with docker() as client, suppress(NotFound):
+            client.containers.get(container_name(self.layout)).remove(force=True)
+
     def _status(self) -> str:
         from docker.errors import NotFound
 
@@ -218,22 +227,47 @@ class ContainerCluster:
         """End the holder, and with it the container; return what did not go as it should."""
         holder = self.broker.holder
         if holder is None or not holder.is_alive() or holder.terminate(2 * STOP_SECONDS):
-            return ()
-        holder.kill()
-        return (f"{self.alias}: the container's holder had to be killed; testcontainers' reaper removes the container",)
+            problems: tuple[str, ...] = ()
+        else:
+            holder.kill()
+            problems = (f"{self.alias}: the container's holder had to be killed",)
+        self.broker.remove()
+        return problems
 
     def discard(self) -> None:
         """Nothing is left to remove: the container's data went with it."""
 
 
+def available_image(client: Any) -> str:
+    """Return the official image if it is here or can be pulled, else the one built of this machine's Java and jars."""
+    from docker.errors import DockerException, ImageNotFound
+
+    for image in (IMAGE, local_image.IMAGE):
+        with suppress(ImageNotFound):
+            client.images.get(image)
+            return image
+    try:
+        client.images.pull(IMAGE)
+    except DockerException as problem:
+        print(f"{IMAGE} cannot be pulled ({problem}): building {local_image.IMAGE} from this machine", flush=True)
+        with cache.exclusive(cache.directory() / "image.lock"):
+            local_image.build(client)
+        return local_image.IMAGE
+    return IMAGE
+
+
 def hold(name: str, port: int, environment: dict[str, str]) -> None:
     """Run the container until this process is asked to end (SIGTERM), then stop and remove it."""
+    from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
 
-    container = DockerContainer(IMAGE, name=name, env=environment).with_bind_ports(port, port)
+    with docker() as client:
+        image = available_image(client)
+    testcontainers_config.ryuk_disabled = image != IMAGE
+    container = DockerContainer(image, name=name, env=environment).with_bind_ports(port, port)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     with container:
-        print(f"{IMAGE} runs as {name}", flush=True)
+        print(f"{image} runs as {name}", flush=True)
         signal.sigwait({signal.SIGTERM})
         wrapped = container.get_wrapped_container()
         wrapped.stop(timeout=int(STOP_SECONDS))
