@@ -189,6 +189,7 @@ def _wait_until_copying(stage: Stage) -> None:
     clusters = stage.settings.clusters
 
     def empty() -> list[str]:
+        stage.require_alive()
         try:
             return look()
         except AWAY as away:  # a machine that is busy starting everything answers late
@@ -220,8 +221,13 @@ def _wait_until_copying(stage: Stage) -> None:
 def _wait_until_read(stage: Stage) -> None:
     """Wait until every group has read something."""
     groups = {group.name for group in stage.scenario.groups}
+
+    def silent() -> set[str]:
+        stage.require_alive()
+        return groups - set(stage.reads().group)
+
     wait_until(
-        lambda: groups - set(stage.reads().group),
+        silent,
         "every group to read something",
         timeout_seconds=_START_SECONDS,
         until=lambda left: not left,

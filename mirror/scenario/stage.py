@@ -47,6 +47,7 @@ class Stage:
     read: dict[str, dict[Place, None]] = field(default_factory=dict)
     _settings: MirrorSettings | None = None
     _lives: int = 0
+    _started: list[ManagedProcess] = field(default_factory=list)
 
     # Clusters.
 
@@ -122,13 +123,14 @@ class Stage:
         self._lives += 1
         name, file = f"{_REPLICATOR}{self._lives}", self.folder.properties
         if self.replicator is Replicator.MM2:
-            return mm2.start(self.folder.logs, file, name=name, owner_pid=os.getpid())
+            return self._known(mm2.start(self.folder.logs, file, name=name, owner_pid=os.getpid()))
         spark = self.spark
         master = ["--master", spark.master_url] if spark else []
         argv = [sys.executable, "-m", "mirror", "run", str(file), *master]
         scratch = self.folder.logs / "spark"
         scratch.mkdir(parents=True, exist_ok=True)
-        return processes.start(self.folder.logs, name, argv, env={"TMPDIR": str(scratch)}, owner_pid=os.getpid())
+        env = {"TMPDIR": str(scratch)}
+        return self._known(processes.start(self.folder.logs, name, argv, env=env, owner_pid=os.getpid()))
 
     @property
     def replicators(self) -> list[ManagedProcess]:
@@ -155,7 +157,7 @@ class Stage:
             *(part for topic in load.topics for part in ("--topic", topic)),
             *(part for key, value in load.client.items() for part in ("--client-property", f"{key}={value}")),
         ]
-        processes.start(self.folder.logs, f"{_LOAD}{name}", argv, owner_pid=os.getpid())
+        self._known(processes.start(self.folder.logs, f"{_LOAD}{name}", argv, owner_pid=os.getpid()))
         self.written |= {Place(load.cluster, topic): None for topic in load.topics}
 
     def start_readers(
@@ -171,7 +173,19 @@ class Stage:
         ]
         places = self.read.setdefault(group.name, {})
         places |= {Place(cluster, topic): None for topic in topics}
-        return processes.start(self.folder.logs, f"{_READERS}{name}", argv, owner_pid=os.getpid())
+        return self._known(processes.start(self.folder.logs, f"{_READERS}{name}", argv, owner_pid=os.getpid()))
+
+    def require_alive(self) -> None:
+        """Refuse to wait for what cannot come.
+
+        Raises
+        ------
+        LabError
+            if something that was started has ended by itself; the message has what it said last.
+        """
+        for process in self._started:
+            if not process.is_alive():
+                raise LabError(f"{process.name} has ended before anything was done to it:\n{process.log_tail()}")
 
     @property
     def readings(self) -> tuple[GroupReading, ...]:
@@ -213,6 +227,10 @@ class Stage:
         for data in self.folder.lab.glob("*/broker-*/data"):
             shutil.rmtree(data, ignore_errors=True)
         return tuple(problems)
+
+    def _known(self, process: ManagedProcess) -> ManagedProcess:
+        self._started.append(process)
+        return process
 
     def _stop(self, prefix: str) -> tuple[str, ...]:
         return processes.end(processes.running(self.folder.logs, prefix), timeout_seconds=_STOP_SECONDS)
