@@ -70,8 +70,13 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     monkeypatch.setattr(module, "Epochs", NoSpark)
     told: list[str] = []
     engine, stop = Engine(settings, clusters=["west"], tell=told.append), threading.Event()
-    # So that an engine that runs idle fails this test, and does not hang it.
-    patience = threading.Timer(5.0, stop.set)
+    ran_idle = threading.Event()
+
+    def lose_patience() -> None:
+        ran_idle.set()
+        stop.set()
+
+    patience = threading.Timer(5.0, lose_patience)
     patience.start()
     try:
         with pytest.raises(KeyError, match="oops"):
@@ -79,7 +84,7 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     finally:
         patience.cancel()
     assert f"{thread} ended the engine: KeyError: 'oops'" in told
-    assert stop.is_set()
+    assert not ran_idle.is_set()
     assert isinstance(engine._epochs, NoSpark)
     assert engine._epochs.stopped == 1
 
