@@ -210,7 +210,7 @@ class FlowCommits:
                 stream.give_up()
 
     def emit_syncs(self, lanes: Iterable[Lane]) -> None:
-        """Write the offset syncs that have become due, at most one a partition, the newest; nothing while others are under way."""
+        """Write the offset syncs that have become due, one a partition at most; nothing while others are under way."""
         if self._syncs_at is None or (self._syncs is not None and not self._syncs.is_idle):
             return
         due = [
