@@ -52,6 +52,8 @@ class FlowCommits:
         self.work = work
         self._inside = inside
         self._refusal: str | None = None
+        side: Side = "source" if work.syncs_on_source else "target"
+        self._syncs_at = (side, TopicPartition(work.syncs_topic, 0)) if work.syncs_topic is not None else None
         self._streams: dict[tuple[Side, TopicPartition], Stream] = {}
         self._new: list[tuple[Side, Stream]] = []
         # The lanes whose letters are under way, and the stream of the letters.
@@ -62,13 +64,18 @@ class FlowCommits:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything written is acknowledged, or cannot be; letters apart."""
-        return all(stream.is_over for stream in self._streams.values())
+        """Whether everything written is acknowledged, or cannot be; letters and offset syncs apart."""
+        return all(stream.is_over for place, stream in self._streams.items() if place != self._syncs_at)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing more will come of any letter now."""
-        return self._post is None or self._post.is_quiet
+        """Whether nothing more will come of any letter or offset sync now."""
+        return all(stream.is_quiet for stream in (self._post, self._syncs) if stream is not None)
+
+    @property
+    def _syncs(self) -> Stream | None:
+        """Where offset syncs go, None before the first: no position waits for them (ERR-11)."""
+        return self._streams.get(self._syncs_at) if self._syncs_at is not None else None
 
     @property
     def is_written_inside(self) -> bool:
@@ -197,21 +204,26 @@ class FlowCommits:
             self._post.wind_down()
 
     def give_up(self) -> None:
-        """Send no letter any more."""
-        if self._post:
-            self._post.give_up()
+        """Send no letter, and no offset sync, any more: the next epoch does."""
+        for stream in (self._post, self._syncs):
+            if stream is not None:
+                stream.give_up()
 
     def emit_syncs(self, lanes: Iterable[Lane]) -> None:
-        """Write the offset syncs that have become due, at most one a partition, the newest."""
-        if self.work.syncs_topic is None:
+        """Write the offset syncs that have become due, one a partition at most; nothing while others are under way."""
+        if self._syncs_at is None or (self._syncs is not None and not self._syncs.is_idle):
             return
-        side: Side = "source" if self.work.syncs_on_source else "target"
-        address = TopicPartition(self.work.syncs_topic, 0)
-        stream = self._streams.get((side, address))
-        if stream is not None and not stream.is_idle:
-            return
-        due = [sync for lane in lanes if (sync := lane.take_due_sync()) is not None]
-        self._write(side, address, [(sync.key_bytes(), sync.value_bytes()) for sync in due])
+        due = [
+            (lane.syncs, sync)
+            for lane in lanes
+            if lane.syncs is not None and (sync := lane.take_due_sync()) is not None
+        ]
+
+        def written() -> None:
+            for syncs, sync in due:
+                syncs.written(sync)
+
+        self._write(*self._syncs_at, [(sync.key_bytes(), sync.value_bytes()) for _, sync in due], written)
 
     def _write(
         self,

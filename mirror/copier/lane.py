@@ -219,8 +219,11 @@ class Lane:
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
         self._others = OtherWriters(end, has_markers=gate is not None) if work.is_watched else None
+        if syncs is not None and handover.owes_sync and handover.runs:
+            last = handover.runs[-1]
+            syncs.owe_again(last.upstream + last.length - 1, last.downstream + last.length - 1)
+        self._committed_sync: OffsetSync | None = syncs.take_due() if gate and syncs else None
         self._committed = self._standing() if gate else None
-        self._committed_sync: OffsetSync | None = None
 
     @property
     def upstream(self) -> int:
@@ -411,8 +414,17 @@ class Lane:
         now = self._standing()
         if self._committed is None or self._committed.handover is None:
             return now
-        handover = replace(self._committed.handover, clean=not self.is_lost, target_ended_at=self._target_ended_at)
+        handover = replace(
+            self._committed.handover,
+            clean=not self.is_lost,
+            target_ended_at=self._target_ended_at,
+            owes_sync=self._owes_sync,
+        )
         return replace(self._committed, handover=handover, stopped=now.stopped, trouble=now.trouble)
+
+    @property
+    def _owes_sync(self) -> bool:
+        return self.syncs is not None and not self.syncs.is_settled
 
     def _standing(self) -> PartitionResult:
         handover = Handover(
@@ -422,6 +434,7 @@ class Lane:
             is_recorded=not self.is_dirty and self._offered is None,
             unwritten=tuple(self._unwritten),
             target_ended_at=self._target_ended_at,
+            owes_sync=self._owes_sync,
         )
         return PartitionResult(
             self.work.flow,

@@ -173,7 +173,7 @@ def resume(
     )
     skipped = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
     records = (*handover.unwritten, *skipped, *chunks, position.record(work.source))
-    return Ready(Handover(position, open_runs, clean=True), records, outcome.records)
+    return Ready(Handover(position, open_runs, clean=True, owes_sync=handover.owes_sync), records, outcome.records)
 
 
 class _Compared(NamedTuple):

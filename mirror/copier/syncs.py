@@ -22,6 +22,7 @@ class PartitionSyncs:
         self._last_downstream = -1
         self._due: OffsetSync | None = None
         self._delayed: OffsetSync | None = None
+        self._under_way: OffsetSync | None = None
 
     def acknowledged(self, upstream: int, downstream: int, count: int) -> None:
         """Take in ``count`` acknowledged records with consecutive offsets on both sides."""
@@ -43,18 +44,28 @@ class PartitionSyncs:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no sync is due, nor will be with a commit."""
-        return self._due is None and self._delayed is None
+        """Whether every sync is written, and none will be due with a commit."""
+        return self._due is None and self._delayed is None and self._under_way is None
 
     def promote_delayed(self) -> None:
         """Make the newest pair due although no rule asks for it; done with every commit (OSW-05)."""
         if self._delayed is not None:
             self._due, self._delayed = self._delayed, None
 
+    def owe_again(self, upstream: int, downstream: int) -> None:
+        """Make a pair due that could not be written before (ERR-11); the rule goes on as if there were none."""
+        self._due = OffsetSync(self._source, upstream, downstream)
+
     def take_due(self) -> OffsetSync | None:
-        """Return the sync that is to be written now, if any, and regard it as written."""
+        """Return the sync that is to be written now, if any; it is under way until :meth:`written` says otherwise."""
         due, self._due = self._due, None
+        self._under_way = due or self._under_way
         return due
+
+    def written(self, sync: OffsetSync) -> None:
+        """Take in that ``sync`` is in the log; a newer one may be under way by now."""
+        if self._under_way == sync:
+            self._under_way = None
 
     def _owe(self, upstream: int, downstream: int) -> None:
         self._due = OffsetSync(self._source, upstream, downstream)

@@ -117,6 +117,8 @@ class Handover:
         records that the state topic may still lack: full chunks of the map, gaps.
     target_ended_at
         the offset at which the target appended a batch although it lies before the position: its log ended there.
+    owes_sync
+        whether the newest pair of the map may not have been written as an offset sync, although it was due (ERR-11).
     """
 
     position: Position
@@ -125,6 +127,7 @@ class Handover:
     is_recorded: bool = True
     unwritten: tuple[StateRecord, ...] = ()
     target_ended_at: int | None = None
+    owes_sync: bool = False
 
 
 @dataclass(frozen=True, slots=True)

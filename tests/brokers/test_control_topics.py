@@ -72,6 +72,35 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
         assert (report.done, report.problems) == (0, ())
 
 
+def test_replication_id_and_quotas_of_an_existing_copy_are_left_alone(
+    east: Cluster, west: Cluster, flow: Callable[..., FlowSettings], unique: Unique
+) -> None:
+    """TOP-05: whatever the source and the file say, in rounds that do change what is to follow."""
+    name = unique("orders")
+    copy = f"east.{name}"
+    throttles = [f"{kind}.replication.throttled.replicas" for kind in ("leader", "follower")]
+    on_source = dict.fromkeys(throttles, "*")
+    by_hand = dict.fromkeys(throttles, "0:1") | {"unclean.leader.election.enable": "true"}
+    east.create_topics([NewTopic(name, 4, 1, {**on_source, "retention.ms": "77000"})])
+    west.create_topics([NewTopic(copy, 3, 1, by_hand)])
+    before = west.topics()[copy]
+    settings = flow(f"topics = {name}", "east->west.replication.factor = 3")
+    for tick in (TopicsTick(east, west, settings), TopicConfigsTick(east, west, settings)):
+        report = tick.tick()
+        assert report.problems == ()
+        assert report.done >= 1
+    wait_until(
+        lambda: own_settings(west, copy),
+        "the source's own setting beside those by hand",
+        timeout_seconds=10,
+        until={**by_hand, "retention.ms": "77000"}.__eq__,
+    )
+    after = west.topics()[copy]
+    assert after.topic_id == before.topic_id
+    assert [each.replicas for each in before.partitions] == [each.replicas for each in after.partitions[:3]]
+    assert [len(each.replicas) for each in after.partitions] == [1] * 4
+
+
 def test_the_source_s_defaults_hold_on_the_target_where_that_is_wanted(
     east: Cluster, west: Cluster, flow: Callable[..., FlowSettings], unique: Unique
 ) -> None:

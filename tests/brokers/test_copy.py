@@ -18,7 +18,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier.work import Handover
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogReader, LogTail
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets
@@ -30,6 +30,7 @@ from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,
     NewCopying,
+    Unique,
     as_program,
     assert_translated,
     contents,
@@ -210,6 +211,35 @@ def test_positions_and_offset_syncs_are_those_of_mm2(new_copying: NewCopying) ->
         assert all(offset_map.translate(sync.upstream) == Exact(sync.downstream) for sync in own)
 
 
+def test_a_refused_offset_sync_is_written_as_soon_as_it_is_taken_although_no_record_comes(
+    new_copying: NewCopying, east: Cluster, unique: Unique
+) -> None:
+    """ERR-11: from epoch to epoch, while records are copied and their positions recorded."""
+    copying, syncs = new_copying(), unique("mm2-offset-syncs")
+    refusing = {"cleanup.policy": "compact", "max.message.bytes": "1"}
+    assert [each.problem for each in east.create_topics([NewTopic(syncs, 1, 1, refusing)])] == [None]
+    copying.flow = replace(copying.flow, syncs_topic=syncs)
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(30))
+    copying.until_caught_up()
+    assert_copied(copying)
+    results = copying.epoch()
+    assert f"{syncs}-0 on the source refuses what the flow writes down" in str(results[source].trouble)
+    assert copying.handovers[source].is_recorded
+    tail = LogTail(copying.flow.source_client, syncs)
+    assert tail.poll() == []
+    east.alter_configs({syncs: ConfigChange({}, ("max.message.bytes",))})
+
+    def written() -> list[OffsetSync | None]:
+        copying.epoch()
+        return [OffsetSync.parse(each.key, each.value) for each in tail.poll()]
+
+    assert wait_until(written, "the offset sync", timeout_seconds=20) == [OffsetSync(source, 29, 29)]
+    assert copying.epoch()[source].trouble is None
+    assert tail.poll() == []
+    tail.close()
+
+
 def test_records_of_others_in_the_copy_are_left_alone_and_told_apart(
     new_copying: NewCopying, new_process: Callable[[], None]
 ) -> None:
@@ -249,6 +279,31 @@ def test_a_batch_that_the_target_refuses_stops_its_partition_and_no_other(new_co
     assert (handover.position.upstream, handover.clean) == (5, True)
     assert contents(copying.copies(good)) == contents(copying.originals(good))
     assert contents(copying.copies(small)) == contents(copying.originals(small)[:5])
+
+
+def test_a_record_without_a_key_stops_its_partition_of_a_compacted_copy_and_no_other(new_copying: NewCopying) -> None:
+    """ERR-12: the source's topic may be any, the copy was made compacted."""
+    copying = new_copying(partitions=2, copy_configs={"orders": {"cleanup.policy": "compact"}})
+    keyless, other = copying.pairs
+    client = copying.flow.source_client
+    for source in copying.pairs:
+        write(client, source, range(5))
+    copying.until_caught_up()
+    producer = producer_to(client)
+    producer.produce(keyless.topic, b"a value", partition=keyless.partition)
+    assert producer.flush(20) == 0
+    for source in copying.pairs:
+        write(client, source, range(5, 10))
+    results = copying.epoch(1.0)
+    stopped = results[keyless].stopped
+    assert stopped is not None
+    assert "the target refuses the batch behind upstream offset 5: InvalidRecord" in stopped
+    assert f"without key in topic partition {copying.pairs[keyless]}" in stopped
+    handover = copying.handovers[keyless]
+    assert (handover.position.upstream, handover.clean) == (5, True)
+    assert results[other].stopped is None
+    assert contents(copying.copies(keyless)) == contents(copying.originals(keyless)[:5])
+    assert contents(copying.copies(other)) == contents(copying.originals(other))
 
 
 def test_nothing_is_copied_twice_when_acknowledged_records_were_not_recorded(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from mirror.control.checkpoints import last_checkpoints, plan_checkpoints, remote_partition
+from collections.abc import Collection, Sequence
+from typing import cast
+
+from mirror.control.checkpoints import CheckpointsTick, last_checkpoints, plan_checkpoints, remote_partition
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import GroupPosition
+from mirror.kafka.cluster import Cluster, Found, GroupListing, GroupPosition
+from mirror.kafka.log import NewRecord
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
@@ -85,6 +89,54 @@ def test_the_last_record_of_a_group_and_partition_counts_and_what_does_not_parse
     assert last_checkpoints(records) == {("billing", COPY): checkpoint(3, 2)}
     later = record(checkpoint(9, 9).key_bytes(), checkpoint(9, 9).value_bytes())
     assert last_checkpoints([later], last_checkpoints(records)) == {("billing", COPY): checkpoint(9, 9)}
+
+
+class Source:
+    """A cluster with three groups, of which one, and one partition of another, cannot be read."""
+
+    def groups(self) -> list[GroupListing]:
+        return [GroupListing(name, "consumer", "Empty", "classic") for name in ("audit", "billing", "stock")]
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        assert set(names) == {"audit", "billing", "stock"}
+        return Found(
+            {
+                "billing": Found({ORDERS: at(5)}),
+                "stock": Found({ORDERS: at(7)}, {TopicPartition("orders", 4): "UNKNOWN_TOPIC_OR_PARTITION"}),
+            },
+            {"audit": "GROUP_AUTHORIZATION_FAILED"},
+        )
+
+
+class Checkpoints:
+    """The checkpoints topic: nothing in it yet, and what is appended."""
+
+    def __init__(self) -> None:
+        self.written: list[Checkpoint | None] = []
+
+    def poll(self) -> list[Record]:
+        return []
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        assert (topic, partition) == ("east.checkpoints.internal", 0)
+        self.written += [Checkpoint.parse(key, value) for key, value, *_ in records]
+        return 0
+
+
+def test_a_group_that_cannot_be_read_is_told_and_the_others_get_their_checkpoints() -> None:
+    """CKP-04."""
+    log = Checkpoints()
+    translator = Table({(*ORDERS, 5): Exact(2), (*ORDERS, 7): Exact(4)})
+    tick = CheckpointsTick(flow_settings(), cast(Cluster, Source()), translator, log, log, clock=lambda: 9)
+    report = tick.tick()
+    assert log.written == [Checkpoint("billing", COPY, 5, 2, ""), Checkpoint("stock", COPY, 7, 4, "")]
+    assert (report.done, report.problems) == (
+        2,
+        (
+            "group audit on east: GROUP_AUTHORIZATION_FAILED",
+            "group stock on east, orders-4: UNKNOWN_TOPIC_OR_PARTITION",
+        ),
+    )
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:

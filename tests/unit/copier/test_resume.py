@@ -71,6 +71,16 @@ def test_a_tail_that_is_the_sources_is_skipped_and_recorded() -> None:
     assert state.open_runs(SOURCE) == outcome.handover.runs == (Run(5, 0, 3), Run(20, 8, 2))
 
 
+def test_an_offset_sync_that_was_not_written_is_owed_still() -> None:
+    """ERR-11: of the newest pair, matched or acknowledged."""
+    work, handover = known()
+    for owes in (True, False):
+        owing = replace(handover, owes_sync=owes)
+        outcome = resume(replace(work, handover=owing), owing, ENDS, is_ours, lambda: Logs((), ()))
+        assert isinstance(outcome, Ready)
+        assert outcome.handover.owes_sync is owes
+
+
 def test_a_tail_of_others_moves_only_the_downstream_position() -> None:
     tail = as_logged(dense([record(99)], producer=Producer(5, 0), sequence=0)[0], 8)
     outcome = resumed(tail=(tail,))

@@ -21,6 +21,8 @@ from mirror.kafka.channel import ConnectionFailed
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position
+from mirror.model.offset_map import Run
+from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from tests.flows import flow_work
 from tests.unit.copier.builders import as_logged, dense, record
@@ -222,6 +224,22 @@ def test_only_what_is_committed_counts() -> None:
     end = target.transactions.end()
     assert end.lost is None
     assert (end.sequences[TARGETS[0]], end.sequences[STATE]) == (8, 11)
+
+
+def test_a_committed_pair_that_could_not_be_sent_is_sent_in_the_next_epoch_without_a_transaction() -> None:
+    """ERR-11."""
+    target = Target()
+    handover = Handover(Position(5, 9, 0, True), (Run(0, 4, 5),), clean=True, owes_sync=True)
+    work = PartitionWork(FLOW, SOURCES[0], TARGETS[0], "", handover)
+    lane = Lane(work, handover, OURS, 5, PartitionSyncs(SOURCES[0], 100), None, target.transactions)
+    sync = lane.take_due_sync()
+    assert sync == OffsetSync(SOURCES[0], 4, 8)
+    assert lane.syncs is not None
+    for owes in (True, False):
+        told = lane.result().handover
+        assert told is not None
+        assert told.owes_sync is owes
+        lane.syncs.written(sync)
 
 
 def test_a_transaction_with_more_to_write_goes_on_until_its_time_is_over() -> None:

@@ -1,0 +1,95 @@
+"""What happens to an engine after its start: a defect of its own ends it, and by itself it takes all cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import MirrorSettings, load
+from mirror.copier.epochs import Epochs
+from mirror.copier.work import TaskResult, TaskWork
+from mirror.engine import run as module
+from mirror.engine.run import Engine
+from mirror.engine.takeovers import Takeovers
+
+
+class NoSpark(Epochs):
+    """Epochs that nothing is started for."""
+
+    stopped = 0
+
+    def start(self) -> None:
+        pass
+
+    def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
+        raise AssertionError(f"there is nothing to be copied: {works}")
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> MirrorSettings:
+    """Two clusters and a flow, and nothing set."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = east:9092\nwest.bootstrap.servers = west:9092\n"
+        "east->west.enabled = true\n"
+    )
+    return load(file)
+
+
+@pytest.mark.parametrize(
+    ("place", "thread"),
+    [
+        ((Engine, "_control"), "control east->west"),
+        ((Engine, "_heartbeats"), "heartbeats east->west"),
+        ((Takeovers, "run"), "takeovers"),
+    ],
+)
+def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
+    place: tuple[type, str], thread: str, settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLI-05: MirrorMaker 2 stays as a process that does nothing."""
+
+    def defect(*_: object) -> None:
+        raise KeyError("oops")
+
+    for owner, name in ((Engine, "_control"), (Engine, "_heartbeats"), (Takeovers, "run")):
+        monkeypatch.setattr(owner, name, defect if (owner, name) == place else lambda *_: None)
+    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    told: list[str] = []
+    engine, stop = Engine(settings, clusters=["west"], tell=told.append), threading.Event()
+    ran_idle = threading.Event()
+
+    def lose_patience() -> None:
+        ran_idle.set()
+        stop.set()
+
+    patience = threading.Timer(5.0, lose_patience)
+    patience.start()
+    try:
+        with pytest.raises(KeyError, match="oops"):
+            engine.run(stop)
+    finally:
+        patience.cancel()
+    assert f"{thread} ended the engine: KeyError: 'oops'" in told
+    assert not ran_idle.is_set()
+    assert isinstance(engine._epochs, NoSpark)
+    assert engine._epochs.stopped == 1
+
+
+@pytest.mark.parametrize(("lines", "tasks"), [("", 7), ("tasks.max = 1\n", 7), ("mirror.tasks = 3\n", 3)])
+def test_by_itself_an_epoch_has_as_many_tasks_as_there_are_cores(
+    lines: str, tasks: int, settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WANT-09: what MirrorMaker 2 is told of tasks, by default one, holds nothing back."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    with settings.path.open("a") as file:
+        file.write(lines)
+    assert Epochs(None, load(settings.path).engine.tasks).at_once() == tasks
