@@ -137,7 +137,10 @@ def offsets(
     group: Annotated[str, typer.Option(help="Groups whose whole id matches.", metavar="RE")] = ".*",
     as_json: AsJson = False,
 ) -> None:
-    """Say where each group would go on, on the target; works without the source, from the checkpoints."""
+    """Say where each group would go on, on the target; works without the source, from the checkpoints.
+
+    Exit code 1 if the source does not tell the position of some group; which, and why, is said beside the others.
+    """
     with _explained():
         settings = load(file)
         chosen = _flow(settings, flow)
@@ -149,6 +152,10 @@ def offsets(
         _print_json(rows)
     else:
         _print_table(f"Groups of {chosen.flow}", rows)
+    if view.unread:
+        for each in view.unread:
+            _err.print(f"Not told, so not among these: {each}")
+        raise typer.Exit(1)
 
 
 @app.command()

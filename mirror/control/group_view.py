@@ -15,11 +15,14 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoints import last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.mesh import MeshTranslator, Thirds
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
 from mirror.kafka.log import LogTail
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
+
+GroupPositions = Found[str, Found[TopicPartition, GroupPosition]]
+"""What a cluster tells of the positions of groups, and of which it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,19 @@ class TranslatedPosition:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The positions of all groups, and where they were read: from the source, or from checkpoints and why."""
+    """The positions of all groups.
+
+    Attributes
+    ----------
+    source_problem
+        why they were read from the checkpoints; None if they were read from the source.
+    unread
+        groups and partitions that the source has and whose positions it did not tell, with the reason.
+    """
 
     positions: tuple[TranslatedPosition, ...]
     source_problem: str | None
+    unread: tuple[str, ...] = ()
 
 
 def view_groups(
@@ -96,13 +108,13 @@ def view_groups(
     translator = FlowTranslator(log, lambda: _opposite(settings, clusters), settings.policy, flow.target)
     thirds = Thirds(settings, flows, clusters[flow.source].client, target_client)
     try:
-        committed, problem = _from_source(settings, clusters) if ask_source else ({}, "it was not asked")
+        read, problem = _from_source(settings, clusters, pattern) if ask_source else (Found(), "it was not asked")
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
             found = [
                 _translated(settings, MeshTranslator(translator, thirds.of_topic), group, source, position, metadata)
-                for (group, source), (position, metadata) in sorted(committed.items())
+                for (group, source), (position, metadata) in sorted(_committed(settings, read).items())
             ]
         else:
             log.poll()
@@ -111,27 +123,45 @@ def view_groups(
         log.close()
         translator.close()
         thirds.close()
-    return GroupView(tuple(one for one in found if re.fullmatch(pattern, one.group)), problem)
+    wanted = tuple(one for one in found if re.fullmatch(pattern, one.group))
+    return GroupView(wanted, problem, unread(read, flow.source))
+
+
+def unread(positions: GroupPositions, alias: str) -> tuple[str, ...]:
+    """Return, in words, of which groups and partitions a cluster has not told the positions, and why."""
+    groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
+    partitions = [
+        f"group {group} on {alias}, {partition}: {problem}"
+        for group, found in positions.items()
+        for partition, problem in found.problems.items()
+    ]
+    return (*groups, *partitions)
 
 
 def _from_source(
-    settings: FlowSettings, clusters: Mapping[str, ClusterSettings]
-) -> tuple[dict[tuple[str, TopicPartition], tuple[int, str]], str | None]:
+    settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str
+) -> tuple[GroupPositions, str | None]:
     try:
         with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
             names = [
                 listing.group
                 for listing in source.groups()
-                if listing.is_consumer_group and settings.group_filter.matches(listing.group)
+                if listing.is_consumer_group
+                and settings.group_filter.matches(listing.group)
+                and re.fullmatch(pattern, listing.group)
             ]
-            return {
-                (group, partition): (position.position, position.metadata)
-                for group, positions in source.positions_of_groups(names).items()
-                for partition, position in positions.items()
-                if settings.topic_filter.matches(partition.topic)
-            }, None
+            return source.positions_of_groups(names), None
     except ClusterError as problem:
-        return {}, str(problem)
+        return Found(), str(problem)
+
+
+def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, TopicPartition], tuple[int, str]]:
+    return {
+        (group, partition): (position.position, position.metadata)
+        for group, positions in read.items()
+        for partition, position in positions.items()
+        if settings.topic_filter.matches(partition.topic)
+    }
 
 
 def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowLog | None:

@@ -30,6 +30,8 @@ def move_groups(
         if a group cannot be moved.
     """
     view = view_groups(settings, clusters, pattern="|".join(groups), ask_source=ask_source)
+    if view.unread:
+        raise MoveRefused("; ".join(view.unread))
     checkpoints = [
         Checkpoint(
             each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata

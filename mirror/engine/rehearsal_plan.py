@@ -12,9 +12,9 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
-from mirror.control.group_view import TranslatedPosition, view_groups
+from mirror.control.group_view import TranslatedPosition, unread, view_groups
 from mirror.control.shadow_groups import find_shadows
-from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
@@ -155,9 +155,9 @@ def plan_rehearsal(
             partitions = planner.plan(view.positions, before, after)
         finally:
             maps.close()
-    unread = _unread(before, flow.source) or _unread(after, flow.source)
+    not_told = unread(before, flow.source) or unread(after, flow.source)
     return RehearsalPlan(
-        settings, new_stamp(), taken_from, partitions, _rights(settings), unread, (*notes, *planner.notes)
+        settings, new_stamp(), taken_from, partitions, _rights(settings), not_told, (*notes, *planner.notes)
     )
 
 
@@ -304,16 +304,6 @@ def _left_behind(clusters: Iterable[Cluster]) -> list[str]:
         for cluster in clusters
         if (found := find_shadows(cluster))
     ]
-
-
-def _unread(positions: Found[str, Found[TopicPartition, GroupPosition]], alias: str) -> tuple[str, ...]:
-    groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
-    partitions = [
-        f"group {group} on {alias}, {partition}: {problem}"
-        for group, found in positions.items()
-        for partition, problem in found.problems.items()
-    ]
-    return (*groups, *partitions)
 
 
 def _rights(settings: FlowSettings) -> tuple[str, ...]:
