@@ -12,6 +12,11 @@ It does not explain a record whose place is taken by another one: that was alter
 another place: that was moved. Nor one without a key, nor one in front of where the log begins now.
 
 Which of two records is the older one is told by the exact offset map. Where there is none nothing is explained.
+
+Three things that a cleaner goes by are not seen, so that what it removed for them counts as a difference: records that
+the flow leaves out of its source, or its transforms do; a record that was copied after the range was fixed; and keys
+that transforms make out of values. Nor is it any cleaner's doing that a copy keeps what a tombstone deleted that went
+from the source before it was copied: the deletion is lost, and shows as extra.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ by content in order, so one that is missing does not make all behind it look wro
 **missing** or **extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs
 out of order are **reordered**. What the flow says that the copy lacks, and is as it says, is not missing but counted by
 itself: **parked**, in **gaps**, **filtered**; so is what one side of a compacted topic lacks because its log cleaner
-has removed it: **cleaned**. Where the exact offset map is known, a pair that is not where the map
-says is **misplaced**: the copy is right, and positions translated with that map are not.
+has removed it: **cleaned**. Where the exact offset map is known, a pair that is not where the map says is
+**misplaced**: the copy is right, and positions translated with that map are not.
 """
 
 from __future__ import annotations
@@ -334,7 +334,10 @@ def _read_whole(pair: PartitionPair) -> PartitionPair:
     What transforms make of a record that is not copied yet is not looked at: they may leave it out, or fail on it.
     """
     beyond = 0 if pair.compaction is None or pair.source.transform else pair.compaction.source_end
-    return replace(pair, source=replace(pair.source, beyond=beyond), remembered=None)
+    notes = pair.notes
+    if pair.remembered is not None:
+        notes += ("all of it was compared anew: only that shows what the log cleaner has removed",)
+    return replace(pair, source=replace(pair.source, beyond=beyond), remembered=None, notes=notes)
 
 
 def _is_read_whole(pair: PartitionPair) -> bool:
