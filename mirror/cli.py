@@ -51,7 +51,9 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 _MOST_ABSENCES = 20
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
-_VERIFIED_COUNTS = ("missing", "extra", "altered", "reordered", "misplaced", "foreign", "parked", "gaps", "filtered")
+_VERIFIED_COUNTS = (
+    "missing", "extra", "altered", "reordered", "misplaced", "foreign", "parked", "gaps", "filtered", "cleaned"
+)  # fmt: skip
 _WAYS_COMPARED = {"by_bytes": "by their bytes", "by_record": "record by record", "remembered": "earlier (remembered)"}
 
 app = typer.Typer(

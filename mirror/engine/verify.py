@@ -13,8 +13,8 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.parked_records import parked_contents
-from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
+from mirror.kafka.cluster import Cluster, Found
 from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
 from mirror.model.flow_state import state_topic
@@ -23,7 +23,7 @@ from mirror.model.translation import Exact
 from mirror.model.watch import Watch, nobody
 from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.log_reader import LogRange
-from mirror.proof.pairs import Mark, PartitionPair
+from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.spark import spark_session
@@ -61,9 +61,9 @@ def verify_flow(
 
     A flow may run meanwhile: what it copies later is not looked at. Heartbeats are left out: their topic is compacted
     on both sides at different times, so that records lack on either without having been lost. What the gap ledger says
-    that the copy lacks is counted by itself, if it is so. Left out too are the copies of
-    other flows in a topic that is mirrored both ways, or among several clusters, under one name; ``flows`` are all the
-    enabled ones of the file.
+    that the copy lacks is counted by itself, if it is so, and what one side of a compacted topic lacks because its log
+    cleaner has removed it. Left out too are the copies of other flows in a topic that is mirrored both ways, or among
+    several clusters, under one name; ``flows`` are all the enabled ones of the file.
 
     What was found equal is written to the file ``remember``, and of what an earlier run has written there only the
     parked records are looked at again.
@@ -146,9 +146,10 @@ def plan_pairs(
             for partition in sorted(state.positions)
             if settings.replicates(partition.topic) and not policy.is_heartbeats_topic(partition.topic)
         }
-        mirrors, ids = _mirrors(settings, clusters, flows, copied)
+        mirrors, ids, compacted = _looked_up(settings, clusters, flows, copied)
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         starts, copy_starts = source.offsets(copied, EARLIEST), target.offsets(copied.values(), EARLIEST)
+        ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)
         pairs = []
@@ -169,6 +170,7 @@ def plan_pairs(
                     offset_map.upstream_next,
                     read_committed=settings.isolation_level == "read_committed",
                     transform=settings.transform_of(partition.topic),
+                    with_keys=partition in compacted.sides,
                     left_out=frozenset[int]().union(
                         *(
                             mirrors.known[name].writers
@@ -185,6 +187,7 @@ def plan_pairs(
                     offset_map.downstream_next,
                     # What the flow itself has aborted is not part of the copy (EOS-09).
                     read_committed=bool(state.transactional_ids),
+                    with_keys=partition in compacted.sides,
                 ),
                 offset_map.runs,
                 frozenset(state.writers),
@@ -192,6 +195,10 @@ def plan_pairs(
                 or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
                 absences=said[partition],
                 parked=parked.get(partition, {}),
+                compaction=Compaction(*compacted.sides[partition], ends[partition])
+                if partition in compacted.sides
+                else None,
+                notes=compacted.notes.get(partition, ()),
             )
             logs[partition] = Logs(
                 copy.topic,
@@ -235,7 +242,7 @@ def _with_memory(
         if not gone:
             return replace(pair, remembered=entry.remembered(pair))
         why = f"the last batch that was compared is not there any more on {' and '.join(gone)}"
-    return replace(pair, notes=(f"all of it was compared anew: {why}",))
+    return replace(pair, notes=(*pair.notes, f"all of it was compared anew: {why}"))
 
 
 def _stands(channel: Channel, partition: TopicPartition, mark: Mark) -> bool:
@@ -248,13 +255,29 @@ def _stands(channel: Channel, partition: TopicPartition, mark: Mark) -> bool:
     return bool(found) and mark_of(found[0][1]) == mark
 
 
-def _mirrors(
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    """Which source partitions, or their copies, are compacted.
+
+    Attributes
+    ----------
+    sides
+        whether the source is, and whether the copy is; partitions of which neither is are not there.
+    notes
+        of the partitions of which that could not be told.
+    """
+
+    sides: Mapping[TopicPartition, tuple[bool, bool]]
+    notes: Mapping[TopicPartition, tuple[str, ...]]
+
+
+def _looked_up(
     settings: FlowSettings,
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
-    copied: Collection[TopicPartition],
-) -> tuple[Mirrors, tuple[str, str]]:
-    """Return what the flow leaves out of its source, as it is known there now, and the ids of both clusters."""
+    copied: Mapping[TopicPartition, TopicPartition],
+) -> tuple[Mirrors, tuple[str, str], _Compacted]:
+    """Return what the flow leaves out of its source, as it is known there now, the clusters' ids, what is compacted."""
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
         mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
@@ -262,4 +285,40 @@ def _mirrors(
             mirrors.look(source.topics() if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
-        return mirrors, (source.cluster_id, target.cluster_id)
+        return mirrors, (source.cluster_id, target.cluster_id), _compacted(source, target, copied)
+
+
+def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:
+    """Return what is compacted; where that cannot be told, every record that a side lacks counts as a difference."""
+    policies = {
+        cluster: _policies(cluster, names)
+        for cluster, names in (
+            (source, {partition.topic for partition in copied}),
+            (target, {copy.topic for copy in copied.values()}),
+        )
+    }
+    sides, notes = {}, {}
+    for partition, copy in copied.items():
+        asked = (source, partition.topic), (target, copy.topic)
+        found = tuple("compact" in policies[cluster].get(topic, "") for cluster, topic in asked)
+        if any(found):
+            sides[partition] = found[0], found[1]
+        unknown = [
+            f"whether {topic} is compacted on {cluster.alias} is not known ({policies[cluster].problems[topic]}): what "
+            "its log cleaner has removed there is missing, or extra"
+            for cluster, topic in asked
+            if topic in policies[cluster].problems
+        ]
+        if unknown:
+            notes[partition] = tuple(unknown)
+    return _Compacted(sides, notes)
+
+
+def _policies(cluster: Cluster, topics: Collection[str]) -> Found[str, str]:
+    """Return how topics are cleaned up."""
+    found = cluster.topic_configs(topics)
+    policies = {
+        topic: next((each.value or "" for each in entries if each.name == "cleanup.policy"), "")
+        for topic, entries in found.items()
+    }
+    return Found(policies, found.problems)

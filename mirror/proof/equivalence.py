@@ -5,15 +5,16 @@ read to (offset, digest, timestamp) and aligned on Spark: equal records are pair
 by content in order, so one that is missing does not make all behind it look wrong. What remains on one side only is
 **missing** or **extra**; where one of each stands between the same pairs, it is one record that was **altered**. Pairs
 out of order are **reordered**. What the flow says that the copy lacks, and is as it says, is not missing but counted by
-itself: **parked**, in **gaps**, **filtered**. Where the exact offset map is known, a pair that is not where the map
-says is **misplaced**: the copy is right, and positions translated with that map are not.
+itself: **parked**, in **gaps**, **filtered**; so is what one side of a compacted topic lacks because its log cleaner
+has removed it: **cleaned**. Where the exact offset map is known, a pair that is not where the map says is
+**misplaced**: the copy is right, and positions translated with that map are not.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -32,9 +33,10 @@ from mirror.model.watch import Watch, nobody
 from mirror.proof.absences import filtered, held
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
 from mirror.proof.obvious import same_records
-from mirror.proof.pairs import NOTHING, Amount, Mark, PartitionPair, Proven, total
+from mirror.proof.pairs import NOTHING, Amount, Cleaned, Mark, PartitionPair, Proven, total
 from mirror.proof.raw_batches import RawFinding
 from mirror.proof.raw_reader import compare_batches
+from mirror.proof.set_aside import Remaining, set_aside
 from mirror.proof.tables import small_table
 
 
@@ -120,6 +122,8 @@ class PartitionEquivalence:
         what the copy lacks and the flow says so; none of it is missing.
     compared
         up to where, and how.
+    cleaned
+        what one side lacks because its log cleaner has removed it; none of it is missing or extra.
     """
 
     source: TopicPartition
@@ -135,6 +139,7 @@ class PartitionEquivalence:
     problem: str | None
     absences: tuple[Absence, ...] = ()
     compared: Compared = Compared()  # frozen
+    cleaned: Cleaned = Cleaned()  # noqa: RUF009  # frozen
 
     def absent(self, kind: AbsenceKind) -> int:
         """Return how many records are absent for such a reason."""
@@ -168,6 +173,8 @@ class PartitionEquivalence:
             "parked": self.absent(AbsenceKind.PARKED),
             "gaps": self.absent(AbsenceKind.GAP),
             "filtered": self.absent(AbsenceKind.FILTERED),
+            "cleaned": self.cleaned.records,
+            "cleaned_by": {"source": self.cleaned.source, "target": self.cleaned.target},
             "first_difference": None
             if first is None
             else {
@@ -252,19 +259,36 @@ def verify(spark: SparkSession, pairs: Sequence[PartitionPair], directory: Path,
     """Compare both sides of every pair; records that had to be read are left in ``directory``.
 
     Spark reads the logs: first as batches, then the records of what their bytes do not show to be equal. Only pairs
-    whose records are not obviously the same are aligned record by record.
+    whose records are not obviously the same are aligned record by record; where a side is compacted, after what its
+    cleaner explains was set aside.
     """
     began = time.monotonic()
     found, cpu_seconds = compare_batches(spark, _by_bytes(pairs), watch)
-    pairs = [narrowed(pair, found[number]) if number in found else pair for number, pair in enumerate(pairs)]
-    outcomes = read_logs(spark, _ranges(pairs), directory, watch)
-    read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
+    whole = pairs
+    pairs = [narrowed(pair, found[number]) if number in found else pair for number, pair in enumerate(whole)]
+    read = _by_partition(read_logs(spark, _ranges(pairs), directory, watch))
     pairs = [_with_absences(pair, read) for pair in pairs]
     same = {number: equal for number, pair in enumerate(pairs) if (equal := _obviously_same(pair, read)) is not None}
+    thinned = _thinned(whole, same)
+    left = {number: _remaining(pairs[number], read) for number in thinned if _is_read_whole(pairs[number])}
+    explained = {number: each for number, each in left.items() if each is not None and each.equal is not None}
+    if anew := [number for number in thinned if number not in explained]:
+        # What explains may lie in what was not read; and a cleaner may have been at work while a log was read.
+        asked = {number: _read_whole(whole[number]) for number in anew}
+        read |= _by_partition(read_logs(spark, _ranges(list(asked.values())), directory / "whole", watch))
+        for number in anew:
+            pairs[number] = _with_absences(asked[number], read)
+            if (remaining := _remaining(pairs[number], read)) is not None:
+                explained[number] = remaining
+    for number, each in explained.items():
+        pairs[number] = each.pair
+        read |= _by_partition((each.source, each.copy))
+        if each.equal is not None:
+            same[number] = _equivalence(each.pair, each.equal, None, read)
     rest = [number for number in range(len(pairs)) if number not in same]
     if rest:
         watch("comparing records", 0, 1)
-        aligned = compare(logs_frame(spark, outcomes), [pairs[number] for number in rest], outcomes)
+        aligned = compare(logs_frame(spark, read.values()), [pairs[number] for number in rest], read.values())
         same.update(zip(rest, aligned.partitions, strict=True))
         watch("comparing records", 1, 1)
     return Equivalence(
@@ -286,14 +310,51 @@ def _by_bytes(pairs: Sequence[PartitionPair]) -> dict[int, PartitionPair]:
 
     Where several sources share a target each needs all of it: their records are compared.
     """
+    return {number: to_compare(pairs[number]) for number in _alone(pairs) if pairs[number].source.transform is None}
+
+
+def _alone(pairs: Sequence[PartitionPair]) -> list[int]:
+    """Return the numbers of the pairs that know their places, and share neither side with another pair."""
     readers = Counter((side.cluster, side.partition) for pair in pairs for side in (pair.source, pair.target))
-    return {
-        number: to_compare(pair)
+    return [
+        number
         for number, pair in enumerate(pairs)
-        if pair.runs
-        and pair.source.transform is None
-        and all(readers[side.cluster, side.partition] == 1 for side in (pair.source, pair.target))
-    }
+        if pair.runs and all(readers[side.cluster, side.partition] == 1 for side in (pair.source, pair.target))
+    ]
+
+
+def _thinned(pairs: Sequence[PartitionPair], same: Collection[int]) -> list[int]:
+    """Return the numbers of the pairs whose logs may differ because they are compacted."""
+    return [number for number in _alone(pairs) if pairs[number].compaction is not None and number not in same]
+
+
+def _read_whole(pair: PartitionPair) -> PartitionPair:
+    """Return the pair with all of it to be read: a later record of a key may be anywhere, also behind the range.
+
+    What transforms make of a record that is not copied yet is not looked at: they may leave it out, or fail on it.
+    """
+    beyond = 0 if pair.compaction is None or pair.source.transform else pair.compaction.source_end
+    notes = pair.notes
+    if pair.remembered is not None:
+        notes += ("all of it was compared anew: only that shows what the log cleaner has removed",)
+    return replace(pair, source=replace(pair.source, beyond=beyond), remembered=None, notes=notes)
+
+
+def _is_read_whole(pair: PartitionPair) -> bool:
+    """Whether nothing was left out of the reading because it is known to be equal, or of others."""
+    return pair.remembered is None and pair.proven == Proven()
+
+
+def _remaining(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> Remaining | None:
+    """Return what the log cleaner does not explain of a pair that was read whole; None if a side could not be read."""
+    source, copy = (read.get((side.cluster, side.partition)) for side in (pair.source, pair.target))
+    if source is None or copy is None or source.problem is not None or copy.problem is not None:
+        return None
+    return set_aside(pair, source, copy)
+
+
+def _by_partition(outcomes: Iterable[LogOutcome]) -> dict[tuple[str, TopicPartition], LogOutcome]:
+    return {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
 
 
 def to_compare(pair: PartitionPair) -> PartitionPair:
@@ -650,9 +711,10 @@ def _equivalence(
     return PartitionEquivalence(
         source=pair.source.partition,
         target=pair.target.partition,
-        # What is known to be absent, or equal, was counted when it was set aside.
+        # What is known to be absent, cleaned, or equal, was counted when it was set aside.
         records=records
         + sum(each.records or 0 for each in pair.absences)
+        + pair.cleaned.target
         + pair.proven.amount.records
         + (pair.remembered.amount.records if pair.remembered else 0),
         missing=counts[Difference.MISSING],
@@ -665,4 +727,5 @@ def _equivalence(
         if first is None
         else FirstDifference(Difference(first["what"]), first["upstream"], first["downstream"], first["detail"]),
         problem="; ".join(problems) or None,
+        cleaned=pair.cleaned,
     )

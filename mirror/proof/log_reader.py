@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_stretches
-from mirror.model.ledger import LOGS, digest, encode_content, record_id
+from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
-from mirror.model.stretches import Stretch, hold
+from mirror.model.stretches import Stretch, hold, united
 from mirror.model.transforms.chain import TopicTransform
 from mirror.model.watch import Watch, nobody
 from mirror.parts import arrow_schema
@@ -33,6 +34,12 @@ from mirror.proof.schemas import LOGS_SCHEMA
 from mirror.proof.watched import in_tasks
 
 _ROWS_AT_A_TIME = 20_000
+
+KEYS = (
+    Column("key", "binary", nullable=True),  # its digest
+    Column("is_tombstone", "boolean"),
+)
+"""What is added to a row of the table of logs for whoever must know what a log cleaner goes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,10 @@ class LogRange:
         Producer ids whose records are passed over: the copies of other flows, which the flow does not copy on.
     stretches
         What of the range is to be read, in order; all of it if it is None.
+    with_keys
+        Whether the rows have `KEYS` too.
+    beyond
+        Up to where records behind the range are read too, which are no part of it.
     """
 
     cluster: str
@@ -64,12 +75,21 @@ class LogRange:
     transform: TopicTransform | None = None
     left_out: frozenset[int] = frozenset()
     stretches: tuple[Stretch, ...] | None = None
+    with_keys: bool = False
+    beyond: int = 0
 
     @property
     def wanted(self) -> tuple[Stretch, ...]:
-        """What is to be read, in order."""
+        """What of the range is to be read, in order."""
         whole = ((self.start, self.end),) if self.end > self.start else ()
         return whole if self.stretches is None else self.stretches
+
+    @property
+    def to_read(self) -> tuple[Stretch, ...]:
+        """What is to be read, in order, also behind the range."""
+        if self.beyond <= self.end:
+            return self.wanted
+        return united((*self.wanted, (self.end, self.beyond)), self.start, self.beyond)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +151,13 @@ def log_rows(cluster: str, partition: TopicPartition, records: Iterable[Record])
         )
 
 
+def keyed_rows(cluster: str, partition: TopicPartition, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
+    """Return records as rows of the table of logs, with `KEYS`."""
+    records, again = tee(records)
+    for record, row in zip(again, log_rows(cluster, partition, records), strict=True):
+        yield (*row, None if record.key is None else digest(record.key), record.value is None)
+
+
 class ChangedRecords:
     """Yields what the transforms make of records, as the copy does; ``filtered`` is what they leave out.
 
@@ -174,7 +201,7 @@ class _Records:
         self.size_bytes = 0
 
     def __iter__(self) -> Iterator[Record]:
-        wanted, stretches = self._wanted, self._wanted.wanted
+        wanted, stretches = self._wanted, self._wanted.to_read
         if not stretches:
             return
         with closing(Channel(wanted.cluster, wanted.client)) as channel:
@@ -183,7 +210,8 @@ class _Records:
             ):
                 if header.producer_id in wanted.left_out:
                     continue
-                self.size_bytes += len(content)
+                if header.base_offset < wanted.end:
+                    self.size_bytes += len(content)
                 is_whole = hold(stretches, header.base_offset, header.next_offset)
                 for record in batch.records(content):
                     if is_whole or hold(stretches, record.offset, record.offset + 1):
@@ -193,7 +221,8 @@ class _Records:
 def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     """Read one range into a file; runs inside a Spark task."""
     began = time.monotonic()
-    schema = arrow_schema(LOGS)
+    schema = arrow_schema((*LOGS, *KEYS) if wanted.with_keys else LOGS)
+    to_rows = keyed_rows if wanted.with_keys else log_rows
     name = f"{wanted.cluster}-{wanted.partition.topic}-{wanted.partition.partition}-{wanted.start}"
     path = directory / f"{name}.parquet"
     unfinished = directory / f".{name}.parquet.unfinished"
@@ -212,7 +241,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
     with pq.ParquetWriter(unfinished, schema) as writer:
         try:
             changed = ChangedRecords(found, wanted)
-            for row in log_rows(wanted.cluster, wanted.partition, changed):
+            for row in to_rows(wanted.cluster, wanted.partition, changed):
                 rows.append(row)
                 records += 1
                 if len(rows) == _ROWS_AT_A_TIME:
@@ -248,7 +277,7 @@ def read_logs(
     directory.mkdir(parents=True, exist_ok=True)
     target = directory.resolve()
     # The longest first: the last task to start should be a short one.
-    ordered = sorted(ranges, key=lambda each: sum(start - end for start, end in each.wanted))
+    ordered = sorted(ranges, key=lambda each: sum(start - end for start, end in each.to_read))
 
     def read(wanted: LogRange) -> LogOutcome:
         return _read_range(wanted, target)

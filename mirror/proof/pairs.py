@@ -84,6 +84,31 @@ class Proven:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """Which sides of a pair are compacted, and where the log of the source ended when that was looked up.
+
+    What lies there behind the range is not copied yet, but the cleaner has seen it.
+    """
+
+    source: bool
+    target: bool
+    source_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """How many records only the other side has, because the cleaner of ``source`` or ``target`` has removed them."""
+
+    source: int = 0
+    target: int = 0
+
+    @property
+    def records(self) -> int:
+        """Of both sides."""
+        return self.source + self.target
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionPair:
     """What is compared: a range of a source partition, and the range of its remote partition that holds the copy.
 
@@ -104,6 +129,10 @@ class PartitionPair:
         What an earlier comparison found equal.
     proven
         What was left out of the ``stretches`` of both ranges because it is equal.
+    compaction
+        Which sides are compacted; None if neither is.
+    cleaned
+        What was left out because the log cleaner explains it.
     notes
         What there is to know of the way it is compared.
     """
@@ -117,6 +146,8 @@ class PartitionPair:
     parked: Mapping[int, ParkedContent] = field(default_factory=dict)
     remembered: Remembered | None = None
     proven: Proven = Proven()
+    compaction: Compaction | None = None
+    cleaned: Cleaned = Cleaned()
     notes: tuple[str, ...] = ()
 
     @property

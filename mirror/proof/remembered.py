@@ -1,7 +1,8 @@
 """What ``mirror verify --remember`` keeps between two runs: up to where each partition was found equal.
 
 Logs only grow, so what was compared need not be compared again, as long as they are still the logs that were compared:
-of the same topics, the last batches compared still in their places, and copied in the same turn.
+of the same topics, the last batches compared still in their places, and copied in the same turn. What a log cleaner has
+removed since of what was equal is no difference; where it came by the last batches compared, all is compared anew.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Entry:
     absent
         what was said to be absent from the copy, in upstream offsets.
     records, size_bytes, foreign
-        how much it was; records that were absent do not count.
+        how much it was; records that were absent from the copy, or cleaned there, do not count.
     last, remote_last
         the last batches compared.
     """
@@ -223,7 +224,7 @@ def _found(pair: PartitionPair, said: PartitionEquivalence, logs: Logs, before: 
         pair.source.end,
         pair.target.end,
         united(pair.absent, pair.source.start, pair.source.end),
-        said.records - sum(each.records or 0 for each in said.absences),
+        said.records - sum(each.records or 0 for each in said.absences) - said.cleaned.target,
         how.by_bytes.size_bytes + how.by_record.size_bytes + how.remembered.size_bytes,
         said.foreign,
         last,

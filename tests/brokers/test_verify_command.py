@@ -24,7 +24,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import Copying, log_of
+from tests.brokers.copying import Copying, ends_of, log_of
 from tests.flows import flow_work
 from tests.spark.small import small_spark
 
@@ -178,6 +178,52 @@ def test_what_was_parked_filtered_or_left_out_is_told_apart_from_what_is_missing
     found = verified(1)
     assert [found[what] for what in counts] == [7, 1, 0, 0, 0, 1, 2, 1]
     assert found["first_difference"]["upstream_offset"] == 6
+
+
+def test_what_the_log_cleaner_has_removed_on_one_side_is_counted_and_a_lost_newest_value_is_missing(
+    file: Path, copying: Copying, east: Cluster, west: Cluster, tmp_path: Path
+) -> None:
+    """The copy is cleaned by real brokers while the source is compacted, but may wait with it."""
+    one, _ = copying.pairs
+    copy, client = copying.pairs[one], copying.flow.target_client
+    policy = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    east.alter_configs({one.topic: ConfigChange({**policy, "min.compaction.lag.ms": "86400000"}, ())})
+    west.alter_configs({copy.topic: ConfigChange(policy, ())})
+    producer = one_batch_a_flush(copying.flow.source_client, one.topic)
+
+    def write(*values: tuple[bytes, bytes | None]) -> None:
+        for key, value in values:
+            producer.produce(one.topic, value, key, one.partition)
+        producer.flush()
+
+    def compacted() -> bool:
+        # Only a segment that is no longer written to is cleaned, and only a write after a while closes one.
+        write((b"roll", os.urandom(8)))
+        copying.until_caught_up([one])
+        (end,) = ends_of(client, [copy]).values()
+        return len(copying.copies(one)) < end
+
+    for number in range(3):
+        write(*((b"%d" % key, b"%d" % number) for key in range(10)))
+    write((b"3", None))
+    wait_until(compacted, "the copy to be compacted", timeout_seconds=30)
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    (found,) = verify_flow(settings, load(file).clusters).partitions
+
+    assert found.verdict is Verdict.PASS
+    assert found.records == len(copying.originals(one))
+    assert found.cleaned.target >= 20
+    assert found.cleaned.source == found.missing == found.extra == 0
+    handover = copying.handovers[one]
+    lost = handover.position.upstream
+    copying.handovers[one] = replace(handover, position=replace(handover.position, upstream=lost + 1))
+    write((b"5", b"lost"), (b"6", b"last"))
+    copying.until_caught_up([one])
+    (found,) = verify_flow(settings, load(file).clusters).partitions
+    assert (found.verdict, found.missing, found.extra) == (Verdict.FAIL, 1, 0)
+    assert found.first_difference is not None
+    assert found.first_difference.upstream_offset == lost
 
 
 def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same(

@@ -270,6 +270,8 @@ def test_the_json_is_the_contract(compared: Equivalence) -> None:
         "parked": 0,
         "gaps": 0,
         "filtered": 0,
+        "cleaned": 0,
+        "cleaned_by": {"source": 0, "target": 0},
         "problem": None,
         "verdict": "FAIL",
         "upstream_start": 0,

@@ -36,7 +36,7 @@ def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
 
 def table(comparison: Equivalence) -> pd.DataFrame:
     """Return a row a partition."""
-    columns = ["topic", "partition", "records", "missing", "extra", "altered", "reordered", "verdict"]
+    columns = ["topic", "partition", "records", "missing", "extra", "altered", "reordered", "cleaned", "verdict"]
     return pd.DataFrame(comparison.as_json()["partitions"], columns=columns)
 
 
@@ -62,8 +62,11 @@ def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
         absent = sum(
             pair.absent(kind) for pair in comparison.partitions for kind in (AbsenceKind.PARKED, AbsenceKind.GAP)
         )
-        records = sum(pair.records for pair in comparison.partitions) - absent
+        cleaned = sum(pair.cleaned.records for pair in comparison.partitions)
+        without_copy = absent + sum(pair.cleaned.target for pair in comparison.partitions)
+        records = sum(pair.records for pair in comparison.partitions) - without_copy
         known = f"; {absent} more are parked, or in the gap ledger" if absent else ""
+        known += f"; the log cleaner has removed {cleaned} more from one side" if cleaned else ""
         return (
             f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides{known}",
         )
