@@ -92,6 +92,7 @@ def run_file(path: Path, source: str, bootstrap: tuple[str, str], topics: list[s
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", pytest.param("read_committed", marks=pytest.mark.soak)])
+@pytest.mark.interop
 def test_both_leave_the_same_records_at_the_same_offsets(
     isolation: str, east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

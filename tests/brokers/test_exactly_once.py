@@ -318,6 +318,7 @@ def south(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabClus
     clusters.down(directory, discard_data=True)
 
 
+@pytest.mark.soak
 def test_a_target_that_is_killed_in_the_middle_of_a_transaction_and_comes_back_costs_nothing(
     south: clusters.LabCluster, new_copying: NewCopying
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_log_that_cannot_be_read_is_a_gap_and_not_an_end(
     assert "was not read to the end" in str(gap)
 
 
+@pytest.mark.soak
 def test_applications_outlive_their_cluster(mortal: clusters.LabCluster, tmp_path: Path) -> None:
     """The only broker is killed under load and comes back: sends of that time are indeterminate, all acked ones are there."""
     ledger = tmp_path / "ledger"

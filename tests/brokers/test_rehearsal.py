@@ -149,6 +149,7 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     assert find_shadows(west) == ()
 
 
+@pytest.mark.soak
 def test_the_runbook_keeps_the_evidence_and_a_file_it_cannot_find_is_told_before_anything_is_asked(
     flowing: Flowing, tmp_path: Path
 ) -> None:

@@ -54,10 +54,11 @@ def test_wrong_files_are_refused_with_file_line_and_key_and_nothing_is_created(
     assert (set(east.topics()), set(west.topics())) == before
 
 
+@pytest.mark.soak
 def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_cleanly(
     east_west: Lab, east: Cluster, settings_of: Callable[[str], Any], unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Kill -9 the engine under load: then the copy is, record for record, what was sent. `make soak` does it often."""
+    """Kill -9 the engine under load: then the copy is, record for record, what was sent."""
     topic = unique("killed")
     east.create_topics([NewTopic(topic, 2, 1, {})])
     more = f"east->west.enabled = true\neast->west.topics = {topic}\n"
