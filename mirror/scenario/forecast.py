@@ -8,15 +8,19 @@ from collections.abc import Mapping
 from mirror.config.errors import ConfigError
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.scenario.declaration import Replicator
 from mirror.scenario.stage import Stage
 
 
 def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
-    """Forecast, as a rehearsal does, what every group of the active cluster would skip and read again.
+    """Forecast what every group of the active cluster would skip and read again, at most.
+
+    As in a rehearsal, from the exact positions of what the groups have committed; and what they have read since then
+    nobody but they knows: at most all there is.
 
     Returns
     -------
@@ -32,15 +36,22 @@ def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
     (settings,) = (each for each in stage.settings.enabled_flows if each.flow == way)
     try:
         plan = plan_rehearsal(stage.settings, settings, pattern="|".join(map(re.escape, names)))
+        with Cluster.connect(stage.settings.clusters[scenario.active]) as active:
+            ends = active.offsets({each.source for each in plan.partitions}, "latest")
     except (ConfigError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown) as problem:
         return {}, str(problem)
-    return {group: total for group in plan.groups if (total := _total(plan, group)) is not None}, None
+    return {group: found for group in plan.groups if (found := total(plan, group, ends)) is not None}, None
 
 
-def _total(plan: RehearsalPlan, group: str) -> Forecast | None:
+def total(plan: RehearsalPlan, group: str, ends: Mapping[TopicPartition, int]) -> Forecast | None:
     """Return the forecast of a whole group; None unless there is one for each of its partitions."""
-    found = [each.forecast for each in plan.partitions if each.group == group]
-    known = [each for each in found if each is not None and each.read_again is not None]
-    if len(known) < len(found):
-        return None
-    return Forecast(sum(each.skipped for each in known), sum(each.read_again or 0 for each in known))
+    skipped = read_again = 0
+    for each in plan.partitions:
+        if each.group != group:
+            continue
+        said, stands, end = each.forecast, each.processed, ends.get(each.source)
+        if said is None or said.read_again is None or stands is None or end is None:
+            return None
+        skipped += said.skipped
+        read_again += said.read_again + max(0, end - stands.high)
+    return Forecast(skipped, read_again)
