@@ -8,8 +8,9 @@ from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.control.unread import unread
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
@@ -145,7 +146,7 @@ class CheckpointsTick:
             records = [(each.key_bytes(), each.value_bytes(), (), at_ms) for each in news]
             self._target.append(self._settings.checkpoints_topic, 0, records)
             self.latest = {**self.latest, **{(each.group, each.topic_partition): each for each in news}}
-        return len(news), _unread(positions, self._settings.flow.source)
+        return len(news), unread(positions, self._settings.flow.source)
 
     def _selected_groups(self) -> tuple[str, ...]:
         """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09)."""
@@ -179,13 +180,3 @@ def _decide(
         case Exact(downstream) | Bounded(downstream):
             checkpoint = Checkpoint(group, target, position.position, downstream, position.metadata)
             return decision(checkpoint, *checkpoint.is_news_after(previous))
-
-
-def _unread(positions: Found[str, Found[TopicPartition, GroupPosition]], alias: str) -> tuple[str, ...]:
-    groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
-    partitions = [
-        f"group {group} on {alias}, {partition}: {problem}"
-        for group, found in positions.items()
-        for partition, problem in found.problems.items()
-    ]
-    return (*groups, *partitions)

@@ -15,14 +15,12 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoints import last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.mesh import MeshTranslator, Thirds
-from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
+from mirror.control.unread import GroupPositions, unread
+from mirror.kafka.cluster import Cluster, ClusterError, Found
 from mirror.kafka.log import LogTail
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
-
-GroupPositions = Found[str, Found[TopicPartition, GroupPosition]]
-"""What a cluster tells of the positions of groups, and of which it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +116,12 @@ def view_groups(
             ]
         else:
             log.poll()
-            found = _from_checkpoints(settings, target_client, log)
+            found = _from_checkpoints(settings, target_client, log, pattern)
     finally:
         log.close()
         translator.close()
         thirds.close()
-    wanted = tuple(one for one in found if re.fullmatch(pattern, one.group))
-    return GroupView(wanted, problem, unread(read, flow.source))
-
-
-def unread(positions: GroupPositions, alias: str) -> tuple[str, ...]:
-    """Return, in words, of which groups and partitions a cluster has not told the positions, and why."""
-    groups = [f"group {group} on {alias}: {problem}" for group, problem in positions.problems.items()]
-    partitions = [
-        f"group {group} on {alias}, {partition}: {problem}"
-        for group, found in positions.items()
-        for partition, problem in found.problems.items()
-    ]
-    return (*groups, *partitions)
+    return GroupView(tuple(found), problem, unread(read, flow.source))
 
 
 def _from_source(
@@ -185,7 +171,7 @@ def _translated(
 
 
 def _from_checkpoints(
-    settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog
+    settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, pattern: str
 ) -> list[TranslatedPosition]:
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
@@ -195,6 +181,8 @@ def _from_checkpoints(
     sources = {remote_partition(source, settings): source for source in log.state.positions}
     found = []
     for (group, target), checkpoint in sorted(checkpoints.items()):
+        if not re.fullmatch(pattern, group):
+            continue
         source = sources.get(target)
         again = log.offset_map(source) if source else None
         translation: Translation = again.translate(checkpoint.upstream) if again else Bounded(checkpoint.downstream, 0)

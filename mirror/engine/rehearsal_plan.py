@@ -12,8 +12,9 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
-from mirror.control.group_view import TranslatedPosition, unread, view_groups
+from mirror.control.group_view import TranslatedPosition, view_groups
 from mirror.control.shadow_groups import find_shadows
+from mirror.control.unread import unread
 from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState, state_topic

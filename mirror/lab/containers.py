@@ -242,16 +242,22 @@ def available_image(client: Any) -> str:
     """Return the official image if it is here or can be pulled, else the one built of this machine's Java and jars."""
     from docker.errors import DockerException, ImageNotFound
 
-    for image in (IMAGE, local_image.IMAGE):
+    def is_here(image: str) -> bool:
         with suppress(ImageNotFound):
             client.images.get(image)
+            return True
+        return False
+
+    for image in (IMAGE, local_image.IMAGE):
+        if is_here(image):
             return image
     try:
         client.images.pull(IMAGE)
     except DockerException as problem:
         print(f"{IMAGE} cannot be pulled ({problem}): building {local_image.IMAGE} from this machine", flush=True)
         with cache.exclusive(cache.directory() / "image.lock"):
-            local_image.build(client)
+            if not is_here(local_image.IMAGE):  # another cluster of the lab may have built it meanwhile
+                local_image.build(client)
         return local_image.IMAGE
     return IMAGE
 

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mirror import cli
-from mirror.control.group_view import GroupView, unread
+from mirror.control.group_view import GroupView
+from mirror.control.unread import unread
 from mirror.drill import group_moves
 from mirror.drill.group_moves import MoveRefused, move_groups
 from mirror.kafka.cluster import Found, GroupPosition
