@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,6 +77,22 @@ _LIMITS = ReadLimits()
 
 _out = Console()
 _err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        _out.print(f"mirror {version('mirrorbook')}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _mirror(
+    *,
+    _: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take what stands in front of a command."""
 
 
 @app.command()

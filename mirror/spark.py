@@ -77,8 +77,9 @@ def spark_context(
     settings
         Further Spark settings, which win over those of this module (``spark.driver.memory`` for instance).
     log_path
-        Where the output of Spark's JVM and of its workers is appended; a file in the temporary directory otherwise.
-        It is kept off this process's own streams, so that a notebook or a terminal shows results only.
+        Where the output of Spark's JVM and of its workers is appended; otherwise a file in the temporary directory,
+        which `end_spark` removes. It is kept off this process's own streams, so that a notebook or a terminal shows
+        results only.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
     chosen |= dict(settings or {})
     conf = SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(chosen.items()))
-    log = log_path or Path(tempfile.gettempdir()) / f"mirror-spark-{os.getpid()}.log"
+    log = log_path or _passing_log()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
@@ -137,6 +138,11 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
                 f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
             ) from error
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _passing_log() -> Path:
+    """Return where Spark's output goes that nobody asked to keep; it stays only if Spark does not end in order."""
+    return Path(tempfile.gettempdir()) / f"mirror-spark-{os.getpid()}.log"
 
 
 def jvm_has_ended() -> bool:
@@ -200,6 +206,7 @@ def end_spark() -> None:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
+        _passing_log().unlink(missing_ok=True)
     discard_spark()
 
 

@@ -12,14 +12,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
-from mirror.control.tick import TickReport
+from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
 from mirror.copier.epochs import EpochFailed, Epochs
@@ -316,10 +316,30 @@ class Engine:
             self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
         target.close()
 
+    def _connect(self, alias: str, flow: Flow, ticking: Ticking, stop: threading.Event) -> Cluster | None:
+        """Connect to a cluster; one that does not answer is asked again until it does, or until ``stop`` is set."""
+        found: list[Cluster] = []
+
+        def connect(_: int) -> tuple[int, Sequence[str]]:
+            found.append(Cluster.connect(self._settings.clusters[alias]))
+            return 1, ()
+
+        while not ticking.once(lambda: run_tick(f"connection of {flow} to {alias}", now_ms, connect)):
+            if stop.wait(_REST_SECONDS):
+                return None
+        return found[0]
+
     def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
-        flow, clusters = settings.flow, self._settings.clusters
+        flow = settings.flow
         ticking = self._ticking(flow)
-        with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+        with ExitStack() as connections:
+            ends: list[Cluster] = []
+            for alias in (flow.source, flow.target):
+                cluster = self._connect(alias, flow, ticking, stop)
+                if cluster is None:
+                    return
+                ends.append(connections.enter_context(cluster))
+            source, target = ends
             if settings.enabled:
                 seconds = self._discovery_seconds(settings)
                 standing = self._standings[flow]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.run import Engine
 from mirror.engine.takeovers import Takeovers
+from mirror.kafka.cluster import Cluster, ClusterUnreachable
 
 
 class NoSpark(Epochs):
@@ -93,3 +95,38 @@ def test_by_itself_an_epoch_has_as_many_tasks_as_there_are_cores(
     with settings.path.open("a") as file:
         file.write(lines)
     assert Epochs(None, load(settings.path).engine.tasks).at_once() == tasks
+
+
+def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_flow_begins(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cluster is there all the time; what does not answer shows as the flow's problem, and ends nothing."""
+    asked: list[str] = []
+
+    def connect(of: ClusterSettings) -> AbstractContextManager[str]:
+        asked.append(of.alias)
+        if len(asked) <= 2:
+            raise ClusterUnreachable(of.alias, of.bootstrap_servers, "connection refused")
+        return nullcontext(of.alias)
+
+    begun: list[tuple[str, str]] = []
+
+    class Begun:
+        def __init__(self, _settings: object, _standing: object, source: str, target: str, *_: object, **__: object):
+            begun.append((source, target))
+
+        def run(self, stop: threading.Event, _seconds: float) -> None:
+            stop.set()
+
+    monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(module, "FlowControl", Begun)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Engine, "_heartbeats", lambda *_: None)
+    told: list[str] = []
+    Engine(settings, clusters=["west"], tell=told.append).run(threading.Event())
+
+    assert asked == ["east", "east", "east", "west"]
+    assert begun == [("east", "west")]
+    assert [line for line in told if "connection refused" in line] == [told[0]], "it is said once"
+    assert told[1] == "connection of east->west to east: recovered"
