@@ -45,6 +45,7 @@ from mirror.model.flow_state import Acknowledgement
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
+from mirror.no_spark import SparkDidNotStart
 from mirror.scenario.commands import app as scenario_app
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
@@ -311,7 +312,7 @@ def _explained() -> Iterator[None]:
     except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(BAD_USAGE) from None
-    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded) as error:
+    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded, SparkDidNotStart) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(COULD_NOT_START) from None
 

@@ -7,20 +7,25 @@ and answers its first question several seconds sooner. Without it everything wor
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
 from mirror import cache
+from mirror.no_spark import SparkDidNotStart
 
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -51,12 +56,12 @@ _LOCAL_SETTINGS: dict[str, str] = {
 }
 
 
+#: What whoever asks Spark may meet; a JVM that is killed may be met at any moment of its end.
+SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+
+_ENDING_SECONDS = 20.0
 _starting = threading.Lock()
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-
-
-class SparkDidNotStart(RuntimeError):
-    """Spark's JVM ended before it answered; the message names its log and shows the last lines."""
 
 
 def spark_context(
@@ -127,17 +132,21 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     conf = SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(chosen.items()))
     log = log_path or _passing_log()
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        try:
+    try:
+        with log.open("ab") as output:
             # A session of its own: a signal to this process's group is for this process to answer, not for the JVM,
             # which ends when its standard input does.
-            gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output, "start_new_session": True})
-        except (PySparkRuntimeError, OSError) as error:
-            last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-            raise SparkDidNotStart(
-                f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
-            ) from error
-    SparkContext(conf=conf, gateway=gateway)
+            streams = {"stdout": output, "stderr": output, "start_new_session": True}
+            gateway = launch_gateway(conf, popen_kwargs=streams)
+        context = SparkContext(conf=conf, gateway=gateway)
+        # It would print a stack when the JVM is lost; whoever asks Spark next is told of that.
+        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    except SPARK_ERRORS as error:
+        last_lines = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+        end_spark()
+        raise SparkDidNotStart(
+            f"Spark's JVM did not start ({error}); is Java 17 or later on the path? Its log is {log}:\n{last_lines}"
+        ) from error
 
 
 def _passing_log() -> Path:
@@ -145,18 +154,13 @@ def _passing_log() -> Path:
     return Path(tempfile.gettempdir()) / f"mirror-spark-{os.getpid()}.log"
 
 
-def jvm_has_ended() -> bool:
-    """Whether the JVM behind this process's Spark has ended without being asked to."""
-    gateway = SparkContext._gateway
-    return gateway is not None and gateway.proc.poll() is not None
-
-
-def discard_spark() -> None:
-    """Forget a Spark whose JVM has ended, so that `spark_context` starts another."""
-    SparkContext._active_spark_context = None
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-    SparkSession._instantiatedSession = None
+def spark_answers() -> bool:
+    """Whether this process's Spark is at work; its JVM may still be there as a process when it is not."""
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and not context._jsc.sc().isStopped()
+    except SPARK_ERRORS:
+        return False
 
 
 def class_archive() -> Path:
@@ -198,16 +202,31 @@ def _rehearse(spark: SparkSession, folder: Path) -> None:
 
 
 def end_spark() -> None:
-    """Stop this process's Spark, if it runs, and wait until its JVM has ended."""
+    """Stop this process's Spark, if it was started, and wait until its JVM has ended; one that does not is killed."""
     gateway, context = SparkContext._gateway, SparkContext._active_spark_context
     if context is not None:
-        context.stop()
+        with warnings.catch_warnings():
+            # Of a JVM that was killed, which whoever ends it knows.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            with suppress(*SPARK_ERRORS):
+                context.stop()
     if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
-        _passing_log().unlink(missing_ok=True)
-    discard_spark()
+        with suppress(*SPARK_ERRORS):
+            gateway.shutdown()
+        with suppress(OSError):
+            gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+        if context is not None:
+            # Of one that did not even start, it says why.
+            _passing_log().unlink(missing_ok=True)
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, TaskContext
-from pyspark.errors import PySparkException
 
 from mirror.copier import daemon
 from mirror.copier.bell import Bell
@@ -20,7 +18,8 @@ from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
-from mirror.spark import discard_spark, end_spark, jvm_has_ended, spark_context
+from mirror.no_spark import SparkDidNotStart
+from mirror.spark import SPARK_ERRORS, end_spark, spark_answers, spark_context
 from mirror.waiting import WaitTimeout, wait_until
 
 # After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
@@ -51,6 +50,8 @@ class Epochs:
         # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
         self._master = master or f"local[{self.tasks + 1}]"
         self._spark: SparkContext | None = None
+        # Where this process is heard by the tasks.
+        self._host = "127.0.0.1"
         self._bell: Bell | None = None
         self._is_rung = False
         self._ringing = threading.Lock()
@@ -67,9 +68,11 @@ class Epochs:
         return self.tasks if short is None else short.tasks
 
     def _executors(self) -> int:
-        if self._spark is None:
+        """Return how many executors there are; 0 while Spark says nothing."""
+        try:
+            return len(self._spark._jsc.sc().statusTracker().getExecutorInfos()) if self._spark is not None else 0
+        except SPARK_ERRORS:
             return 0
-        return len(self._spark._jsc.sc().statusTracker().getExecutorInfos())
 
     def ring(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
@@ -84,9 +87,15 @@ class Epochs:
         Raises
         ------
         SparkDidNotStart
-            if its JVM cannot be started.
+            if its JVM cannot be started, or does not stay.
         """
-        self._spark = spark_context("mirror", self._master, settings={"spark.python.daemon.module": daemon.MODULE})
+        context = spark_context("mirror", self._master, settings={"spark.python.daemon.module": daemon.MODULE})
+        try:
+            self._host = context.getConf().get("spark.driver.host") or "127.0.0.1"
+        except SPARK_ERRORS as error:
+            end_spark()
+            raise SparkDidNotStart(f"Spark's JVM ended right after its start: {_said(error)}") from error
+        self._spark = context
 
     def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
         """Run one epoch to its end and return what each task hands back, in the order of ``works``.
@@ -94,14 +103,17 @@ class Epochs:
         Raises
         ------
         EpochFailed
-            if Spark could not finish the job; a JVM that has ended is replaced by the next epoch. Raised when the
-            other tasks have ended too, so that none of them goes on writing beside the next epoch; one that is frozen
-            finds the driver gone when it thaws, and writes no more.
+            if Spark could not finish the job, or not be started; a Spark that was lost is replaced by the next epoch.
+            Raised when the other tasks have ended too, so that none of them goes on writing beside the next epoch; one
+            that is frozen finds the driver gone when it thaws, and writes no more.
         """
         if self._spark is None:
-            self.start()
+            try:
+                self.start()
+            except SparkDidNotStart as problem:
+                raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
-        with Bell(self._spark.getConf().get("spark.driver.host") or "127.0.0.1") as bell:
+        with Bell(self._host) as bell:
             self._hang(bell)
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
@@ -109,15 +121,20 @@ class Epochs:
             watched = (bell, over, seconds, len(works))
             threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
-                return list(self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect())
-            except (PySparkException, Py4JError, OSError) as error:
+                results = self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect()
+                if len(results) < len(works):
+                    # What a JVM could not send any more counts as the end of what there is.
+                    raise EOFError(f"of {len(works)} tasks {len(results)} handed something back")
+            except SPARK_ERRORS as error:
                 bell.ring()
                 with contextlib.suppress(WaitTimeout):
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
-                if jvm_has_ended():
-                    self._forget()
+                if not spark_answers():
+                    self._end()
                     raise EpochFailed("Spark's JVM has ended; the next epoch starts another") from error
                 raise EpochFailed(_said(error)) from error
+            else:
+                return list(results)
             finally:
                 over.set()
                 self._hang(None)
@@ -134,7 +151,7 @@ class Epochs:
             raise EpochFailed("Spark does not run yet")
         try:
             (result,) = self._spark.parallelize([work], 1).map(take_over).collect()
-        except (PySparkException, Py4JError, OSError) as error:
+        except SPARK_ERRORS as error:
             raise EpochFailed(_said(error)) from error
         assert isinstance(result, TaskResult)
         return result
@@ -158,14 +175,11 @@ class Epochs:
 
     def stop(self) -> None:
         """Stop Spark."""
-        if self._spark is not None and jvm_has_ended():
-            self._forget()
-        elif self._spark is not None:
-            end_spark()
-            self._spark = None
+        if self._spark is not None:
+            self._end()
 
-    def _forget(self) -> None:
-        discard_spark()
+    def _end(self) -> None:
+        end_spark()
         self._spark = None
 
 
@@ -202,7 +216,9 @@ def _cancel_silent(bell: Bell, over: threading.Event, context: SparkContext) -> 
     """
     while not over.wait(_LOOK_SECONDS):
         if (bell.silence() or 0.0) > _PATIENCE_SECONDS or bell.alone() > _START_SECONDS:
-            context.cancelAllJobs()
+            # One that is lost meanwhile has no job any more.
+            with contextlib.suppress(*SPARK_ERRORS):
+                context.cancelAllJobs()
             return
 
 

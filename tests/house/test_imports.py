@@ -16,7 +16,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
-    "spark": {"cache"},
+    "no_spark": set(),
+    "spark": {"cache", "no_spark"},
     "model": set(),
     "parts": {"model"},
     "config": {"model"},
@@ -25,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"model", "config", "kafka"},
 }
 MAY_IMPORT |= {
-    room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark"}
+    room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["lab"] |= {"interrupting"}

@@ -6,13 +6,15 @@ Run as a program, it prints what became of the epochs, as JSON.
 from __future__ import annotations
 
 import json
+import os
 import socket
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psutil
 
-from mirror.copier.epochs import Epochs
+from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import PartitionWork, TaskWork
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
@@ -28,11 +30,17 @@ def jvm() -> psutil.Process:
     return found
 
 
-def main() -> None:
-    """Kill the JVM in the middle of an epoch, run another epoch, kill that one's JVM too, and stop."""
-    epochs = Epochs("local[1]", 1)
-    epochs.start()
-    first = jvm()
+def failure_of(epochs: Epochs) -> str | None:
+    """Run an epoch without work; return what became of it."""
+    try:
+        assert len(epochs.run([NOTHING])) == 1
+    except EpochFailed as failure:
+        return str(failure)
+    return None
+
+
+def killed_at_work(epochs: Epochs) -> str | None:
+    """Kill the JVM in the middle of an epoch; return what became of that."""
     # A cluster that takes connections and never answers: the task that calls there is at work, and stays so for seconds.
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         host, port = silent.getsockname()
@@ -43,14 +51,35 @@ def main() -> None:
         epoch = pool.submit(epochs.run, [work])
         silent.settimeout(60)
         silent.accept()[0].close()
-        first.kill()
+        jvm().kill()
         failure = epoch.exception()
-    results = epochs.run([NOTHING])
+    assert isinstance(failure, EpochFailed), failure
+    return str(failure)
+
+
+def main() -> None:
+    """Kill the JVM at work, between two epochs, where no other can be started, and before the end."""
+    epochs = Epochs("local[1]", 1)
+    epochs.start()
+    first = jvm()
+    said = [killed_at_work(epochs), failure_of(epochs)]
     second = jvm()
+    # Nobody waits for its end: its connections are gone before the process is.
     second.kill()
-    second.wait(20)
+    said += [failure_of(epochs), failure_of(epochs)]
+    with tempfile.TemporaryDirectory() as empty:
+        jvm().kill()
+        found, os.environ["JAVA_HOME"] = os.environ.get("JAVA_HOME"), empty
+        said += [failure_of(epochs), failure_of(epochs)]
+        if found is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = found
+    said.append(failure_of(epochs))
+    last = jvm()
+    last.kill()
     epochs.stop()
-    print(json.dumps({"failure": repr(failure), "results": len(results), "another_jvm": first.pid != second.pid}))
+    print(json.dumps({"said": said, "jvms": len({first.pid, second.pid, last.pid})}))
 
 
 if __name__ == "__main__":
