@@ -147,11 +147,15 @@ class Epochs:
         EpochFailed
             if Spark could not finish the job, or does not run now; nothing was written.
         """
-        if self._spark is None:
+        context = self._spark
+        if context is None:
             raise EpochFailed("Spark does not run yet")
         try:
-            (result,) = self._spark.parallelize([work], 1).map(take_over).collect()
-        except SPARK_ERRORS as error:
+            (result,) = context.parallelize([work], 1).map(take_over).collect()
+        except Exception as error:
+            # Of a Spark that the epochs have ended meanwhile, because it was lost, anything may be missing.
+            if self._spark is context and not isinstance(error, SPARK_ERRORS):
+                raise
             raise EpochFailed(_said(error)) from error
         assert isinstance(result, TaskResult)
         return result
@@ -179,8 +183,8 @@ class Epochs:
             self._end()
 
     def _end(self) -> None:
-        end_spark()
         self._spark = None
+        end_spark()
 
 
 def _said(error: Exception) -> str:
