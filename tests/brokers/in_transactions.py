@@ -10,6 +10,9 @@ import sys
 import uuid
 from dataclasses import dataclass, field, replace
 
+from confluent_kafka import OFFSET_BEGINNING, Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
 from mirror.config.fetching import FetchLimits
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
@@ -117,6 +120,25 @@ class InTransactions(Copying):
             return connect_offsets.read_source_positions([(each.key, each.value) for each in tail.poll()], "east")
         finally:
             tail.close()
+
+
+def committed(client: dict[str, str], topic: str, partitions: int) -> list[list[int]]:
+    """Return what a consumer of committed data reads of each partition, to its end."""
+    consumer = Consumer(
+        {**client, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": "true"}
+    )
+    found: list[list[int]] = [[] for _ in range(partitions)]
+    consumer.assign([ClientPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    ended: set[int] = set()
+    while len(ended) < partitions:
+        message = consumer.poll(20.0)
+        assert message is not None
+        if message.error():
+            ended.add(message.partition() or 0)
+        else:
+            found[message.partition() or 0].append(int(message.value() or b"-1"))
+    consumer.close()
+    return found
 
 
 def main() -> None:

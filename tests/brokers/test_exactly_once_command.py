@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings, load
 from mirror.engine.verify import plan_pairs
@@ -22,25 +21,7 @@ from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
-
-
-def committed(client: dict[str, str], topic: str, partitions: int) -> list[list[int]]:
-    """Return what a consumer of committed data reads of each partition, to its end."""
-    consumer = Consumer(
-        {**client, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": "true"}
-    )
-    found: list[list[int]] = [[] for _ in range(partitions)]
-    consumer.assign([ClientPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        message = consumer.poll(20.0)
-        assert message is not None
-        if message.error():
-            ended.add(message.partition() or 0)
-        else:
-            found[message.partition() or 0].append(int(message.value() or b"-1"))
-    consumer.close()
-    return found
+from tests.brokers.in_transactions import committed
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
-from mirror.lab import clusters, mm2, processes
+from mirror.lab import clusters, mm2, ports, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import Checkpoint
@@ -28,6 +28,7 @@ from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.copying import log_of
+from tests.brokers.in_transactions import committed
 
 PARTITIONS = 4
 BACKLOG = 200_000
@@ -301,3 +302,51 @@ def test_a_mm2_that_was_told_to_stop_is_followed_at_its_end_and_its_groups_are_k
     early = groups["early"]
     assert early["downstream"] <= 1234 <= early["downstream"] + early["behind_records"]
     assert early["behind_records"] < 1234
+
+
+@pytest.mark.soak
+def test_in_transactions_they_take_turns_too_and_readers_of_committed_data_see_every_record_once(
+    turns: Callable[..., Turns],
+) -> None:
+    """EOS-04, EOS-06: both write under the same transactional ids, so that whoever comes cuts off who was there."""
+    (port,) = ports.choose(1)
+    here = turns(
+        more="west.exactly.once.source.support = enabled\ndedicated.mode.enable.internal.rest = true\n"
+        f"listeners = http://127.0.0.1:{port}\n"
+    )
+
+    def seen() -> list[list[int]]:
+        return committed(here.clients["west"], here.copies[0].topic, PARTITIONS)
+
+    def assert_once() -> None:
+        assert seen() == [list(range(number, here.sent, PARTITIONS)) for number in range(PARTITIONS)]
+
+    here.send(BACKLOG)
+    java = here.java()
+    here.await_copied(java, 20_000)
+    java.kill()
+    assert sum(map(len, seen())) < here.copied() < BACKLOG, "markers, and what was never committed, take offsets too"
+
+    ours = here.ours()
+    here.await_position(ours)
+    assert_once()
+    here.send(BACKLOG // 10)
+    here.await_copied(ours, BACKLOG + 1000)
+    ours.kill()
+
+    here.send(BACKLOG // 10)
+    java = here.java()
+    wait_until(
+        lambda: sum(here.recorded().values()) >= here.sent or not java.is_alive(),
+        "Java's positions at the end",
+        timeout_seconds=START_SECONDS,
+    )
+    assert java.is_alive(), java.log_tail()
+    java.kill()
+    assert_once()
+
+    here.send(1000)
+    ours = here.ours()
+    here.await_position(ours)
+    assert_once()
+    assert ours.terminate(20), ours.log_tail()
