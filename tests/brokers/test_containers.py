@@ -14,7 +14,7 @@ from mirror.lab.clusters import Lab, Provider
 from mirror.lab.containers import ContainerCluster
 from mirror.waiting import wait_until
 from tests.brokers.command import address, mirror, write
-from tests.brokers.test_lab import cluster_id, create_topic, read, send
+from tests.brokers.ordinary_client import cluster_id, create_topic, read, send
 
 pytestmark = pytest.mark.docker
 

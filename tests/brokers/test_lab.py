@@ -11,16 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from mirror.lab import clusters, commands
 from mirror.lab.clusters import LabCluster
 from mirror.waiting import wait_until
-
-QUIET = {"log_level": 0}
+from tests.brokers.ordinary_client import cluster_id, create_topic, read, send
 
 
 def processes_of(directory: Path) -> list[str]:
@@ -31,36 +27,6 @@ def processes_of(directory: Path) -> list[str]:
         if process.info["pid"] != os.getpid() and any(str(directory) in word for word in words):
             found.append(" ".join(words))
     return found
-
-
-def create_topic(cluster: LabCluster, topic: str, *, replicas: int = 1) -> None:
-    """Create a topic of one partition."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
-    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(30)
-
-
-def send(cluster: LabCluster, topic: str, *values: str) -> None:
-    """Send records and return when each is acknowledged."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", **QUIET})
-    for value in values:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
-    producer.close()
-
-
-def read(cluster: LabCluster, topic: str, count: int) -> list[str]:
-    """Read the first records of a topic."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", **QUIET})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(count, timeout=30)
-    consumer.close()
-    return [(message.value() or b"").decode() for message in messages]
-
-
-def cluster_id(cluster: LabCluster) -> str:
-    """The id a cluster says it has."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
-    return str(admin.list_topics(timeout=10).cluster_id)
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
+from tests.brokers.command import address, mirror, write
 from tests.brokers.copying import NewCopying
 from tests.brokers.copying import write as write_numbers
-from tests.brokers.test_run_command import address, mirror, write
 
 Unique = Callable[[str], str]
 

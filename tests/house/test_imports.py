@@ -149,3 +149,14 @@ def test_the_direction_has_no_cycle() -> None:
         placed |= ready
         remaining = {room: others for room, others in remaining.items() if room not in ready}
     assert remaining == {}
+
+
+def taken_from_tests(code: str) -> list[str]:
+    """What the code imports from modules of tests."""
+    return sorted(module for module in imported_modules(code) if module.startswith("tests.") and ".test_" in module)
+
+
+def test_what_tests_share_stands_in_a_module_of_its_own() -> None:
+    shared = {str(each.relative_to(ROOT)): taken_from_tests(each.read_text()) for each in ROOT.glob("tests/**/*.py")}
+    assert {file: modules for file, modules in shared.items() if modules} == {}
+    assert taken_from_tests("from tests.brokers.test_lab import send") == ["tests.brokers.test_lab.send"]

@@ -15,7 +15,7 @@ from mirror.model.flow_state import FlowState, Position
 from mirror.model.offset_sync import OffsetSync
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import as_logged, dense, record
-from tests.unit.copier.test_lane import OURS, SOURCE, TARGET, send_all, take
+from tests.unit.copier.lanes import OURS, SOURCE, TARGET, send_all, take
 
 TIMED_OUT, TOO_LARGE, TOO_FEW_REPLICAS = 7, 10, 19
 _BEGIN = Handover(Position(0, 0, 0, True), (), clean=True)

@@ -26,7 +26,7 @@ from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from tests.flows import flow_work
 from tests.unit.copier.builders import as_logged, dense, record
-from tests.unit.copier.test_lane import fetched
+from tests.unit.copier.lanes import fetched
 
 FLOW = Flow("east", "west")
 SOURCES = [TopicPartition("orders", number) for number in range(2)]
