@@ -236,6 +236,20 @@ def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
     return [tuple(each[1:5]) for each in records]
 
 
+def assert_copied(copying: Copying, *, but_for: Callable[[Record], bool] = lambda _: False) -> None:
+    """Every record is there once, in order, unaltered; every position translates to it, and back."""
+    state = copying.state()
+    for source in copying.pairs:
+        originals = [each for each in copying.originals(source) if not but_for(each)]
+        copies = [each for each in copying.copies(source) if each.producer_id in copying.flow.writers]
+        assert contents(copies) == contents(originals)
+        known = state.offset_map(source)
+        assert known is not None
+        assert_translated(known, originals, copies)
+        (end,) = ends_of(copying.flow.source_client, [source]).values()
+        assert known.upstream_next == end
+
+
 def as_program(copying: Copying) -> list[str]:
     """Return the command that copies the same until it is killed, beginning from the state topic."""
     flow = {name: value for name, value in dataclasses.asdict(copying.flow).items() if name not in ("flow", "writers")}

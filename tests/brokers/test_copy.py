@@ -16,7 +16,6 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier.work import Handover
-from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogReader, LogTail
@@ -28,11 +27,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.copying import (
-    Copying,
     NewCopying,
     Unique,
     as_program,
-    assert_translated,
+    assert_copied,
     contents,
     ends_of,
     producer_to,
@@ -40,20 +38,6 @@ from tests.brokers.copying import (
 )
 
 TIME = 1_700_000_000_000
-
-
-def assert_copied(copying: Copying, *, but_for: Callable[[Record], bool] = lambda _: False) -> None:
-    """Every record is there once, in order, unaltered; every position translates to it, and back."""
-    state = copying.state()
-    for source in copying.pairs:
-        originals = [each for each in copying.originals(source) if not but_for(each)]
-        copies = [each for each in copying.copies(source) if each.producer_id in copying.flow.writers]
-        assert contents(copies) == contents(originals)
-        known = state.offset_map(source)
-        assert known is not None
-        assert_translated(known, originals, copies)
-        (end,) = ends_of(copying.flow.source_client, [source]).values()
-        assert known.upstream_next == end
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

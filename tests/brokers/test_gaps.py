@@ -24,8 +24,7 @@ from mirror.model.flow_state import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers import test_copy
-from tests.brokers.copying import Copying, NewCopying, can_tell, ends_of, producer_to, write
+from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, producer_to, write
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
 
@@ -269,7 +268,7 @@ def test_a_copy_deleted_and_created_anew_is_made_again_once_somebody_says_so(
     acknowledge(copying, gap)
     copying.until_caught_up()
     assert values(copying, source) == [*range(30)]
-    test_copy.assert_copied(copying)
+    assert_copied(copying)
 
 
 def test_a_copy_created_anew_that_the_engine_has_not_heard_of_is_found_by_where_it_appends(
