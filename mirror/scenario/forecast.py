@@ -17,10 +17,11 @@ from mirror.scenario.stage import Stage
 
 
 def forecast(stage: Stage) -> tuple[Mapping[str, Forecast], str | None]:
-    """Forecast what every group of the active cluster would skip and read again, at most.
+    """Forecast what every group of the active cluster would skip and read again, if it were lost now.
 
     As in a rehearsal, from the exact positions of what the groups have committed; and what they have read since then
-    nobody but they knows: at most all there is.
+    nobody but they knows: at most all there is now. The load goes on until the disaster, so that a record or two may
+    come on top.
 
     Returns
     -------

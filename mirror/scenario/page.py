@@ -26,7 +26,8 @@ two are joined. The same seed decides the same plan for this engine and for Java
 same properties file. *Wrong in the copies* counts records that are lost, duplicated, reordered or altered there;
 *stranded* ones are the tail that was not copied when the source died. A loss is *told* when the replicator itself names
 the offsets, and *silent* when nobody does. *Read again* and *skipped* are records of groups, with what was forecast of
-them just before the disaster from the exact positions, which this engine alone keeps.
+them just before the disaster from the exact positions, which this engine alone keeps: all that a group may have read
+and not committed by then. What it reads in the moment between comes on top.
 
 """
 _COLUMNS = ("", "verdict", "runs", "acked", *words.FIGURES)

@@ -26,7 +26,7 @@ class Line:
     redelivered, skipped
         records of groups, a run.
     forecast_redelivered, forecast_skipped
-        what was said of that before the disaster: of the former at most.
+        what was said of that before the disaster; of the former, how many it may be.
     """
 
     scenario: str

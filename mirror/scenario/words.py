@@ -28,17 +28,20 @@ def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:
     """Return a median, and with more than one run the interval around it and the worst."""
     if found is None:
         return NOT_MEASURED
-    middle = f"{found.median.value:,.{digits}f}{unit}"
-    if found.count == 1:
-        return middle
-    return (
-        f"{middle} [{found.median.low:,.{digits}f}, {found.median.high:,.{digits}f}], worst {found.worst:,.{digits}f}"
+    interval = found.median
+    middle, low, high, worst = (
+        f"{each:,.{digits}f}" for each in (interval.value, interval.low, interval.high, found.worst)
     )
+    if found.count == 1:
+        return f"{middle}{unit}"
+    if middle == low == high == worst:
+        return f"{middle}{unit} in each run"
+    return f"{middle}{unit} [{low}, {high}], worst {worst}"
 
 
 def read_again(line: Line) -> str:
     """Return how many records groups were handed again, and what had been said of that."""
-    return spread(line.redelivered, digits=0) + _forecast(line.forecast_redelivered, "at most ")
+    return spread(line.redelivered, digits=0) + _forecast(line.forecast_redelivered, "up to ")
 
 
 def skipped(line: Line) -> str:
@@ -47,7 +50,10 @@ def skipped(line: Line) -> str:
 
 
 def _forecast(found: Distribution | None, limit: str = "") -> str:
-    return "" if found is None else f" (forecast: {limit}{found.median.value:,.0f})"
+    if found is None:
+        return ""
+    middle, worst = f"{found.median.value:,.0f}", f"{found.worst:,.0f}"
+    return f" (forecast: {limit}{middle}{'' if worst == middle else f', worst {worst}'})"
 
 
 def anomalies(line: Line) -> str:
@@ -64,8 +70,13 @@ def losses(line: Line) -> str:
 
 def verdict(line: Line) -> str:
     """Return the verdict and, where there were several runs, in how many of them it was the one to have."""
-    if line.runs == 1 or line.as_expected is None:
-        return line.verdict.value
-    share = line.as_expected
-    good = round(share.value * line.runs)
-    return f"{line.verdict.value} ({good}/{line.runs} as they should be, 95 % [{share.low:.2f}, {share.high:.2f}])"
+    found = share(line)
+    return f"{line.verdict.value} ({found})" if found else line.verdict.value
+
+
+def share(line: Line) -> str:
+    """Return in how many of several runs the verdict was the one to have; nothing of a single run."""
+    found = line.as_expected
+    if line.runs == 1 or found is None:
+        return ""
+    return f"{round(found.value * line.runs)}/{line.runs} as they should be, 95 % [{found.low:.2f}, {found.high:.2f}]"

@@ -80,10 +80,19 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
     assert "a &lt;b&gt; record" in report
     assert "<svg" in report
     assert (
-        "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 (forecast: at most 40) | 1 (forecast: 0) | 0.5 s | 12.0 s |"
+        "| mirror | PASS | 1 | 1,000 | 5 duplicated, 7 stranded | 2 silent | 3 (forecast: up to 40) | 1 (forecast: 0) | 0.5 s | 12.0 s |"
         in page
     )
     assert "| Java MM2 | FAIL |" in page
+
+
+def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> None:
+    (group,) = RUN.figures.groups
+    more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
+    (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(RUN.figures, groups=(more,)))])
+
+    assert words.read_again(line) == "26 [3, 50], worst 50 (forecast: up to 50, worst 60)"
+    assert words.skipped(line) == "1 in each run (forecast: 0)"
 
 
 def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path: Path) -> None:
