@@ -12,6 +12,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.checkpoints import CheckpointsTick, last_checkpoints
 from mirror.control.groups import GroupAction, GroupOffsetsTick
 from mirror.control.heartbeats import HeartbeatsTick
+from mirror.control.tick import now_ms
 from mirror.control.topics import TopicsTick
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
@@ -51,7 +52,8 @@ def stage(
     east.create_topics([NewTopic(name, 1, 1)])
     assert TopicsTick(east, west, settings).tick().problems == ()
     writer = LogWriter(settings_of("west").client)
-    writer.append(f"east.{name}", 0, [(b"k", b"v", (), 0)] * 20)
+    # Of today: what seems to be of long ago, retention deletes within seconds, and positions are raised to what is left.
+    writer.append(f"east.{name}", 0, [(b"k", b"v", (), now_ms())] * 20)
     tails: list[LogTail] = []
 
     def new_tail() -> LogTail:

@@ -8,6 +8,7 @@ import pytest
 
 from mirror import client
 from mirror.client import GroupPosition, MirrorClient, NoCheckpoints, PartialAnswer, TopicPartition
+from mirror.control.tick import now_ms
 from mirror.kafka.log import LogWriter
 from tests.interop.java_gateway import JavaRemoteClusterUtils
 from tests.interop.world import World
@@ -116,7 +117,7 @@ def test_what_goes_unsaid_elsewhere_is_said_here(world: World) -> None:
     with pytest.raises(NoCheckpoints, match=r"no topic nobody\.checkpoints\.internal; there are .*lonely"):
         client.translate_offsets(here, "nobody", "any")
     with closing(LogWriter(here)) as writer:
-        writer.append(topic, 0, [(b"\0", b"none", (), 0), (None, None, (), 0)])
+        writer.append(topic, 0, [(b"\0", b"none", (), now_ms()), (None, None, (), now_ms())])
     assert client.translate_offsets(here, "lonely", "any").reading.unreadable == 2
     with pytest.raises(PartialAnswer, match=r"lonely\.checkpoints\.internal was read up to offset 0 of 2") as partial:
         client.translate_offsets(here, "lonely", "any", timeout_seconds=0)
