@@ -14,19 +14,16 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import Producer, Record
-from mirror.kafka.wire import FetchedPartition
+from mirror.kafka.batch import Record
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.offset_map import Run
-from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain, Stage, TopicTransform
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.transforms.stock import Filter, HasHeaderKey, InsertHeader
 from tests.unit.copier.builders import as_logged, dense, record, sparse
+from tests.unit.copier.lanes import OURS, SOURCE, TARGET, send_all, take
 
-SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
-OURS = Producer(7, 0)
 MARKED = ("marked", b"1")
 
 
@@ -50,21 +47,6 @@ def new_lane(transform: TopicTransform, upstream: int = 0, downstream: int = 0) 
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, transform=transform)
     handover = Handover(Position(upstream, downstream, upstream, True), (), clean=True)
     return Lane(work, handover, OURS, 0, PartitionSyncs(SOURCE, 100))
-
-
-def take(lane: Lane, *batches: Batch) -> None:
-    frame = memoryview(bytearray(b"".join(bytes(content) for content, _ in batches)))
-    lane.take(frame, FetchedPartition(SOURCE, 0, 1000, 1000, 0, (), 0, len(frame)), read_committed=False)
-
-
-def send_all(lane: Lane, base_offset: int) -> list[Record]:
-    log: list[Record] = []
-    while lane.stream.can_send(float("inf")):
-        content = lane.stream.take().content
-        place = base_offset + len(log)
-        log += batch.records(as_logged(content, place)[0])
-        lane.stream.answered(0, place, "")
-    return log
 
 
 def state_of(lane: Lane) -> FlowState:
