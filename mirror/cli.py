@@ -28,7 +28,6 @@ from mirror.control.status import FlowStatus, observe
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
 from mirror.engine import rehearsal_rows
-from mirror.engine.hold import Superseded
 from mirror.engine.refusals import NotReachable
 from mirror.engine.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.engine.rehearsal import rehearse as carry_out
@@ -312,7 +311,7 @@ def _explained() -> Iterator[None]:
     except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(BAD_USAGE) from None
-    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, Superseded, SparkDidNotStart) as error:
+    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, SparkDidNotStart) as error:
         _err.print(str(error), style="red", markup=False)
         raise typer.Exit(COULD_NOT_START) from None
 

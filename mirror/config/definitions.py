@@ -638,6 +638,7 @@ ENGINE: Final = _by_name(
             Importance.LOW,
             _one_of(*(choice.value for choice in MirroredRecords)),
         ),
+        Definition("mirror.leader.timeout.seconds", Type.DOUBLE, 6.0, Importance.LOW, _between(3.0, 3600.0)),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(

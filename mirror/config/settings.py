@@ -304,6 +304,8 @@ class EngineSettings:
     matches_mm2
         whether what a Java MirrorMaker wrote behind its recorded position is looked up on the target
         (``mirror.takeover=match``), or copied again (``position``)
+    leader_timeout_seconds
+        how long the engine that leads a flow may be silent before another takes the flow over
     """
 
     epoch_seconds: float = 30.0
@@ -312,6 +314,7 @@ class EngineSettings:
     tasks: int = 0
     generation: Generation = Generation.NEWEST
     matches_mm2: bool = True
+    leader_timeout_seconds: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +387,7 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         tasks=keys.get("mirror.tasks"),
         generation=Generation(keys.get("mirror.compatibility")),
         matches_mm2=keys.get("mirror.takeover") == "match",
+        leader_timeout_seconds=keys.get("mirror.leader.timeout.seconds"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mirror.kafka.log import LogTail
-from mirror.model.flow_state import FlowState
+from mirror.model.flow_state import FlowState, term_of
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.shared_topic import translate_shared
@@ -38,7 +38,7 @@ class FlowLog:
         """
         records = self._tail.poll()
         for record in records:
-            self.state.apply(record.key, record.value)
+            self.state.apply(record.key, record.value, term_of(record.headers))
         if records:
             self._maps.clear()
         return self.state

@@ -16,7 +16,8 @@ from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, ForeignWriter, Gap, RunReport, state_topic
+from mirror.model.flow_state import FlowState, ForeignWriter, Gap, RunReport, Standby, state_topic
+from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
 State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
@@ -62,7 +63,10 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow: its state, why it is not simply running, its partitions, and what else there is to know."""
+    """One flow: its state, why it is not simply running, its partitions, and what else there is to know.
+
+    ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
+    """
 
     flow: Flow
     state: State
@@ -71,6 +75,8 @@ class FlowStatus:
     gaps: tuple[Gap, ...] = ()
     foreign: tuple[ForeignWriter, ...] = ()
     notes: tuple[str, ...] = ()
+    claim: Claim | None = None
+    standbys: tuple[Standby, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -79,6 +85,11 @@ class FlowStatus:
             "state": self.state,
             "reasons": list(self.reasons),
             "notes": list(self.notes),
+            "leader": _leader(self.claim) if self.claim and not self.claim.is_released else None,
+            "standbys": [
+                {"engine": each.engine, "host": each.host, "pid": each.pid, "differs_in": list(each.differs_in)}
+                for each in self.standbys
+            ],
             "partitions": [asdict(partition) for partition in self.partitions],
             "foreign_writers": [
                 {
@@ -93,6 +104,10 @@ class FlowStatus:
                 for each in self.foreign
             ],
         }
+
+
+def _leader(claim: Claim) -> dict[str, Any]:
+    return {"engine": claim.engine, "host": claim.host, "pid": claim.pid, "term": claim.term}
 
 
 def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> tuple[State, tuple[str, ...]]:
@@ -146,7 +161,14 @@ class FlowObserver:
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
         notes += state.run.notes if state.run else ()
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
-        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes)
+        now_ms = int(time.time() * 1000)
+        standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)
+        notes += tuple(
+            f"an engine on {each.host} (process {each.pid}) stands by"
+            + (f"; its file differs from the leader's in {', '.join(each.differs_in)}" if each.differs_in else "")
+            for each in standbys
+        )
+        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes, state.claim, standbys)
 
     def close(self) -> None:
         """Close the connections."""

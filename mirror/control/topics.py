@@ -146,6 +146,23 @@ def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings:
     )
 
 
+def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, tuple[str, ...]]:
+    """Create the flow's side topics on the target as far as they are missing; the source may be away.
+
+    Returns
+    -------
+    whether the state topic is there; what went wrong
+    """
+    wanted = _side_topics(settings)[1]
+    present = target.topics([topic.name for topic in wanted])
+    name = state_topic(settings.flow.source)
+    if name in present:
+        return True, ()
+    on_target = ClusterTopics(target.alias, present, Found(), len(target.broker_ids()))
+    _, problems = _apply(_plan_internal(wanted, on_target, settings), target)
+    return name in target.topics([name]), problems
+
+
 def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
     """Carry out a plan on its cluster; what exists by now is no problem."""
     return (

@@ -2,14 +2,15 @@
 
 Epochs are long, so that the pause between two of them is rare; what cannot wait for the end of one (a signal to stop,
 partitions that have just been found, a task that has ended and needs a new plan) rings. Each task holds a connection to
-the driver while it copies. A byte on it is the ring; its end without one means that the driver is gone. The other way
-round a byte a second says that the task lives, whatever it is doing; one that is frozen says nothing.
+the driver while it copies. One kind of byte on it is the ring; its end without one means that the driver is gone. Both
+ways a byte a second says that the other lives, whatever it is doing; one that is frozen says nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import selectors
 import socket
 import threading
@@ -20,6 +21,7 @@ from typing import Self
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 1.0
 _RING = _BEAT = b"\1"
+_ALIVE = b"\2"
 
 
 class Heard(enum.Enum):
@@ -48,6 +50,7 @@ class Bell:
         # The tasks that listen, and when each was last heard of.
         self._listeners: dict[socket.socket, float] = {}
         self._alone_since = time.monotonic()
+        self._beat_at = 0.0
         self._first_at: float | None = None
         self.most = 0
         self.rung = threading.Event()
@@ -91,9 +94,13 @@ class Bell:
         with contextlib.suppress(OSError):
             self._hand.send(_RING)
 
+    def hang_up(self) -> None:
+        """Let every task hear that the driver is gone, whether it is or not; from any thread."""
+        self._hand.close()
+
     def close(self) -> None:
         """Take it down; tasks still listening hear that the driver is gone."""
-        self._hand.close()
+        self.hang_up()
         self._thread.join()
 
     def _serve(self) -> None:
@@ -101,7 +108,7 @@ class Bell:
             selector.register(self._ear, selectors.EVENT_READ)
             selector.register(self._server, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select():
+                for key, _ in selector.select(_BEAT_SECONDS):
                     if key.fileobj is self._ear:
                         if not self._ear.recv(1):
                             self._close_all()
@@ -126,6 +133,10 @@ class Bell:
                         self._alone_since = time.monotonic()
                         key.fileobj.close()
                         self._tell_all()
+                if time.monotonic() >= self._beat_at:
+                    self._beat_at = time.monotonic() + _BEAT_SECONDS
+                    for listener in self._listeners:
+                        _tell(listener, _ALIVE)
 
     def _tell_all(self) -> None:
         if not self.rung.is_set():
@@ -146,17 +157,17 @@ def _lives(listener: socket.socket) -> bool:
         return False
 
 
-def _tell(listener: socket.socket) -> None:
+def _tell(listener: socket.socket, word: bytes = _RING) -> None:
     # Who has ended meanwhile need not hear it.
     with contextlib.suppress(OSError):
-        listener.send(_RING)
+        listener.send(word)
 
 
 class BellListener:
     """A task's end: a connection to the driver, for as long as the task copies."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        """Connect to the driver's bell.
+    def __init__(self, address: tuple[str, int], patience_seconds: float = math.inf) -> None:
+        """Connect to the driver's bell; a driver that says nothing for ``patience_seconds`` counts as gone.
 
         Raises
         ------
@@ -166,6 +177,8 @@ class BellListener:
         self._socket = socket.create_connection(address, timeout=_REACH_SECONDS)
         self._socket.setblocking(False)
         self._heard = Heard.NOTHING
+        self._patience_seconds = patience_seconds
+        self._alive_at = time.monotonic()
         self._closing = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
@@ -178,10 +191,16 @@ class BellListener:
         """Return the last that was heard, without waiting."""
         with contextlib.suppress(BlockingIOError):
             try:
-                word = self._socket.recv(1)
+                words = self._socket.recv(64)
             except ConnectionError:
-                word = b""
-            self._heard = Heard.RING if word else Heard.SILENCE
+                words = b""
+            self._alive_at = time.monotonic()
+            if not words:
+                self._heard = Heard.SILENCE
+            elif _RING in words:
+                self._heard = Heard.RING
+        if time.monotonic() - self._alive_at > self._patience_seconds:
+            self._heard = Heard.SILENCE
         return self._heard
 
     def close(self) -> None:

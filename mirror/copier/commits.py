@@ -18,7 +18,7 @@ from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
-from mirror.model.flow_state import StateRecord
+from mirror.model.flow_state import StateRecord, term_header
 from mirror.model.partition import TopicPartition
 
 Side = Literal["source", "target"]
@@ -235,7 +235,9 @@ class FlowCommits:
     ) -> None:
         """Put records on their way; ``acknowledged`` is called when the last of them is in the log."""
         now = int(time.time() * 1000)
-        stamped = [(key, value, (), now) for key, value in records]
+        # Only this engine's own topic: the others are read by MirrorMaker, which knows no such headers.
+        headers = term_header(self.work.term) if address == self.state_address and self.work.term is not None else ()
+        stamped = [(key, value, headers, now) for key, value in records]
         if inside is None:
             contents = list(side_batches(stamped))
         else:

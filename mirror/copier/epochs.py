@@ -81,6 +81,12 @@ class Epochs:
             if self._bell is not None:
                 self._bell.ring()
 
+    def abort(self) -> None:
+        """Have every task stop writing at once, whatever is unanswered; from any thread."""
+        with self._ringing:
+            if self._bell is not None:
+                self._bell.hang_up()
+
     def start(self) -> None:
         """Start Spark; takes seconds.
 

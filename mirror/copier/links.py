@@ -9,7 +9,6 @@ from typing import TypeVar
 from mirror.copier.rests import Rest
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
-from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
@@ -49,14 +48,12 @@ class _Attempts:
 
 
 class Writer:
-    """A producer id, and the next sequence on each partition."""
+    """A producer, and its next sequence on each partition."""
 
     def __init__(self, producer: Producer, sequences: Mapping[TopicPartition, int] | None = None) -> None:
         """Begin where the id stands; by default with one that nothing was written with."""
         self.producer = producer
         self._sequences: dict[TopicPartition, int] = dict(sequences or {})
-        #: The largest joined batch that a topic may take, where one was refused.
-        self.largest_batches: dict[str, float] = {}
 
     @property
     def sequences(self) -> Mapping[TopicPartition, int]:
@@ -73,7 +70,7 @@ class Writer:
 
 
 class Cluster:
-    """What one worker process holds of one cluster: the channel, idle hot connections, and a producer id for each flow.
+    """What one worker process holds of one cluster: the channel, and idle hot connections.
 
     What cannot be reached is left alone for a while, longer each time; asking meanwhile raises the failure again.
     """
@@ -88,8 +85,9 @@ class Cluster:
         self._attempts = _Attempts()
         self._broker_attempts: dict[int, _Attempts] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
-        self._writers: dict[Flow, Writer] = {}
         self._largest_requests: dict[int, int] = {}
+        #: The largest joined batch that a topic may take, where one was refused.
+        self.largest_batches: dict[str, float] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -173,30 +171,12 @@ class Cluster:
             self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
         return self._largest_requests[node]
 
-    def writer(self, flow: Flow) -> Writer:
-        """Return whom this process writes as for a flow.
-
-        Never shared between flows: two that meet in one topic would take one another's batches for their own.
-
-        Raises
-        ------
-        ConnectionFailed, BrokerRefused
-            if the cluster gives no producer id now.
-        """
-        if flow not in self._writers:
-            self._writers[flow] = Writer(self.ask(Channel.new_producer))
-        return self._writers[flow]
-
     def close(self) -> None:
         """Close every connection that is not leased."""
         for connection in self._idle.values():
             connection.close()
         self._idle.clear()
         self.lost()
-
-    def retire_writer(self, flow: Flow) -> None:
-        """Never use the flow's producer id again: what was written with it last is not certain."""
-        self._writers.pop(flow, None)
 
 
 _clusters: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}

@@ -241,6 +241,7 @@ class CopyLoop:
             if place not in self._senders:
                 largest = cluster.largest_request(node)
                 connection = cluster.lease(node, _produce_role(stream.transactional_id))
+                connection.discard_unsent()
                 sender = Sender(cluster, connection, largest, stream.transactional_id)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
                 self._senders[place] = sender

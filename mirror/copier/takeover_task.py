@@ -52,7 +52,7 @@ def take_over(work: TaskWork) -> TaskResult:
             if results and time.monotonic() - began > work.seconds:
                 break
             results.append(_result(one, _place(flow, one, ends[one.source], open_ends, source, target)))
-    return TaskResult(tuple(results), {}, time.process_time() - cpu, time.monotonic() - began)
+    return TaskResult(tuple(results), time.process_time() - cpu, time.monotonic() - began)
 
 
 def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionResult:

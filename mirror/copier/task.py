@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from mirror.copier import gaps, links, resume
 from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
-from mirror.copier.links import Cluster, Writer
+from mirror.copier.links import Cluster
 from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.others import LeftOut
@@ -30,12 +30,12 @@ from mirror.copier.work import (
     TaskWork,
     Throttled,
 )
-from mirror.kafka.batch import CorruptBatch
+from mirror.kafka.batch import CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, writer_record
+from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, term_header, term_of
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -49,7 +49,7 @@ def copy(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
     try:
-        bell = BellListener(work.bell) if work.bell else None
+        bell = BellListener(work.bell, work.patience_seconds) if work.bell else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
         return _not_begun(work, f"the driver cannot be reached from its task: {problem}")
@@ -62,7 +62,7 @@ def copy(work: TaskWork) -> TaskResult:
 
 def _not_begun(work: TaskWork, reason: str) -> TaskResult:
     results = (PartitionResult(one.flow, one.source, one.handover, trouble=reason) for one in work.partitions)
-    return TaskResult(tuple(results), {}, 0.0, 0.0)
+    return TaskResult(tuple(results), 0.0, 0.0)
 
 
 def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
@@ -90,11 +90,10 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     results = [
         replace(result, trouble=result.trouble or troubles.get(result.flow))
         for share in shares
-        for result in [*share.idle, *_close(share, clusters[share.flow, "target"])]
+        for result in [*share.idle, *_close(share)]
     ]
     return TaskResult(
         tuple(results),
-        {share.flow: frozenset([share.writer.producer.producer_id]) for share in shares if share.writer},
         time.process_time() - cpu,
         time.monotonic() - began,
         {
@@ -113,10 +112,10 @@ def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], Cluster]) -> Throttl
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One flow's part of the task: as whom it is written, what is copied, and what is not and why."""
+    """One flow's part of the task: what is copied, and what is not and why."""
 
     flow: Flow
-    writer: Writer | None
+    target: Cluster
     lanes: list[Lane]
     idle: list[PartitionResult]
     skipped_by_match: dict[TopicPartition, int]
@@ -133,14 +132,11 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     transactions = Transactions(flow, flow.slot, target) if flow.slot else None
     mirrored = Mirrored(source, flow.mirrors)
     try:
-        writer = transactions.writer if transactions else target.writer(flow.flow)
         places = _find_places(flow, partitions, source, target, mirrored)
         if transactions:
             # What is written down about the partitions goes into the first transaction, or a fenced task could add it.
             places = {source: _unrecorded(place) for source, place in places.items()}
         records: list[StateRecord] = []
-        if writer.producer.producer_id not in flow.writers:
-            records.append(writer_record(writer.producer.producer_id, int(time.time() * 1000)))
         for place in places.values():
             if isinstance(place, Ready | Refused):
                 records += place.records
@@ -150,16 +146,15 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
         _write(flow, flow.state_topic, {0: records})
     except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
         idle = [PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions]
-        return _Share(flow.flow, None, [], idle, {})
-    share = _Share(flow.flow, writer, [], [], {}, transactions)
+        return _Share(flow.flow, target, [], idle, {})
+    share = _Share(flow.flow, target, [], [], {}, transactions)
     for work in partitions:
         match places[work.source]:
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
-                sequence = writer.sequence(work.target)
-                lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions, mirrored)
+                lane = Lane(work, handover, *_as_whom(flow, work), syncs, flow.parked_topic, transactions, mirrored)
                 lane.was_resumed = work.handover is not None and not work.handover.clean
-                lane.merging.largest = writer.largest_batches.get(work.target.topic, math.inf)
+                lane.merging.largest = target.largest_batches.get(work.target.topic, math.inf)
                 if transactions:
                     transactions.serve(lane)
                 share.lanes.append(lane)
@@ -173,17 +168,26 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     return share
 
 
-def _close(share: _Share, target: Cluster) -> list[PartitionResult]:
-    """Return how the lanes ended; where their producer stands is remembered if it is certain."""
+def _as_whom(flow: FlowWork, work: PartitionWork) -> tuple[Producer, int]:
+    """Return as whom a partition is written, and the first sequence."""
+    if flow.slot is not None:
+        return flow.slot.producer, flow.slot.sequences.get(work.target, 0)
+    assert flow.producer is not None
+    return flow.producer, work.sequence
+
+
+def _close(share: _Share) -> list[PartitionResult]:
+    """Return how the lanes ended, and where their producer stands."""
     results = []
     for lane in share.lanes:
-        assert share.writer is not None
         if lane.merging.largest < math.inf:
-            share.writer.largest_batches[lane.work.target.topic] = lane.merging.largest
-        share.writer.keep_sequence(lane.work.target, lane.acknowledged_sequence)
-        result = replace(lane.result(), skipped_by_match=share.skipped_by_match[lane.work.source])
-        if not share.transactions and (result.handover is None or not result.handover.clean):
-            target.retire_writer(share.flow)
+            share.target.largest_batches[lane.work.target.topic] = lane.merging.largest
+        result = replace(
+            lane.result(),
+            skipped_by_match=share.skipped_by_match[lane.work.source],
+            sequence=lane.acknowledged_sequence,
+            may_arrive_late=not lane.stream.is_settled or lane.doubts is not None,
+        )
         results.append(result)
     return results
 
@@ -281,7 +285,7 @@ class _Bearings:
             self._state = FlowState()
             try:
                 for record in tail.poll():
-                    self._state.apply(record.key, record.value)
+                    self._state.apply(record.key, record.value, term_of(record.headers))
             finally:
                 tail.close()
         position = handover.position
@@ -471,10 +475,11 @@ def _write(flow: FlowWork, topic: str, records: Mapping[int, Sequence[tuple[byte
     if not any(records.values()):
         return
     now = int(time.time() * 1000)
+    headers = term_header(flow.term) if topic == flow.state_topic and flow.term is not None else ()
     writer = LogWriter(flow.target_client, alias=flow.flow.target)
     try:
         for partition, content in records.items():
             if content:
-                writer.append(topic, partition, [(key, value, (), now) for key, value in content])
+                writer.append(topic, partition, [(key, value, headers, now) for key, value in content])
     finally:
         writer.close()

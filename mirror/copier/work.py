@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -63,6 +64,10 @@ class FlowWork:
         Java client properties of both clusters.
     writers
         producer ids this flow has written with, as far as is known.
+    producer
+        as whom all tasks write what is not written in transactions; None: with them.
+    term
+        the term in which this engine leads the flow, None without an election.
     syncs_topic
         where offset syncs go, None when they are off; ``syncs_on_source`` says on which cluster it lies.
     offset_lag_max
@@ -96,6 +101,8 @@ class FlowWork:
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     parked_topic: str | None = None
     slot: Slot | None = None
+    producer: Producer | None = None
+    term: int | None = None
     mirrors: Mapping[str, KnownWriters] = field(default_factory=dict)
 
 
@@ -167,6 +174,8 @@ class PartitionWork:
         the state topics on the source of the flows whose copies there are not copied on.
     is_watched
         whether nobody but mirrors is to write into ``target``, so that it is told where somebody has.
+    sequence
+        the flow's producer's next sequence on ``target``; without transactions.
     """
 
     flow: Flow
@@ -181,17 +190,22 @@ class PartitionWork:
     dead: DeadChunks | None = None
     left_out: tuple[str, ...] = ()
     is_watched: bool = False
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port)."""
+    """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port).
+
+    A driver that says nothing for ``patience_seconds`` is taken for gone, and nothing is written any more.
+    """
 
     flows: tuple[FlowWork, ...]
     partitions: tuple[PartitionWork, ...]
     seconds: float
     commit_seconds: float
     bell: tuple[str, int] | None = None
+    patience_seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +224,10 @@ class PartitionResult:
         whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
     others
         offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
+    sequence
+        the flow's producer's next sequence on the target, None if nothing was written.
+    may_arrive_late
+        whether something that was sent is neither acknowledged nor refused, so that the log may still get it.
     """
 
     flow: Flow
@@ -224,6 +242,8 @@ class PartitionResult:
     trouble: str | None = None
     was_javas: bool = False
     others: tuple[tuple[int, int], ...] = ()
+    sequence: int | None = None
+    may_arrive_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +256,12 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did, and which producer ids it wrote with, by flow. ``cpu_seconds`` of its process.
+    """What one task did. ``cpu_seconds`` of its process.
 
     ``slots`` has the flows that were copied in transactions.
     """
 
     partitions: tuple[PartitionResult, ...]
-    writers: Mapping[Flow, frozenset[int]]
     cpu_seconds: float
     wall_seconds: float
     throttled: Mapping[Flow, Throttled] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 from mirror.config.settings import FlowSettings
@@ -25,12 +26,16 @@ from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import RunReport, source_record, state_topic
+from mirror.model.flow_state import StateRecord, source_record, state_topic, term_header
 
 REPORT_SECONDS = 2.0
 # Logs are shortened every five minutes, unless brokers are told otherwise.
 _DEAD_CHUNKS_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
+# What is held up by a partition without enough replicas is not asked for again at once.
+_FENCE_AGAIN_SECONDS = 3.0
+# Clusters forget a transactional id after seven days without a transaction, unless they are told otherwise.
+_KEEP_ALIVE_SECONDS = 3_600.0
 
 
 class FlowControl:
@@ -58,15 +63,10 @@ class FlowControl:
         self._target = target
         self._ticking = ticking
         self._hold = hold
+        self._fence_at = 0.0
 
     def run(self, stop: threading.Event, discovery_seconds: float) -> None:
-        """Tick until told to stop; the last report says that the flow has stopped.
-
-        Raises
-        ------
-        Superseded
-            if another engine has taken the flow over; what is reported of it is the other's then.
-        """
+        """Tick until told to stop, or until another engine leads the flow."""
         settings, flow = self._settings, self._settings.flow
         topics = TopicsTick(self._source, self._target, settings)
         # Nothing else can be done before the side topics are there.
@@ -80,9 +80,11 @@ class FlowControl:
         writer = LogWriter(settings.target_producer, alias=flow.target)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
+            (_RETRY_SECONDS, self._fence),
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
-            (REPORT_SECONDS, lambda: self._report(log, writer)),
+            (REPORT_SECONDS, lambda: self._follow(log, writer)),
+            (_KEEP_ALIVE_SECONDS, self._keep_alive),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
@@ -103,7 +105,6 @@ class FlowControl:
                 groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
-        self._ticking.once(lambda: run_tick(f"report {flow}", now_ms, lambda _: self._say(writer, "STOPPED", ())))
         log.close()
         writer.close()
         strangers.close()
@@ -136,14 +137,21 @@ class FlowControl:
         def read_back(_: int) -> tuple[int, Sequence[str]]:
             if self._standing.is_known:
                 return 0, ()
-            producers = self._hold.take(log)
+            term = self._standing.term
+            if term is None:
+                return 0, ()
+            held = self._hold.take(log, term)
             state = log.state
             if state.source_id != self._source.cluster_id:
                 # Other engines tell by it whose records these are, and must know before there are any.
                 key, value = source_record(self._source.cluster_id)
-                writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), now_ms())])
+                self._append(writer, [(key, value)])
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
-            self._standing.take_state(state, mm2, producers)
+            if state.claim is None or state.claim.term != term or term != self._standing.term:
+                # Another engine leads the flow by now, whose positions these may be.
+                return 0, ()
+            self._standing.weak_fence = self._hold.weakness
+            self._standing.take_state(state, mm2, held)
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
@@ -170,20 +178,49 @@ class FlowControl:
         self._standing.take_partitions(routes.partitions)
         return len(routes.partitions), (*routes.problems, *problems)
 
-    def _report(self, log: FlowLog, writer: LogWriter) -> TickReport:
-        def report(_: int) -> tuple[int, Sequence[str]]:
+    def _fence(self) -> TickReport:
+        """Have the target refuse what was sent before to partitions where it may still arrive (ADR 8)."""
+
+        def fence(_: int) -> tuple[int, Sequence[str]]:
+            standing = self._standing
+            asked = standing.to_fence() if standing.is_known and time.monotonic() >= self._fence_at else frozenset()
+            if not asked or standing.term is None:
+                return 0, ()
+            if standing.needs_next_epoch(asked):
+                standing.take_producer(self._hold.next_producer(standing.term))
+            troubles = self._hold.fence(asked)
+            standing.weak_fence = self._hold.weakness
+            standing.take_fenced(asked, troubles)
+            if troubles:
+                self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
+            return len(asked) - len(troubles), ()
+
+        return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
+
+    def _keep_alive(self) -> TickReport:
+        def keep(_: int) -> tuple[int, Sequence[str]]:
+            if self._standing.is_known:
+                self._hold.keep_alive()
+            return 1, ()
+
+        return run_tick(f"producer {self._settings.flow}", now_ms, keep)
+
+    def _follow(self, log: FlowLog, writer: LogWriter) -> TickReport:
+        """Take in what the state topic says, and write again what an engine that led before has written over."""
+
+        def follow(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
-            self._hold.require(state)
             self._standing.take_gaps(state)
             self._standing.taking = state.takeovers
             self._standing.foreign = tuple(state.foreign.values())
-            reasons = self._standing.reasons()
-            return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
+            if state.overwritten:
+                self._append(writer, [state.record_of(key) for key in sorted(state.overwritten)])
+            return 1, ()
 
-        return run_tick(f"report {self._settings.flow}", now_ms, report)
+        return run_tick(f"state {self._settings.flow}", now_ms, follow)
 
-    def _say(self, writer: LogWriter, state: str, reasons: tuple[str, ...]) -> tuple[int, Sequence[str]]:
-        at_ms = now_ms()
-        key, value = RunReport(state, reasons, at_ms, self._standing.notes()).record()
-        writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), at_ms)])
-        return 1, ()
+    def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
+        at_ms, term = now_ms(), self._standing.term
+        if term is not None:
+            stamped = [(key, value, term_header(term), at_ms) for key, value in records]
+            writer.append(state_topic(self._settings.flow.source), 0, stamped)

@@ -1,28 +1,33 @@
-"""Who runs a flow: with transactions, one engine alone, the last that was started.
+"""As whom a flow is written, once an engine leads it: transactional ids or a producer id that nobody else can use.
 
-An engine that starts claims the flow in its state topic, takes over every transactional id that was ever registered
-there, and only then reads positions: whatever an earlier engine still had open is aborted by then, and it can add
-nothing any more. An engine that was frozen meanwhile finds its transactional ids taken, and the claim of another when
-it looks why: it gives the flow up. Should it take ids over before it looks, the other takes them back and goes on.
+With transactions every transactional id that was ever registered for the flow is taken over before positions are read:
+whatever an earlier engine still had open is aborted by then, and it can add nothing any more.
+
+Without them all tasks share one producer id. It is obtained with a transactional id of the flow, although nothing is
+written in transactions: each time it is taken over it has the next epoch, and an empty transaction puts a marker of
+that epoch into every partition where requests of the earlier one may still arrive; the broker refuses them then.
+Where the cluster does not give the engine such an id, the epoch is raised by the engine itself; then requests of the
+earlier epoch are refused only behind the first batch of the new one, and one that arrives before it is seen afterwards.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
-from mirror.kafka import coordinator
+from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
-    FlowState,
+    DataProducer,
     StateRecord,
-    claim_record,
     state_topic,
+    term_header,
     transactional_id_record,
     writer_record,
 )
@@ -31,14 +36,30 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _DECIDED_SECONDS = 15.0
 _TIMEOUT_MS = 60_000
+# A cluster that has no coordinator for so long is not asked for one before it is restarted or has lost a leader.
+_COORDINATOR_SECONDS = 10.0
+# The largest epoch that a producer id can have, less one that brokers keep for themselves.
+_LAST_EPOCH = 2**15 - 2
 
 
-class Superseded(Exception):
-    """Another engine runs the flow now."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """As whom a flow is written.
+
+    Attributes
+    ----------
+    slots
+        with transactions: of each task the transactional id and its producer.
+    producer
+        the producer of what is written outside of transactions; None if that was never done.
+    """
+
+    slots: tuple[tuple[str, Producer], ...] = ()
+    producer: Producer | None = None
 
 
 class FlowHold:
-    """Takes a flow for one engine, again whenever it is not certain that it still has it."""
+    """Takes a flow's producers for the engine that leads it, again whenever it is not certain what they have sent."""
 
     def __init__(
         self,
@@ -46,18 +67,17 @@ class FlowHold:
         client: Mapping[str, str],
         transactions: TransactionSettings | None,
         *,
-        engine: str,
         slots: int,
         topic: str | None = None,
     ) -> None:
-        """Hold ``flow`` for ``engine``.
+        """Hold ``flow``.
 
         Parameters
         ----------
         client
             properties of the producer on the flow's target.
         transactions
-            None: the flow is written without; then there is only something to do if it ever was written with them.
+            None: the flow is written without.
         slots
             how many tasks will write at once.
         topic
@@ -65,86 +85,154 @@ class FlowHold:
         """
         self._flow = flow
         self._client = client
-        self._engine = engine
         self._topic = topic or state_topic(flow.source)
+        self._state_partition = TopicPartition(self._topic, 0)
         prefix = transactions.id_prefix if transactions else ""
         self._own = tuple(f"{prefix}{number}" for number in range(slots)) if transactions else ()
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
         self._to_fence = frozenset(self._own) | {f"{prefix}{number}" for number in mm2}
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
-        self._has_claimed = False
-        self._is_held = False
+        self._data: DataProducer | None = None
+        #: The transactional id that the producer id of a flow without transactions is obtained with.
+        self.data_id = f"{self._topic}.{flow.target}"
+        #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
+        self.weakness: str | None = None
 
-    def take(self, log: FlowLog) -> tuple[tuple[str, Producer], ...]:
-        """Make sure that nobody else can write in the flow's transactions, and bring ``log`` up to date after that.
+    def take(self, log: FlowLog, term: int = 0) -> Held:
+        """Make sure that nobody else can write as this flow, and bring ``log`` up to date after that.
 
-        Nothing of this engine may be writing meanwhile.
-
-        Returns
-        -------
-        the transactional id and the producer of each slot; none when the flow is written without transactions
+        Nothing of this engine may be writing in the flow's transactions meanwhile.
 
         Raises
         ------
-        Superseded
-            if another engine has claimed the flow since this one did.
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be done now.
         """
         state = log.poll()
-        self.require(state)
-        if not self._has_claimed:
-            if not self._own and not state.transactional_ids:
-                self._is_held = True
-                return ()
-            self._claim()
-        producers: dict[str, Producer] = {}
         channel = Channel(self._flow.target, self._client)
         try:
-            while unfenced := (self._to_fence | state.transactional_ids) - producers.keys():
-                for transactional_id in sorted(unfenced):
-                    producers[transactional_id] = coordinator.take_over(channel, transactional_id, self._timeout_ms)
-                self._wait_until_decided(channel)
-                state = log.poll()
-                self._is_held = True
-                self.require(state)
+            slots = self._take_slots(channel, log, term)
+            if self._own and state.producer is None:
+                return Held(slots)
+            self._data = self._next_producer(channel, log.poll().producer, term)
+            log.poll()
+            return Held(slots, _producer(self._data))
         finally:
             channel.close()
-        slots = tuple((transactional_id, producers[transactional_id]) for transactional_id in self._own)
-        self._register(producer for _, producer in slots if producer.producer_id not in state.writers)
-        return slots
 
-    def require(self, state: FlowState) -> None:
-        """Make sure that the flow, once it was this engine's, still is, as far as ``state`` goes.
+    def next_producer(self, term: int) -> Producer:
+        """Return the producer of what is written outside of transactions, with the next epoch.
 
         Raises
         ------
-        Superseded
-            if another engine has claimed it.
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if that cannot be done now.
         """
-        if self._is_held and state.claim not in (None, self._engine):
-            raise Superseded(
-                f"{self._flow}: another engine ({state.claim}) has taken the flow over; this one ({self._engine}) "
-                "copies it no longer. Run one engine a flow"
+        channel = Channel(self._flow.target, self._client)
+        try:
+            self._data = self._next_producer(channel, self._data, term)
+        finally:
+            channel.close()
+        return _producer(self._data)
+
+    def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
+        """Have the target refuse what was sent to these partitions with earlier epochs of the producer.
+
+        Returns
+        -------
+        of the partitions that do not refuse it yet, why not; none where the cluster gives the engine no producer id
+        that it can fence (:attr:`weakness`)
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if that cannot be done now.
+        """
+        data = self._data
+        if data is None or not data.transactional_id or not partitions:
+            return {}
+        channel = Channel(self._flow.target, self._client)
+        try:
+            # A partition without enough replicas would keep the transaction open, and the others from the next one.
+            sick = partition_state.unable_to_append(channel, partitions)
+            refused = sick | coordinator.abort_empty(channel, self.data_id, _producer(data), partitions - sick.keys())
+            gone = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
+            refused = {each: why for each, why in refused.items() if each.topic not in gone}
+            fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
+            return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}
+        finally:
+            channel.close()
+
+    def keep_alive(self) -> None:
+        """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98).
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if that cannot be done now.
+        """
+        self.fence({self._state_partition})
+
+    def _take_slots(self, channel: Channel, log: FlowLog, term: int) -> tuple[tuple[str, Producer], ...]:
+        """Take every transactional id over that the flow has written transactions with; return this engine's own."""
+        state = log.state
+        if not self._own and not state.transactional_ids:
+            return ()
+        now = int(time.time() * 1000)
+        self._append((transactional_id_record(each, now) for each in self._own), term)
+        producers: dict[str, Producer] = {}
+        while unfenced := (self._to_fence | state.transactional_ids) - producers.keys():
+            for transactional_id in sorted(unfenced):
+                producers[transactional_id] = coordinator.take_over(channel, transactional_id, self._timeout_ms)
+            self._wait_until_decided(channel)
+            state = log.poll()
+        slots = tuple((transactional_id, producers[transactional_id]) for transactional_id in self._own)
+        new = (producer.producer_id for _, producer in slots if producer.producer_id not in state.writers)
+        self._append((writer_record(each, now) for each in new), term)
+        return slots
+
+    def _next_producer(self, channel: Channel, known: DataProducer | None, term: int) -> DataProducer:
+        """Obtain the producer with its next epoch, and write that down before it is used."""
+        found = self._fenced_producer(channel, known) or _raised(channel, known)
+        new = [] if known is not None and known.producer_id == found.producer_id else [found.producer_id]
+        now = int(time.time() * 1000)
+        self._append([*(writer_record(each, now) for each in new), found.record()], term)
+        return found
+
+    def _fenced_producer(self, channel: Channel, known: DataProducer | None) -> DataProducer | None:
+        """Obtain it from a transaction coordinator, which fences earlier epochs; None where that cannot be had."""
+        try:
+            taken = coordinator.take_over(
+                channel,
+                self.data_id,
+                _TIMEOUT_MS,
+                writes_transactions=False,
+                patience_seconds=_COORDINATOR_SECONDS,
             )
+        except BrokerRefused as refusal:
+            needs = f"grant Write and Describe on the transactional id {self.data_id}, or have the cluster's"
+            self.weakness = (
+                f"requests of an engine that was killed are noticed when they arrive late, not refused ({refusal}): "
+                f"{needs} __transaction_state repaired if it is not a matter of rights"
+            )
+            return None
+        is_other = known is not None and known.producer_id != taken.producer_id
+        self.weakness = (
+            f"requests sent with the former producer id {known.producer_id} would be noticed when they arrive late, "
+            f"not refused: the transactional id {self.data_id} had expired, or was not to be had before"
+            if known is not None and is_other
+            else None
+        )
+        return DataProducer(taken.producer_id, taken.epoch, self.data_id)
 
-    def _claim(self) -> None:
+    def _append(self, records: Iterable[StateRecord], term: int) -> None:
         now = int(time.time() * 1000)
-        ids = (transactional_id_record(transactional_id, now) for transactional_id in self._own)
-        self._append([*ids, claim_record(self._engine, now)])
-        self._has_claimed = True
-
-    def _register(self, producers: Iterable[Producer]) -> None:
-        now = int(time.time() * 1000)
-        records = [writer_record(producer.producer_id, now) for producer in producers]
-        if records:
-            self._append(records)
-
-    def _append(self, records: Iterable[StateRecord]) -> None:
-        now = int(time.time() * 1000)
+        stamped = [(key, value, term_header(term), now) for key, value in records]
+        if not stamped:
+            return
         writer = LogWriter(self._client, alias=self._flow.target)
         try:
-            writer.append(self._topic, 0, [(key, value, (), now) for key, value in records])
+            writer.append(self._topic, 0, stamped)
         finally:
             writer.close()
 
@@ -156,7 +244,7 @@ class FlowHold:
         BrokerRefused
             if somebody's transaction in it does not end.
         """
-        address = TopicPartition(self._topic, 0)
+        address = self._state_partition
         end = channel.offsets([address], LATEST)[address]
         try:
             wait_until(
@@ -167,3 +255,15 @@ class FlowHold:
             )
         except WaitTimeout as problem:
             raise BrokerRefused(f"{self._flow.target}: {problem}", WaitTimeout) from problem
+
+
+def _producer(data: DataProducer) -> Producer:
+    return Producer(data.producer_id, data.epoch)
+
+
+def _raised(channel: Channel, known: DataProducer | None) -> DataProducer:
+    """Return the known producer with the next epoch, or one with a new id."""
+    if known is None or known.transactional_id or known.epoch >= _LAST_EPOCH:
+        new = channel.new_producer()
+        return DataProducer(new.producer_id, new.epoch)
+    return DataProducer(known.producer_id, known.epoch + 1)

@@ -11,8 +11,8 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -24,8 +24,10 @@ from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
+from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import FlowHold, Superseded
+from mirror.engine.hold import FlowHold
+from mirror.engine.leader import WEAK_SHARE, FlowLeader
 from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
@@ -85,35 +87,55 @@ class Engine:
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
-        self._id = uuid.uuid4().hex
+        self._identity = Identity.of_this_process(uuid.uuid4().hex)
+        self._leaders = {
+            flow: FlowLeader(
+                standing.settings,
+                standing,
+                self._identity,
+                timeout_seconds=settings.engine.leader_timeout_seconds,
+                tell=tell,
+                lost=self._epochs.abort,
+            )
+            for flow, standing in self._standings.items()
+        }
 
     def check(self) -> None:
-        """Reach every cluster, and refuse a flow from a cluster to itself; changes nothing anywhere.
+        """Ask which cluster is which, and refuse a flow from a cluster to itself; changes nothing anywhere.
+
+        A cluster that does not answer now is asked again later: what does not need it is copied meanwhile.
 
         Raises
         ------
         NotReachable
-            if a cluster does not answer.
+            if there is no enabled flow whose target answers.
         SameCluster
             if both ends of a flow are one cluster.
         """
-        aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
         ids: dict[str, str] = {}
-        for alias in aliases:
+        away: dict[str, ClusterUnreachable] = {}
+        for alias in sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)}):
             try:
                 with Cluster.connect(self._settings.clusters[alias]) as cluster:
                     ids[alias] = cluster.cluster_id
             except ClusterUnreachable as problem:
-                raise NotReachable(self._settings.path, *self._place(alias), str(problem)) from problem
+                away[alias] = problem
         for flow in self._flows:
-            source, target = flow.flow.source, flow.flow.target
-            if ids[source] == ids[target]:
-                raise SameCluster(
-                    self._settings.path,
-                    *self._place(target),
-                    f"{source} and {target} are the same cluster (id {ids[source]}): replicating would never end; "
-                    "give the address of another cluster",
-                )
+            self._require_two_clusters(flow.flow, ids)
+        targets = [flow.flow.target for flow in self._flows if flow.enabled]
+        if not any(alias in ids for alias in targets):
+            raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
+        for alias, why in away.items():
+            self._tell(f"{alias} does not answer and is asked again until it does: {why}")
+
+    def _require_two_clusters(self, flow: Flow, ids: Mapping[str, str]) -> None:
+        if flow.source in ids and ids[flow.source] == ids.get(flow.target):
+            raise SameCluster(
+                self._settings.path,
+                *self._place(flow.target),
+                f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would "
+                "never end; give the address of another cluster",
+            )
 
     def _place(self, alias: str) -> tuple[int | None, str]:
         """Return the line and key that say where a cluster is."""
@@ -139,8 +161,6 @@ class Engine:
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.
-        Superseded
-            if other engines have taken all flows over.
         """
         self.check()
         for line in self._settings.ignored:
@@ -152,10 +172,16 @@ class Engine:
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
         ]
-        threads.append(threading.Thread(target=self._end_epoch, args=(stop,), name="stop", daemon=True))
+        threads.append(threading.Thread(target=self._wind_down, args=(stop,), name="stop", daemon=True))
+        leaders = [
+            threading.Thread(
+                target=self._guarded, args=(partial(self._lead, flow), stop), name=f"leader {flow}", daemon=True
+            )
+            for flow in self._leaders
+        ]
         takeovers = Takeovers(self._epochs, self._standings, self._flow_work, self._tell)
         taking_over = threading.Thread(target=self._guarded, args=(takeovers.run, stop), name="takeovers", daemon=True)
-        for thread in (*threads, taking_over):
+        for thread in (*threads, *leaders, taking_over):
             thread.start()
         try:
             # Topics are created and positions read while Spark starts.
@@ -165,19 +191,24 @@ class Engine:
             stop.set()
             for thread in threads:
                 thread.join(timeout=_JOIN_SECONDS)
+            # Nothing of this engine writes any more, so another need not wait until this process has ended.
+            for flow, leader in self._leaders.items():
+                leader.end(is_settled=self._standings[flow].is_settled)
+            for thread in leaders:
+                thread.join(timeout=_JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             taking_over.join(timeout=_JOIN_SECONDS)
         if self._defects:
             raise self._defects[0]
-        if self._is_superseded():
-            raise Superseded("; ".join(str(standing.superseded) for standing in self._standings.values()))
 
-    def _is_superseded(self) -> bool:
-        return all(standing.superseded for standing in self._standings.values())
+    def _lead(self, flow: Flow, _: threading.Event) -> None:
+        self._leaders[flow].run(self._settings.clusters[flow.target], self._ticking(flow))
 
-    def _end_epoch(self, stop: threading.Event) -> None:
+    def _wind_down(self, stop: threading.Event) -> None:
         stop.wait()
+        for leader in self._leaders.values():
+            leader.over()
         self._epochs.ring()
 
     def _guarded(self, target: Callable[[threading.Event], None], stop: threading.Event) -> None:
@@ -194,7 +225,8 @@ class Engine:
     def _copy(self, stop: threading.Event) -> None:
         longest = self._settings.engine.epoch_seconds
         seconds = min(_FIRST_EPOCH_SECONDS, longest)
-        while not (stop.is_set() or self._is_superseded()):
+        while not stop.is_set():
+            begun = {flow: standing.begun for flow, standing in self._standings.items()}
             works = self._plan_epoch(seconds)
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -213,16 +245,26 @@ class Engine:
                 continue
             seconds = longest
             lasted = max(time.monotonic() - began, 0.001)
-            for result in results:
-                for partition in result.partitions:
-                    standing = self._standings[partition.flow]
-                    standing.copy_trouble = None
-                    standing.take_result(partition)
-                    standing.writers |= result.writers.get(partition.flow, frozenset())
-                    self._loads[partition.flow, partition.source] = partition.bytes / lasted
+            for work, result in zip(works, results, strict=True):
+                self._take_result(work, result, begun, lasted)
             self._take_slots(results)
             for flow, standing in self._standings.items():
                 standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
+
+    def _take_result(self, work: TaskWork, result: TaskResult, begun: Mapping[Flow, int], seconds: float) -> None:
+        """Take in what a task has done, but for flows that were begun anew since: it went on from what is past."""
+        targets = {(one.flow, one.source): one.target for one in work.partitions}
+        producers = {flow.flow: flow.producer for flow in work.flows if flow.slot is None}
+        for partition in result.partitions:
+            flow, standing = partition.flow, self._standings[partition.flow]
+            standing.copy_trouble = None
+            self._loads[flow, partition.source] = partition.bytes / seconds
+            if standing.begun != begun[flow]:
+                continue
+            standing.take_result(partition)
+            producer = producers.get(flow)
+            if producer is not None:
+                standing.take_written(targets[flow, partition.source], partition, producer)
 
     def _take_slots(self, results: Sequence[TaskResult]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
@@ -246,19 +288,24 @@ class Engine:
                 standing.dead.pop(source, None),
                 standing.left_out.get(source.topic, ()),
                 source.topic in standing.watched,
+                standing.writing.sequences.get(target, 0),
             )
             for flow, standing in self._standings.items()
-            if standing.is_known and not standing.superseded
+            if standing.is_known
             for source, target, topic_id, target_id in standing.partitions
-            if source not in standing.stopped and source not in standing.takeovers
+            if source not in standing.stopped and source not in standing.takeovers and target not in standing.unfenced
         ]
         engine = self._settings.engine
+        # What is written after another engine leads is refused, or has to stop in time.
+        is_weak = any(standing.weak_fence for standing in self._standings.values() if standing.is_known)
+        patience_seconds = WEAK_SHARE * engine.leader_timeout_seconds if is_weak else math.inf
         return [
             TaskWork(
                 tuple(self._slotted(flow, number, share) for flow in sorted({work.flow for work in share})),
                 share,
                 seconds,
                 engine.commit_interval_seconds,
+                patience_seconds=patience_seconds,
             )
             for number, share in enumerate(assign(partitions, self._load, self._epochs.at_once()))
         ]
@@ -290,6 +337,8 @@ class Engine:
             writers=frozenset(standing.writers),
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
+            producer=standing.writing.producer,
+            term=standing.term,
             mirrors=standing.mirrors,
         )
 
@@ -308,12 +357,11 @@ class Engine:
         standing = self._standings.get(settings.flow)
 
         def beat() -> TickReport:
-            if standing and standing.superseded:
-                raise Superseded(standing.superseded)
-            return tick()
+            # Of a flow that copies nothing there is no leader.
+            leads = standing is None or standing.term is not None
+            return tick() if leads else TickReport(f"heartbeats {settings.flow}", now_ms(), 0)
 
-        with suppress(Superseded):
-            self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
+        self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
         target.close()
 
     def _connect(self, alias: str, flow: Flow, ticking: Ticking, stop: threading.Event) -> Cluster | None:
@@ -340,27 +388,27 @@ class Engine:
                     return
                 ends.append(connections.enter_context(cluster))
             source, target = ends
+            self._require_two_clusters(flow, {each.alias: each.cluster_id for each in ends})
             if settings.enabled:
-                seconds = self._discovery_seconds(settings)
-                standing = self._standings[flow]
-                client, transactions = settings.target_producer, settings.transactions
-                hold = FlowHold(flow, client, transactions, engine=self._id, slots=self._epochs.tasks)
-                control = FlowControl(
-                    settings,
-                    standing,
-                    source,
-                    target,
-                    ticking,
-                    hold,
-                    matches_mm2=self._settings.engine.matches_mm2,
-                    flows=self._settings.enabled_flows,
-                )
-                try:
-                    control.run(stop, seconds)
-                except Superseded as other:
-                    standing.superseded = str(other)
-                    standing.changed()
-                    self._tell(str(other))
+                self._control_led(settings, source, target, ticking, stop)
             else:
                 topics = TopicsTick(source, target, settings).tick
                 ticking.until(stop, [(self._discovery_seconds(settings), topics)])
+
+    def _control_led(
+        self, settings: FlowSettings, source: Cluster, target: Cluster, ticking: Ticking, stop: threading.Event
+    ) -> None:
+        """Keep the flow's control plane going whenever this engine leads the flow."""
+        flow = settings.flow
+        hold = FlowHold(flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks)
+        while (tenure_over := self._leaders[flow].await_tenure(stop)) is not None:
+            FlowControl(
+                settings,
+                self._standings[flow],
+                source,
+                target,
+                ticking,
+                hold,
+                matches_mm2=self._settings.engine.matches_mm2,
+                flows=self._settings.enabled_flows,
+            ).run(tenure_over, self._discovery_seconds(settings))

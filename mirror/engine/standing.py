@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirror.config.settings import FlowSettings
@@ -11,6 +11,7 @@ from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import TickReport, now_ms
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
+from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, Takeover
@@ -19,9 +20,23 @@ from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """As whom a flow is written without transactions.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition of the target that it has written to.
+    """
+
+    producer: Producer | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class FlowStanding:
-    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's control thread.
+    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
     ``changed`` is called when there is something else to copy than the running epoch was told.
     """
@@ -44,6 +59,18 @@ class FlowStanding:
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    writing: Writing = field(default_factory=Writing)
+    # The partitions of the target where something may still arrive that was sent before, and as whom; None: by an
+    # earlier engine. They are copied on once the target refuses it.
+    unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
+    fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Why what arrives late is seen but not refused.
+    weak_fence: str | None = None
+    # The term in which this engine leads the flow, None while it does not.
+    term: int | None = None
+    was_settled: bool = False
+    # How many times the flow was begun from what the target has on record.
+    begun: int = 0
     # What of the offset maps is to be forgotten by the tasks of the next epoch.
     dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
     # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
@@ -54,15 +81,19 @@ class FlowStanding:
     watched: frozenset[str] = frozenset()
     others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
     foreign: tuple[ForeignWriter, ...] = ()
-    superseded: str | None = None
     is_known: bool = False
 
-    def take_state(self, state: FlowState, mm2: Mm2Traces, producers: Sequence[tuple[str, Producer]] = ()) -> None:
+    def take_state(self, state: FlowState, mm2: Mm2Traces, held: Held) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
 
-        ``mm2`` is what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
-        ``producers`` are those that write in transactions, each with its transactional id, one a task.
+        Parameters
+        ----------
+        mm2
+            what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
+        held
+            as whom the flow is written from now on.
         """
+        producers = held.slots
         if (transactions := self.settings.transactions) is not None:
             self.slots = tuple(
                 Slot(transactional_id, producer, {}, transactions.seconds, transactions.idle_seconds)
@@ -70,6 +101,13 @@ class FlowStanding:
             )
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
+        self.writing = Writing(held.producer)
+        self.unfenced, self.fence_troubles = {}, {}
+        if held.producer is not None and not self.was_settled:
+            self.unfenced = {
+                TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition): None
+                for source, position in state.positions.items()
+            }
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -77,8 +115,48 @@ class FlowStanding:
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()
         }
+        self.begun += 1
+        self.was_settled = False
         self.is_known = True
         self.changed()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that was sent can arrive late, in any partition."""
+        return self.is_known and not self.unfenced
+
+    def lead(self, term: int, *, was_settled: bool) -> None:
+        """Copy the flow, which this engine leads in ``term``.
+
+        ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
+        """
+        self.was_settled, self.is_known, self.term = was_settled, False, term
+
+    def stand_by(self) -> None:
+        """Copy nothing any more: another engine leads the flow, or may."""
+        self.term, self.is_known = None, False
+        self.changed()
+
+    def to_fence(self) -> frozenset[TopicPartition]:
+        """Return the partitions of the target where something may still arrive late."""
+        return frozenset(self.unfenced)
+
+    def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:
+        """Whether what may still arrive in any of these was sent with the epoch that is written with now."""
+        return any(self.unfenced.get(each) == self.writing.producer for each in targets)
+
+    def take_producer(self, producer: Producer) -> None:
+        """Write as this producer from the next epoch on."""
+        self.writing = Writing(producer)
+
+    def take_fenced(self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str]) -> None:
+        """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there."""
+        self.fence_troubles = dict(troubles)
+        fenced = [each for each in asked if each not in troubles]
+        for each in fenced:
+            self.unfenced.pop(each, None)
+        if fenced:
+            self.changed()
 
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
         """Return what Java MirrorMaker may have left of a partition."""
@@ -124,6 +202,13 @@ class FlowStanding:
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
         self.reports[report.name] = report
+
+    def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
+        """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if result.may_arrive_late:
+            self.unfenced[target] = producer
+        elif result.sequence is not None and producer == self.writing.producer:
+            self.writing.sequences[target] = result.sequence
 
     def take_result(self, result: PartitionResult) -> None:
         """Take in what became of one partition in an epoch."""
@@ -183,6 +268,10 @@ class FlowStanding:
         said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble) if trouble]
         said += self.throttles
         said += self._taking_over()
+        said += [
+            f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
+            for target, why in sorted(self.fence_troubles.items())
+        ]
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
         said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
@@ -193,9 +282,8 @@ class FlowStanding:
 
     def notes(self) -> tuple[str, ...]:
         """Return what people should know of the flow although nothing is wrong."""
-        return tuple(
-            dict.fromkeys(f"{report.name}: {note}" for report in self.reports.values() for note in report.notes)
-        )
+        said = [f"{report.name}: {note}" for report in self.reports.values() for note in report.notes]
+        return tuple(dict.fromkeys([*([self.weak_fence] if self.weak_fence else []), *said]))
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""

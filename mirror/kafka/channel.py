@@ -247,6 +247,13 @@ class Connection:
         if self.is_throttled:
             self.quiet_until = time.monotonic() + throttle_ms / 1000
 
+    def discard_unsent(self) -> None:
+        """Have the kernel drop what it has not sent yet when the socket is closed, also when this process is killed.
+
+        Otherwise it goes on sending for as long as a slow line takes.
+        """
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     def close(self) -> None:
         """Close the socket."""
         self._release()
@@ -329,6 +336,10 @@ class Channel:
         if partition not in self._leaders:
             raise LeaderUnknown(f"{self.alias}: {partition} has no leader")
         return self._leaders[partition]
+
+    def known_leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return who leads those of ``partitions`` whose leader is known."""
+        return {partition: self._leaders[partition] for partition in partitions if partition in self._leaders}
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the epoch of the leader that :meth:`leader` returns, -1 if the cluster did not tell."""

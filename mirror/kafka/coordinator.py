@@ -30,6 +30,8 @@ from mirror.waiting import WaitTimeout, wait_until
 _VERSION = 2
 _TRANSACTION = 1
 _FENCING_SECONDS = 30.0
+_MARKER_SECONDS = 5.0
+_PARTITIONS_A_REQUEST = 1_000
 
 
 def find_coordinator(channel: Channel, transactional_id: str) -> int:
@@ -49,20 +51,32 @@ def find_coordinator(channel: Channel, transactional_id: str) -> int:
     return node
 
 
-def take_over(channel: Channel, transactional_id: str, timeout_ms: int) -> Producer:
+def take_over(
+    channel: Channel,
+    transactional_id: str,
+    timeout_ms: int,
+    *,
+    writes_transactions: bool = True,
+    patience_seconds: float = _FENCING_SECONDS,
+) -> Producer:
     """Make the transactional id ours: whoever used it before is fenced, and what it left open is aborted.
 
-    When this returns, nothing that was written with it can be added to the logs any more, and all of it is decided.
+    When this returns, nothing that was written in its transactions can be added to the logs any more, and all of it is
+    decided. Batches outside transactions are fenced by :func:`abort_empty`.
 
     Parameters
     ----------
     timeout_ms
         how long a transaction may stay open before the cluster aborts it.
+    writes_transactions
+        whether the producer's batches are transactional.
+    patience_seconds
+        for how long the cluster is asked again while it has no coordinator for the id, or ends what was left open.
 
     Raises
     ------
     BrokerRefused
-        if the cluster refuses, or still aborts what was left open after half a minute.
+        if the cluster refuses, or cannot do it within ``patience_seconds``.
     ConnectionFailed
         if the cluster cannot be reached.
     """
@@ -86,31 +100,128 @@ def take_over(channel: Channel, transactional_id: str, timeout_ms: int) -> Produ
         code, answer = wait_until(
             ask,
             f"the transactional id {transactional_id}",
-            timeout_seconds=_FENCING_SECONDS,
+            timeout_seconds=patience_seconds,
             until=lambda seen: not codes.is_retriable(seen[0]),
         )
     except WaitTimeout:
         code, answer = ask()
     if code:
         raise _refused(channel, f"the transactional id {transactional_id}", code)
-    return Producer(answer.producer_id, answer.producer_epoch, is_transactional=True)
+    return Producer(answer.producer_id, answer.producer_epoch, is_transactional=writes_transactions)
+
+
+def abort_empty(
+    channel: Channel, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, str]:
+    """Put an abort marker of the producer's epoch into partitions, by a transaction in which nothing is written.
+
+    Each then refuses batches of the producer's earlier epochs, whenever they were sent and whether they are
+    transactional or not.
+
+    Returns
+    -------
+    of the partitions that may not have a marker yet, why not: those that cannot take part, or all, if the cluster has
+    not ended the transaction after some seconds
+
+    Raises
+    ------
+    BrokerRefused
+        if the cluster refuses: another has taken the transactional id over, or rights are lacking.
+    ConnectionFailed
+        if the cluster cannot be reached.
+    """
+    node = find_coordinator(channel, transactional_id)
+    refused: dict[TopicPartition, str] = {}
+    wanted = sorted(partitions)
+    added: list[TopicPartition] = []
+    for first in range(0, len(wanted), _PARTITIONS_A_REQUEST):
+        share = wanted[first : first + _PARTITIONS_A_REQUEST]
+        while share:
+            codes_of = _added(channel, node, transactional_id, producer, share)
+            bad = {each: code for each, code in codes_of.items() if code not in (0, codes.OPERATION_NOT_ATTEMPTED)}
+            for each, code in bad.items():
+                if code in codes.TRANSACTION_ERRORS:
+                    raise _refused(channel, f"the transactional id {transactional_id}", code)
+                refused[each] = codes.name(code)
+            if not bad:
+                added += share
+                break
+            # One that cannot take part keeps the others out.
+            share = [each for each in share if each not in bad]
+    if added:
+        try:
+            wait_until(
+                lambda: _ended(channel, node, transactional_id, producer),
+                f"the markers of {transactional_id}",
+                timeout_seconds=_MARKER_SECONDS,
+            )
+        except WaitTimeout as problem:
+            refused |= dict.fromkeys(added, str(problem))
+    return refused
+
+
+def _added(
+    channel: Channel, node: int, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Add partitions to the transaction; return the error code of each."""
+    request = _adding(transactional_id, producer, partitions)
+
+    def ask() -> dict[TopicPartition, int]:
+        answer = channel.call(request, node)
+        return {
+            TopicPartition(topic.name, each.partition_index): each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+
+    def is_decided(found: dict[TopicPartition, int]) -> bool:
+        return not any(code in codes.COORDINATOR_BUSY for code in found.values())
+
+    try:
+        what = f"the coordinator of {transactional_id}"
+        return wait_until(ask, what, timeout_seconds=_MARKER_SECONDS, until=is_decided)
+    except WaitTimeout:
+        return ask()
+
+
+def _ended(channel: Channel, node: int, transactional_id: str, producer: Producer) -> bool:
+    """Abort the transaction; return whether it is over.
+
+    Asked again, the coordinator is busy until all markers are in.
+    """
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=False,
+        max_version=_VERSION,
+    )
+    first, again = (channel.call(request, node).error_code for _ in range(2))
+    for code in (first, again):
+        if code and code not in codes.COORDINATOR_BUSY:
+            raise _refused(channel, f"the transactional id {transactional_id}", code)
+    return not again
 
 
 def add_partitions_request(
     correlation: int, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
 ) -> bytes:
     """Return the frame that adds partitions to the transaction, which begins with the first."""
+    return _framed(_adding(transactional_id, producer, partitions), correlation)
+
+
+def _adding(transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Any:
     asked = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
-    request = AddPartitionsToTxnRequest(
+    return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.epoch,
         v3_and_below_topics=[asked(name=name, partitions=numbers) for name, numbers in by_topic.items()],
+        max_version=_VERSION,
     )
-    return _framed(request, correlation)
 
 
 def parse_added(frame: memoryview) -> Iterator[tuple[TopicPartition, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import kafka.errors
@@ -257,14 +258,8 @@ class LogWriter:
     """Appends records to partitions with acks=all, one request at a time; for side topics, not for data."""
 
     def __init__(self, client: Mapping[str, str], *, alias: str = "cluster") -> None:
-        """Connect to the cluster.
-
-        Raises
-        ------
-        ConnectionFailed
-            if it cannot be reached.
-        """
-        self._channel = Channel(alias, client)
+        """Write to the cluster called ``alias``; nothing is connected before the first record."""
+        self._to = alias, client
         self._connections: dict[int, Connection] = {}
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
@@ -291,7 +286,12 @@ class LogWriter:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        self._channel.close()
+        if "_channel" in self.__dict__:
+            self._channel.close()
+
+    @cached_property
+    def _channel(self) -> Channel:
+        return Channel(*self._to)
 
     def _append_batch(self, address: TopicPartition, content: memoryview) -> int:
         node = self._channel.leader(address)
@@ -350,14 +350,8 @@ class LogTail:
         *,
         alias: str = "cluster",
     ) -> None:
-        """Connect to the cluster.
-
-        Raises
-        ------
-        ConnectionFailed
-            if it cannot be reached.
-        """
-        self._channel = Channel(alias, client)
+        """Follow ``topic``; nothing is connected before the first poll."""
+        self._to = alias, client
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
@@ -370,13 +364,14 @@ class LogTail:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be read; what was not returned comes with a later poll.
         """
-        starts = self._channel.offsets(self._partitions, EARLIEST)
-        ends = self._channel.offsets(self._partitions, LATEST, View.STABLE)
+        channel = self._channel
+        starts = channel.offsets(self._partitions, EARLIEST)
+        ends = channel.offsets(self._partitions, LATEST, View.STABLE)
         found: list[Record] = []
         before = {}
         try:
             for partition in self._partitions:
-                reader = self._readers.setdefault(partition, LogReader(self._channel, partition, starts[partition]))
+                reader = self._readers.setdefault(partition, LogReader(channel, partition, starts[partition]))
                 if not starts[partition] <= reader.position <= ends[partition]:
                     reader.position = starts[partition]
                 before[partition] = reader.position
@@ -384,7 +379,7 @@ class LogTail:
                     found.extend(batch.records(content))
         except CorruptBatch as problem:
             self._go_back(before)
-            raise BrokerRefused(f"{self._channel.alias}: {self._topic}: {problem}", CorruptBatch) from problem
+            raise BrokerRefused(f"{channel.alias}: {self._topic}: {problem}", CorruptBatch) from problem
         except BaseException:
             self._go_back(before)
             raise
@@ -392,7 +387,12 @@ class LogTail:
 
     def close(self) -> None:
         """Close the connections."""
-        self._channel.close()
+        if "_channel" in self.__dict__:
+            self._channel.close()
+
+    @cached_property
+    def _channel(self) -> Channel:
+        return Channel(*self._to)
 
     def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:
         for partition, position in positions.items():

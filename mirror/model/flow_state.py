@@ -14,17 +14,34 @@ from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.leader_epochs import EpochEnd
+from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
 
 RUNS_PER_CHUNK = 256
 
+_TERM = "term"
+# What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
+_OF_THE_LEADER = (b'["position",', b'["runs",', b'["gap",', b'["producer"]', b'["run"]')
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 # (key, value) of one record of the state topic; without a value it says that the record of that key is gone.
 StateRecord: TypeAlias = tuple[bytes, bytes | None]
+
+
+def term_header(term: int) -> Headers:
+    """Return the headers of what an engine writes into the state topic while it leads the flow in ``term``."""
+    return ((_TERM, b"%d" % term),)
+
+
+def term_of(headers: Headers) -> int | None:
+    """Return the term in which an engine wrote a record with these headers, None if it was no engine."""
+    return next((int(value) for name, value in headers if name == _TERM and value is not None), None)
 
 
 def state_topic(source_alias: str) -> str:
@@ -318,9 +335,59 @@ def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord
     return _record(["transactional_id", transactional_id], {"since_ms": since_ms})
 
 
-def claim_record(engine: str, since_ms: int) -> StateRecord:
-    """Return the record that says which engine runs the flow from now on: the last one to say so."""
-    return _record(["claim"], {"engine": engine, "since_ms": since_ms})
+def claim_record(claim: Claim) -> StateRecord:
+    """Return the record of an engine that leads the flow, or wants to."""
+    return _record(["claim"], claim.content())
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """An engine that would lead the flow if its leader did not.
+
+    Attributes
+    ----------
+    engine, host, pid
+        its id, its machine and its process there.
+    at_ms
+        when it last said so, in ms since the epoch.
+    differs_in
+        the settings in which its file differs from the leader's.
+    """
+
+    engine: str
+    host: str
+    pid: int
+    at_ms: int
+    differs_in: tuple[str, ...] = ()
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        value = {"host": self.host, "pid": self.pid, "at_ms": self.at_ms, "differs_in": list(self.differs_in)}
+        return _record(["standby", self.engine], value)
+
+
+def no_standby_record(engine: str) -> StateRecord:
+    """Return the record that says that an engine stands by no longer."""
+    return _compact(["standby", engine]), None
+
+
+@dataclass(frozen=True, slots=True)
+class DataProducer:
+    """The producer id with which a flow writes its copies when it uses no transactions, as its tasks share it.
+
+    Attributes
+    ----------
+    transactional_id
+        with which it was obtained, so that the cluster can fence it; empty when the cluster gave none of that kind.
+    """
+
+    producer_id: int
+    epoch: int
+    transactional_id: str = ""
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it; to be written before anything is written with that epoch."""
+        return _record(["producer"], asdict(self))
 
 
 def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
@@ -361,13 +428,20 @@ class FlowState:
     transactional_ids: set[str] = field(default_factory=set)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
-    claim: str | None = None
+    claim: Claim | None = None
+    standbys: dict[str, Standby] = field(default_factory=dict)
+    producer: DataProducer | None = None
+    # Keys of which a record came from an engine that no longer led: what counts is to be written again.
+    overwritten: set[bytes] = field(default_factory=set)
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
+    def apply(self, key: bytes | None, value: bytes | None, term: int | None = None) -> None:
         """Take in one record of the state topic.
+
+        One of an engine that led in an earlier ``term`` than the flow's leader by then does not count: it was on its
+        way when the other took over. None: it is not of an engine, or of a version without terms.
 
         Raises
         ------
@@ -376,6 +450,11 @@ class FlowState:
         """
         if key is None:
             raise ValueError("a record of the state topic has no key")
+        if key.startswith(_OF_THE_LEADER):
+            if term is not None and self.claim is not None and term < self.claim.term:
+                self.overwritten.add(key)
+                return
+            self.overwritten.discard(key)
         try:
             self._apply_chunk(json.loads(key), value)
         except (KeyError, TypeError, ValueError) as problem:
@@ -387,6 +466,8 @@ class FlowState:
                 self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
             case ["foreign", topic, partition, producer_id] if value is None:
                 self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
+            case ["standby", engine] if value is None:
+                self.standbys.pop(engine, None)
             case ["runs", topic, partition, chunk] if value is not None:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case _ if value is None:
@@ -423,7 +504,12 @@ class FlowState:
             case ["source"]:
                 self.source_id = content["cluster_id"]
             case ["claim"]:
-                self.claim = content["engine"]
+                self.claim = newest(self.claim, Claim.of_content(content))
+            case ["standby", engine]:
+                told = {"host": content["host"], "pid": content["pid"], "at_ms": content["at_ms"]}
+                self.standbys[engine] = Standby(engine, **told, differs_in=tuple(content["differs_in"]))
+            case ["producer"]:
+                self.producer = DataProducer(**content)
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
@@ -433,6 +519,24 @@ class FlowState:
                 _keep(self.quotas, QuotaKey(tuple((kind, name) for kind, name in entity), limit), content["value"])
             case _:
                 raise ValueError("no such kind of record")
+
+    def record_of(self, key: bytes) -> StateRecord:
+        """Return the record of a key that counts, of those that the leader alone writes; with no value if none does."""
+        match json.loads(key):
+            case ["position", topic, partition] if (source := TopicPartition(topic, partition)) in self.positions:
+                return self.positions[source].record(source)
+            case ["runs", topic, partition, number]:
+                chunk = self.chunks.get(TopicPartition(topic, partition), {}).get(number)
+                return key, chunk.content if chunk is not None else None
+            case ["gap", topic, partition, start, found_at_ms]:
+                gap = self.gaps.get((TopicPartition(topic, partition), start, found_at_ms))
+                return gap.record() if gap is not None else (key, None)
+            case ["producer"] if self.producer is not None:
+                return self.producer.record()
+            case ["run"] if self.run is not None:
+                return self.run.record()
+            case _:
+                return key, None
 
     @property
     def open_gaps(self) -> list[Gap]:

@@ -16,6 +16,7 @@ from typing import Any
 import confluent_kafka
 
 from mirror.config.fetching import FetchLimits
+from mirror.control.flow_log import FlowLog
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import (
@@ -28,6 +29,8 @@ from mirror.copier.work import (
     TaskWork,
     Throttled,
 )
+from mirror.engine.hold import FlowHold
+from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow import Flow
@@ -63,9 +66,14 @@ class Copying:
     dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     is_watched: bool = False
+    # The producer's next sequences, and where something that was sent may still arrive.
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
+    writers: FlowHold | None = None
 
     def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
-        """Copy for a while."""
+        """Copy for a while; first the target is to refuse what was sent before and not answered."""
+        self.take_producer()
         partitions = tuple(
             PartitionWork(
                 self.flow.flow,
@@ -80,9 +88,10 @@ class Copying:
                 dead=self.dead.pop(source, None),
                 left_out=self.left_out,
                 is_watched=self.is_watched,
+                sequence=self.sequences.get(target, 0),
             )
             for source, target in self.pairs.items()
-            if source not in self.stopped
+            if source not in self.stopped and target not in self.unfenced
         )
         return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1)))
 
@@ -97,14 +106,39 @@ class Copying:
         return results
 
     def _taken(self, result: TaskResult) -> dict[TopicPartition, PartitionResult]:
-        writers = self.flow.writers | result.writers.get(self.flow.flow, frozenset())
-        self.flow = replace(self.flow, writers=writers)
         self.throttled += result.throttled.values()
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
+            if each.may_arrive_late:
+                self.unfenced[self.pairs[each.source]] = self.flow.producer
+            elif each.sequence is not None:
+                self.sequences[self.pairs[each.source]] = each.sequence
         self.stopped |= {each.source for each in result.partitions if each.stopped}
         return {each.source: each for each in result.partitions}
+
+    def take_producer(self) -> None:
+        """Write as an engine does that leads the flow."""
+        self.writers = self.writers or FlowHold(
+            self.flow.flow, self.flow.target_client, None, slots=1, topic=self.flow.state_topic
+        )
+        if self.flow.producer is None:
+            log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
+            try:
+                self.written_as(self.writers.take(log).producer)
+            finally:
+                log.close()
+            self.unfenced = {self.pairs[source]: None for source in self.handovers if source in self.pairs}
+        elif self.flow.producer in self.unfenced.values():
+            self.written_as(self.writers.next_producer(0))
+        troubles = self.writers.fence(self.unfenced.keys())
+        self.unfenced = {target: producer for target, producer in self.unfenced.items() if target in troubles}
+
+    def written_as(self, producer: Producer | None) -> None:
+        """Write as another producer from now on."""
+        assert producer is not None
+        self.flow = replace(self.flow, producer=producer, writers=self.flow.writers | {producer.producer_id})
+        self.sequences = {}
 
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
         """Copy until everything that the sources hold is acknowledged and recorded."""
@@ -127,7 +161,7 @@ class Copying:
         """Forget everything but what the state topic says, like an engine that has just been started."""
         self.stopped.clear()
         state = self.discover()
-        self.flow = replace(self.flow, writers=frozenset(state.writers))
+        self.flow = replace(self.flow, writers=frozenset(state.writers), producer=None)
         self.handovers = {
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()

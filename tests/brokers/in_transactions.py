@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
@@ -44,9 +43,7 @@ class InTransactions(Copying):
         """Forget everything but what the target says, and take the flow over when it is copied next."""
         self.close()
         settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
-        self.hold = FlowHold(
-            EAST_WEST, self.flow.target_client, settings, engine=uuid.uuid4().hex, slots=1, topic=self.flow.state_topic
-        )
+        self.hold = FlowHold(EAST_WEST, self.flow.target_client, settings, slots=1, topic=self.flow.state_topic)
         self.flow = replace(self.flow, slot=None)
 
     def close(self) -> None:
@@ -58,16 +55,14 @@ class InTransactions(Copying):
     def without_transactions(self) -> None:
         """Take the flow over as an engine of the default mode does."""
         log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
-        hold = FlowHold(
-            EAST_WEST, self.flow.target_client, None, engine=uuid.uuid4().hex, slots=1, topic=self.flow.state_topic
-        )
-        assert hold.take(log) == ()
+        hold = FlowHold(EAST_WEST, self.flow.target_client, None, slots=1, topic=self.flow.state_topic)
+        assert hold.take(log).slots == ()
         log.close()
 
     def take(self) -> None:
         """Take the flow over and read where it stands."""
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
-        ((transactional_id, producer),) = self.hold.take(self.log)
+        ((transactional_id, producer),) = self.hold.take(self.log).slots
         state = self.log.state
         self.handovers = {
             source: Handover(position, state.open_runs(source), clean=False)

@@ -17,6 +17,7 @@ from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, claim_record, source_record, writer_record
+from mirror.model.leadership import Claim
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import KnownWriters
@@ -132,7 +133,11 @@ def test_nothing_is_decided_while_the_state_topic_cannot_be_read() -> None:
 
 def test_other_records_of_a_state_topic_are_passed_over() -> None:
     topic = StateTopic(MIRROR)
-    topic.records += [claim_record("engine", 0), (b'["runs","orders",0,0]', b"of another version"), source_record("x")]
+    topic.records += [
+        claim_record(Claim("engine")),
+        (b'["runs","orders",0,0]', b"of another version"),
+        source_record("x"),
+    ]
     mirrored = known(topic)
     assert mirrored.has_written(6, (BACK,), received_at=0.0)
 

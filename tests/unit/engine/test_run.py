@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,18 @@ from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
+from mirror.engine.leader import FlowLeader
 from mirror.engine.run import Engine
 from mirror.engine.takeovers import Takeovers
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
+
+
+@dataclass(frozen=True)
+class Connected:
+    """A connection to a cluster of which nothing is asked."""
+
+    alias: str
+    cluster_id: str
 
 
 class NoSpark(Epochs):
@@ -64,6 +74,7 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     for owner, name in ((Engine, "_control"), (Engine, "_heartbeats"), (Takeovers, "run")):
         monkeypatch.setattr(owner, name, defect if (owner, name) == place else lambda *_: None)
     monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(module, "Epochs", NoSpark)
     told: list[str] = []
     engine, stop = Engine(settings, clusters=["west"], tell=told.append), threading.Event()
@@ -103,19 +114,22 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     """No cluster is there all the time; what does not answer shows as the flow's problem, and ends nothing."""
     asked: list[str] = []
 
-    def connect(of: ClusterSettings) -> AbstractContextManager[str]:
+    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
         asked.append(of.alias)
         if len(asked) <= 2:
             raise ClusterUnreachable(of.alias, of.bootstrap_servers, "connection refused")
-        return nullcontext(of.alias)
+        return nullcontext(Connected(of.alias, f"the id of {of.alias}"))
 
     begun: list[tuple[str, str]] = []
+    stop = threading.Event()
 
     class Begun:
-        def __init__(self, _settings: object, _standing: object, source: str, target: str, *_: object, **__: object):
-            begun.append((source, target))
+        def __init__(
+            self, _settings: object, _standing: object, source: Connected, target: Connected, *_: object, **__: object
+        ) -> None:
+            begun.append((source.alias, target.alias))
 
-        def run(self, stop: threading.Event, _seconds: float) -> None:
+        def run(self, _: threading.Event, _seconds: float) -> None:
             stop.set()
 
     monkeypatch.setattr(Cluster, "connect", connect)
@@ -123,8 +137,10 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(module, "Epochs", NoSpark)
     monkeypatch.setattr(Engine, "check", lambda _: None)
     monkeypatch.setattr(Engine, "_heartbeats", lambda *_: None)
+    monkeypatch.setattr(Engine, "_lead", lambda *_: None)
+    monkeypatch.setattr(FlowLeader, "await_tenure", lambda _, stop: None if stop.is_set() else threading.Event())
     told: list[str] = []
-    Engine(settings, clusters=["west"], tell=told.append).run(threading.Event())
+    Engine(settings, clusters=["west"], tell=told.append).run(stop)
 
     assert asked == ["east", "east", "east", "west"]
     assert begun == [("east", "west")]

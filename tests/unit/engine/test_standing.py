@@ -8,6 +8,7 @@ import pytest
 
 from mirror.config.settings import load
 from mirror.copier.work import SlotEnd, Throttled
+from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
@@ -16,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
 
 ORDERS, BILLS, STATE = (TopicPartition(topic, 0) for topic in ("A.orders", "A.bills", "mm2-state.A.internal"))
-PRODUCERS = [(f"A-mm2-MirrorSourceConnector-{number}", Producer(40 + number, 1, True)) for number in range(2)]
+PRODUCERS = tuple((f"A-mm2-MirrorSourceConnector-{number}", Producer(40 + number, 1, True)) for number in range(2))
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def standing(tmp_path: Path) -> FlowStanding:
     )
     (settings,) = load(file).enabled_flows
     found = FlowStanding(settings)
-    found.take_state(FlowState(), Mm2Traces(), PRODUCERS)
+    found.take_state(FlowState(), Mm2Traces(), Held(PRODUCERS))
     return found
 
 
@@ -51,7 +52,7 @@ def test_a_lost_slot_makes_the_flow_begin_anew_with_fresh_sequences(standing: Fl
     standing.take_slot(0, SlotEnd({ORDERS: 5}))
     standing.take_slot(0, SlotEnd({ORDERS: 6}, "fenced"))
     assert not standing.is_known
-    standing.take_state(FlowState(), Mm2Traces(), PRODUCERS)
+    standing.take_state(FlowState(), Mm2Traces(), Held(PRODUCERS))
     slot = standing.slot(0, {ORDERS}, set())
     assert slot is not None
     assert slot.sequences == {}
@@ -59,7 +60,7 @@ def test_a_lost_slot_makes_the_flow_begin_anew_with_fresh_sequences(standing: Fl
 
 def test_without_transactions_there_is_no_slot(tmp_path: Path, standing: FlowStanding) -> None:
     plain = FlowStanding(standing.settings)
-    plain.take_state(FlowState(), Mm2Traces())
+    plain.take_state(FlowState(), Mm2Traces(), Held())
     assert plain.slot(0, {ORDERS}, set()) is None
 
 

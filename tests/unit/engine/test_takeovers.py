@@ -8,6 +8,7 @@ from typing import cast
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
+from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
@@ -92,7 +93,6 @@ def ready(work: TaskWork) -> TaskResult:
     handover = Handover(Position(9, 9, 0, True), (), clean=True, is_recorded=False)
     return TaskResult(
         tuple(PartitionResult(each.flow, each.source, handover, skipped_by_match=4) for each in work.partitions),
-        {},
         0,
         0,
     )
@@ -100,13 +100,13 @@ def ready(work: TaskWork) -> TaskResult:
 
 def troubled(work: TaskWork) -> TaskResult:
     return TaskResult(
-        tuple(PartitionResult(each.flow, each.source, None, trouble="no leader") for each in work.partitions), {}, 0, 0
+        tuple(PartitionResult(each.flow, each.source, None, trouble="no leader") for each in work.partitions), 0, 0
     )
 
 
 def refused(work: TaskWork) -> TaskResult:
     return TaskResult(
-        tuple(PartitionResult(each.flow, each.source, None, stopped="unclear") for each in work.partitions), {}, 0, 0
+        tuple(PartitionResult(each.flow, each.source, None, stopped="unclear") for each in work.partitions), 0, 0
     )
 
 
@@ -124,7 +124,7 @@ class Run:
         self.standing.partitions = tuple(
             (each, TopicPartition(f"east.{each.topic}", 0), "id", "copy") for each in (ORDERS, NEW)
         )
-        self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}))
+        self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}), Held())
         self.said: list[str] = []
         self.spark = Spark(*answers, stop=self.stop)
         self.takeovers = Takeovers(
@@ -181,7 +181,7 @@ def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
     run: Run
 
     def late(work: TaskWork) -> TaskResult:
-        run.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(7)}))
+        run.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(7)}), Held())
         return ready(work)
 
     run = Run(late)
@@ -192,7 +192,7 @@ def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
 
 def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
     run = Run(ready)
-    run.standing.take_state(known(ORDERS, 50, 50), Mm2Traces({}, {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}))
+    run.standing.take_state(known(ORDERS, 50, 50), Mm2Traces({}, {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}), Held())
     found = PartitionResult(EAST_WEST, ORDERS, run.standing.handovers[ORDERS], was_javas=True)
     run.standing.take_result(found)
     assert run.standing.takeovers == {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}
@@ -203,7 +203,7 @@ def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
 
 def test_a_position_of_a_topic_that_is_not_copied_any_more_is_no_trouble() -> None:
     run = Run(ready)
-    run.standing.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}))
+    run.standing.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}), Held())
     assert run.standing.reasons() == ()
 
 

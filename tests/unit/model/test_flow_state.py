@@ -33,6 +33,7 @@ from mirror.model.flow_state import (
     writer_record,
 )
 from mirror.model.leader_epochs import EpochEnd
+from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
 from mirror.model.partition import TopicPartition
@@ -109,8 +110,8 @@ def test_what_is_written_is_read_back(
         known.record(gap.key),
         writer_record(writer, 77),
         transactional_id_record("east-mm2-MirrorSourceConnector-0", 78),
-        claim_record("an engine", 79),
-        claim_record("another", 80),
+        claim_record(Claim("an engine", 1)),
+        claim_record(Claim("another", 2)),
         report.record(),
     )
     assert state.positions == {source: position}
@@ -119,7 +120,7 @@ def test_what_is_written_is_read_back(
     assert state.acknowledgements == {gap.key: known}
     assert state.writers == {writer}
     assert state.transactional_ids == {"east-mm2-MirrorSourceConnector-0"}
-    assert state.claim == "another"
+    assert state.claim == Claim("another", 2)
     assert state.run == report
 
 

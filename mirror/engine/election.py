@@ -1,0 +1,225 @@
+"""One flow's leader election in its state topic: bids, renewals, release, and what follows from a leader's silence."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from mirror.control.tick import now_ms
+from mirror.kafka.log import LogTail, LogWriter
+from mirror.model.flow import Flow
+from mirror.model.flow_state import (
+    FlowState,
+    RunReport,
+    Standby,
+    StateRecord,
+    claim_record,
+    no_standby_record,
+    state_topic,
+    term_header,
+)
+from mirror.model.leadership import Claim, Silence, differing
+
+RENEWAL_SECONDS = 2.0
+_STANDBY_SECONDS = 5.0
+# A standby that has not been heard of for so long is struck off the state topic by the leader.
+_FORGOTTEN_MS = 60_000
+# The only records that an election is about: a state topic holds thousands of others for each of them.
+_KEYS = (b'["claim"]', b'["standby",')
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which engine this is: its id, and where it runs, so that others on the same machine can see that it is gone."""
+
+    engine: str
+    host: str
+    pid: int
+    place: str
+
+    @classmethod
+    def of_this_process(cls, engine: str) -> Identity:
+        """Return this process's."""
+        return cls(engine, platform.node(), os.getpid(), _place())
+
+
+class Election:
+    """Leads a flow, or stands by until it can; one round at a time. Not to be shared between threads.
+
+    Attributes
+    ----------
+    claim
+        the claim that counts, as far as the state topic was read; None before there is any.
+    term
+        the term in which this engine leads, None while it does not.
+    was_settled
+        once it leads: whether the leader before had stopped with nothing sent that could arrive late.
+    differs_in
+        the settings in which this engine's file differs from that of the engine that leads, or led last.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        producer: Mapping[str, str],
+        consumer: Mapping[str, str],
+        identity: Identity,
+        *,
+        timeout_seconds: float,
+        settings: Mapping[str, str],
+        topic: str | None = None,
+    ) -> None:
+        """Take part in the election of ``flow``, whose state topic exists.
+
+        Parameters
+        ----------
+        producer, consumer
+            properties of the clients on the flow's target.
+        timeout_seconds
+            after so long without a renewal another engine may lead.
+        settings
+            digests of what engines of one flow must have in common, by key.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the target cannot be reached.
+        """
+        self.claim: Claim | None = None
+        self.term: int | None = None
+        self.was_settled = False
+        self.differs_in: tuple[str, ...] = ()
+        self._identity = identity
+        self._timeout_seconds = timeout_seconds
+        self._settings = settings
+        self._topic = topic or state_topic(flow.source)
+        self._tail = LogTail(consumer, self._topic, alias=flow.target)
+        self._writer = LogWriter(producer, alias=flow.target)
+        self._state = FlowState()
+        self._silence = Silence()
+        self._renew_at = self._stand_by_at = 0.0
+        #: When the last renewal that the target has was sent, by this process's clock.
+        self.renewed_at = 0.0
+
+    def round(self, report: Callable[[], RunReport]) -> bool:
+        """Look who leads, and lead on, bid, or stand by; return whether this engine leads.
+
+        ``report`` is asked for what a leader says of the flow with each renewal.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if the state topic cannot be read or written now; whether this engine leads is then as it was.
+        """
+        now = time.monotonic()
+        try:
+            self._read()
+            if self.term is not None and not self._is_ours(self.claim):
+                self.term = None
+            if self.term is None and self._may_bid(now):
+                self._bid()
+            if self.term is not None and now >= self._renew_at:
+                self._renew(report())
+            elif self.term is None and now >= self._stand_by_at:
+                self._stand_by()
+        except BaseException:
+            self._silence.unreadable()
+            raise
+        return self.term is not None
+
+    def release(self, report: RunReport, *, is_settled: bool) -> None:
+        """Lead, or stand by, no longer.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if that cannot be written now.
+        """
+        if self.term is not None and self.claim is not None:
+            self._append([report.record(), claim_record(self.claim.released(is_settled=is_settled))])
+            self.term = None
+        elif self._identity.engine in self._state.standbys:
+            self._append([no_standby_record(self._identity.engine)])
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._tail.close()
+        self._writer.close()
+
+    def _read(self) -> None:
+        for record in self._tail.poll():
+            if record.key is not None and record.key.startswith(_KEYS):
+                self._state.apply(record.key, record.value)
+        self.claim = self._state.claim
+        if self.claim is not None and self.claim.engine != self._identity.engine:
+            self.differs_in = differing(self._settings, self.claim.settings)
+
+    def _is_ours(self, claim: Claim | None) -> bool:
+        return claim is not None and claim.engine == self._identity.engine
+
+    def _may_bid(self, now: float) -> bool:
+        claim = self.claim
+        if claim is None or claim.is_released or self._is_ours(claim) or claim.term == 0:
+            return True
+        return self._silence.look(claim, now) > self._timeout_seconds or self._has_died(claim)
+
+    def _has_died(self, claim: Claim) -> bool:
+        """Whether the engine was a process of this very machine and container that is there no more."""
+        return bool(self._identity.place) and claim.place == self._identity.place and not psutil.pid_exists(claim.pid)
+
+    def _bid(self) -> None:
+        former = self.claim
+        me = self._identity
+        bid = Claim(
+            me.engine,
+            (former.term if former else 0) + 1,
+            is_confirmed=False,
+            host=me.host,
+            pid=me.pid,
+            place=me.place,
+            settings=self._settings,
+        )
+        self._append([claim_record(bid)])
+        self._read()
+        if self._is_ours(self.claim) and self.claim is not None:
+            self.term = self.claim.term
+            # A flow that nobody has led has no former engine either.
+            self.was_settled = former is not None and former.is_released and former.is_settled
+            self._renew_at = 0.0
+
+    def _renew(self, report: RunReport) -> None:
+        assert self.claim is not None
+        assert self.term is not None
+        sent_at = time.monotonic()
+        forgotten = [
+            no_standby_record(each.engine)
+            for each in self._state.standbys.values()
+            if each.engine == self._identity.engine or now_ms() - each.at_ms > _FORGOTTEN_MS
+        ]
+        self._append([claim_record(self.claim.renewed()), report.record(), *forgotten])
+        self.renewed_at, self._renew_at = sent_at, sent_at + RENEWAL_SECONDS
+
+    def _stand_by(self) -> None:
+        me = self._identity
+        self._append([Standby(me.engine, me.host, me.pid, now_ms(), self.differs_in).record()])
+        self._stand_by_at = time.monotonic() + _STANDBY_SECONDS
+
+    def _append(self, records: list[StateRecord]) -> None:
+        at_ms = now_ms()
+        headers = term_header(self.term) if self.term is not None else ()
+        self._writer.append(self._topic, 0, [(key, value, headers, at_ms) for key, value in records])
+
+
+def _place() -> str:
+    """Return what is the same for processes that see one another's ids, empty where that cannot be told."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    return ""

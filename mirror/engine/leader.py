@@ -1,0 +1,185 @@
+"""The thread of a flow that takes part in its election, and says in the state topic how the flow is while it leads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.tick import now_ms, run_tick
+from mirror.control.topics import create_state_topic
+from mirror.engine.election import Election, Identity
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
+from mirror.kafka.cluster import Cluster
+from mirror.model.flow_state import RunReport
+
+_LOOK_SECONDS = 0.5
+# An engine whose late requests would not be refused stops writing so early before another may lead.
+WEAK_SHARE = 0.5
+
+
+class FlowLeader:
+    """Leads a flow, or stands by, until told to end.
+
+    ``lost`` is called when this engine must stop writing at once.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        standing: FlowStanding,
+        identity: Identity,
+        *,
+        timeout_seconds: float,
+        tell: Callable[[str], None],
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer."""
+        self._settings = settings
+        self._standing = standing
+        self._identity = identity
+        self._timeout_seconds = timeout_seconds
+        self._tell = tell
+        self._lost = lost
+        self._election: Election | None = None
+        self._leads = threading.Event()
+        self._tenure_over = threading.Event()
+        self._tenure_over.set()
+        self._ended = threading.Event()
+        self._is_settled = False
+        self._said = ""
+
+    def run(self, target: ClusterSettings, ticking: Ticking) -> None:
+        """Take part until :meth:`end`; then release the flow."""
+        name = f"leader {self._settings.flow}"
+        with ExitStack() as connections:
+            cluster: list[Cluster] = []
+
+            def round_of_election(_: int) -> tuple[int, Sequence[str]]:
+                if not cluster:
+                    cluster.append(connections.enter_context(Cluster.connect(target)))
+                return self._round(cluster[0])
+
+            while True:
+                ticking.once(lambda: run_tick(name, now_ms, round_of_election))
+                if self._ended.wait(_LOOK_SECONDS):
+                    break
+            ticking.once(lambda: run_tick(name, now_ms, self._release))
+            if self._election is not None:
+                self._election.close()
+
+    def await_tenure(self, stop: threading.Event) -> threading.Event | None:
+        """Wait until this engine leads; return what is set when it does so no longer, None once ``stop`` is set."""
+        while not stop.is_set():
+            if self._leads.wait(_LOOK_SECONDS):
+                return self._tenure_over
+        return None
+
+    def over(self) -> None:
+        """Let the flow's control end, because the engine stops. It leads until :meth:`end`, when nothing is written."""
+        self._leads.clear()
+        self._tenure_over.set()
+
+    def end(self, *, is_settled: bool) -> None:
+        """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
+        self._is_settled = is_settled
+        self._ended.set()
+
+    def _round(self, target: Cluster) -> tuple[int, Sequence[str]]:
+        if self._election is None:
+            is_there, problems = create_state_topic(target, self._settings)
+            if not is_there:
+                return 0, problems
+            self._election = Election(
+                self._settings.flow,
+                self._settings.target_producer,
+                self._settings.clients.checkpoints_consumer,
+                self._identity,
+                timeout_seconds=self._timeout_seconds,
+                settings=digests(self._settings),
+            )
+        election, led = self._election, self._standing.term is not None
+        try:
+            leads = election.round(self._report)
+        finally:
+            # Also when the target does not answer: what was sent before an outage is not refused after it.
+            self._watch_weakness(election)
+        if leads and (not led or self._standing.term != election.term):
+            self._begin(election)
+        elif led and not leads:
+            self._stand_by(f"engine {election.claim.where if election.claim else ''} leads the flow now")
+        if not leads and not self._ended.is_set():
+            self._say_standby(election)
+        return 1, ()
+
+    def _begin(self, election: Election) -> None:
+        assert election.term is not None
+        self._said = ""
+        self._standing.lead(election.term, was_settled=election.was_settled)
+        differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"
+        self._tell(
+            f"{self._settings.flow}: leads the flow, term {election.term}{differs if election.differs_in else ''}"
+        )
+        self._tenure_over = threading.Event()
+        self._leads.set()
+
+    def _stand_by(self, why: str) -> None:
+        self._leads.clear()
+        self._tenure_over.set()
+        self._standing.stand_by()
+        self._tell(f"{self._settings.flow}: stands by: {why}")
+
+    def _say_standby(self, election: Election) -> None:
+        claim = election.claim
+        differs = f"; its file differs from this one in {', '.join(election.differs_in)}" if election.differs_in else ""
+        said = f"{self._settings.flow}: stands by; engine {claim.where if claim else ''} leads the flow{differs}"
+        if said != self._said:
+            self._said = said
+            self._tell(said)
+
+    def _watch_weakness(self, election: Election) -> None:
+        """Write nothing more in time before another engine may lead, where the target would not refuse it."""
+        if self._standing.term is None or self._standing.weak_fence is None:
+            return
+        if time.monotonic() - election.renewed_at > WEAK_SHARE * self._timeout_seconds and self._standing.is_known:
+            self._standing.is_known = False
+            self._lost()
+
+    def _report(self) -> RunReport:
+        reasons = self._standing.reasons()
+        return RunReport("DEGRADED" if reasons else "RUNNING", reasons, now_ms(), self._standing.notes())
+
+    def _release(self, _: int) -> tuple[int, Sequence[str]]:
+        if self._election is not None:
+            self._election.release(
+                RunReport("STOPPED", (), now_ms(), self._standing.notes()), is_settled=self._is_settled
+            )
+        return 1, ()
+
+
+def digests(settings: FlowSettings) -> Mapping[str, str]:
+    """Return of each setting that engines of one flow must have in common a digest: values may be secret."""
+    common = {
+        "replication.policy": settings.policy,
+        "topics": settings.topic_filter,
+        "groups": settings.group_filter,
+        "transforms": settings.transforms,
+        "isolation.level": settings.isolation_level,
+        "auto.offset.reset": settings.auto_offset_reset,
+        "exactly.once": settings.transactions is not None,
+        "offset-syncs.topic": (settings.emit_offset_syncs, settings.offset_syncs_topic, settings.offset_syncs_location),
+        "checkpoints.topic": (settings.emit_checkpoints, settings.checkpoints_topic),
+        "offset.storage.topic": settings.offset_storage_topic,
+        "sync.group.offsets.enabled": settings.sync_group_offsets,
+        "sync.topic.acls.enabled": settings.sync_topic_acls,
+        "mirror.oversized.records": settings.parked_topic,
+        "mirror.gaps": settings.stops_at_gaps,
+    }
+    # Where objects lie in memory is no difference.
+    told = {key: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for key, value in common.items()}
+    return {key: hashlib.sha256(value.encode()).hexdigest()[:12] for key, value in told.items()}

@@ -1,0 +1,198 @@
+"""Several `mirror run` of one file, as processes: one leads, the others stand by, and no record is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import read_records
+from mirror.lab import faults, processes
+from mirror.lab.processes import ManagedProcess
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS, mirror
+from tests.brokers.copying import ends_of
+
+PARTITIONS = 4
+_PATIENCE_SECONDS = 120
+
+
+@dataclass
+class Engines:
+    """Two engines of one flow, and a load of numbered records."""
+
+    source: dict[str, str]
+    target: dict[str, str]
+    topic: str
+    alias: str
+    directory: Path
+    settings: str = ""
+    running: dict[str, ManagedProcess] = field(default_factory=dict)
+    sent: int = 0
+    _lives: int = 0
+
+    @property
+    def file(self) -> Path:
+        """The properties file of all of them."""
+        path = self.directory / "mirror.properties"
+        path.write_text(
+            f"clusters = {self.alias}, west\n"
+            f"{self.alias}.bootstrap.servers = {self.source['bootstrap.servers']}\n"
+            f"west.bootstrap.servers = {self.target['bootstrap.servers']}\n"
+            f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
+            f"mirror.tasks = 2\n{FACTORS}{self.settings}"
+        )
+        return path
+
+    def start(self) -> ManagedProcess:
+        self._lives += 1
+        argv = [sys.executable, "-m", "mirror", "run", str(self.file)]
+        return processes.start(self.directory, f"engine-{self._lives}", argv, owner_pid=os.getpid())
+
+    def send(self, count: int) -> None:
+        producer = confluent_kafka.Producer({**self.source, "linger.ms": 5})
+        for number in range(self.sent, self.sent + count):
+            producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
+        assert producer.flush(20) == 0
+        self.sent += count
+
+    @property
+    def copies(self) -> list[TopicPartition]:
+        return [TopicPartition(f"{self.alias}.{self.topic}", number) for number in range(PARTITIONS)]
+
+    def copied(self) -> int:
+        try:
+            return sum(ends_of(self.target, self.copies).values())
+        except Exception:  # noqa: BLE001  # the topic is not there yet
+            return 0
+
+    def await_all(self, timeout_seconds: float = _PATIENCE_SECONDS) -> float:
+        """Wait until every record that was sent is there; return how long it took, in seconds."""
+        began = time.monotonic()
+        wait_until(
+            self.numbers,
+            f"{self.sent} records; engines said { {name: one.log_tail(4) for name, one in self.running.items()} }",
+            timeout_seconds=timeout_seconds,
+            until=lambda found: sum(map(len, found)) >= self.sent,
+        )
+        return time.monotonic() - began
+
+    def numbers(self) -> list[list[int]]:
+        """Return what each copy holds, in the order of its log."""
+        if not self.copied():
+            return []
+        ends = ends_of(self.target, self.copies)
+        return [
+            [int(record.value or b"-1") for record in read_records(self.target, each, 0, end)]
+            for each, end in ends.items()
+        ]
+
+    def assert_each_once(self) -> None:
+        assert self.numbers() == [list(range(number, self.sent, PARTITIONS)) for number in range(PARTITIONS)]
+
+    def status(self) -> dict[str, Any]:
+        done = mirror("status", str(self.file), "--json")
+        (flow,) = json.loads(done.stdout)["flows"]
+        found: dict[str, Any] = flow
+        return found
+
+
+@pytest.fixture
+def engines(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Engines]:
+    topic = unique("orders")
+    east.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    made = Engines(
+        dict(settings_of("east").client),
+        dict(settings_of("west").client),
+        topic,
+        unique("shop").replace("-", ""),
+        tmp_path,
+    )
+    yield made
+    for each in made.running.values():
+        each.kill()
+
+
+def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_or_frozen(engines: Engines) -> None:
+    """Within 15 s of kill -9, within 5 s of SIGTERM; who was frozen writes nothing when it thaws."""
+    first = engines.running["first"] = engines.start()
+    engines.send(1_000)
+    engines.await_all()
+    second = engines.running["second"] = engines.start()
+    led = wait_until(
+        engines.status, "the second to stand by", timeout_seconds=60, until=lambda found: found["standbys"]
+    )
+    assert led["state"] == "RUNNING"
+    assert [one["pid"] for one in led["standbys"]] == [second.pid]
+    assert led["leader"]["pid"] == first.pid
+
+    first.kill()
+    engines.send(1_000)
+    assert engines.await_all() < 15
+
+    third = engines.running["third"] = engines.start()
+    wait_until(engines.status, "the third to stand by", timeout_seconds=60, until=lambda found: found["standbys"])
+    engines.send(1_000)
+    faults.suspend([second])
+    engines.send(1_000)
+    engines.await_all()
+    faults.resume([second])
+    engines.send(1_000)
+    engines.await_all()
+    found = wait_until(
+        engines.status, "the thawed one to stand by", timeout_seconds=60, until=lambda one: one["standbys"]
+    )
+    assert found["leader"]["pid"] == third.pid
+    assert [one["pid"] for one in found["standbys"]] == [second.pid]
+
+    telling = threading.Thread(target=lambda: third.terminate(30))
+    telling.start()
+    engines.send(1_000)
+    assert engines.await_all() < 5
+    telling.join()
+    assert third.return_code() == 0, third.log_tail()
+    engines.assert_each_once()
+    assert second.terminate(30)
+    assert second.return_code() == 0, second.log_tail()
+    assert engines.status()["state"] == "STOPPED"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
+)
+def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines: Engines, settings: str) -> None:
+    engines.settings = settings
+    chance = random.Random(int(os.environ.get("MIRROR_SOAK_SEED", "1")))
+    for name in ("first", "second"):
+        engines.running[name] = engines.start()
+    for _ in range(int(os.environ.get("MIRROR_SOAK_FAULTS", "20"))):
+        engines.send(chance.randrange(1_000, 20_000))
+        name = chance.choice(["first", "second"])
+        if chance.random() < 0.5:
+            faults.suspend([engines.running[name]])
+            engines.send(chance.randrange(1_000, 10_000))
+            engines.await_all()
+            faults.resume([engines.running[name]])
+        else:
+            engines.running[name].kill()
+            engines.running[name] = engines.start()
+        engines.send(chance.randrange(1_000, 10_000))
+    engines.await_all()
+    if not settings:
+        engines.assert_each_once()
