@@ -1,8 +1,13 @@
-"""Who has written into the copies besides mirrors: told by the producer ids of the batches that lie between ours."""
+"""Who has written into the copies besides mirrors: told by the producer ids of the batches that lie between ours.
+
+A batch between ours that bears the flow's own producer id is one that arrived late: an engine had sent it before
+another took the flow over, or before an epoch gave it up. Its records are there twice. Where the target fences
+producers there is none (``mirror.engine.hold``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.channel import Channel
@@ -22,13 +27,15 @@ def find_foreign(
     channel: Channel,
     copy: TopicPartition,
     stretch: tuple[int, int],
-    mirrors: frozenset[int],
+    mirrors: frozenset[int] | None,
     known: Mapping[tuple[TopicPartition, int], ForeignWriter],
     at_ms: int,
+    own: Container[int] = (),
 ) -> dict[tuple[TopicPartition, int], ForeignWriter]:
     """Return who has written at some offsets of a copy, apart from ``mirrors``, with what was ``known`` of them.
 
-    Of a long stretch only the first megabytes are read.
+    Of a long stretch only the first megabytes are read. Without ``mirrors`` anybody may write there, and only what
+    bears one of the flow's ``own`` producer ids is told: what those of an aborted transaction bear is not late.
 
     Raises
     ------
@@ -42,7 +49,11 @@ def find_foreign(
         if reader.position >= end:
             break
         for _, header in reader.fetch(most_bytes=_FETCH_BYTES):
-            if header.producer_id in mirrors or not start <= header.base_offset < end:
+            if header.producer_id in own:
+                is_foreign = not header.is_transactional
+            else:
+                is_foreign = mirrors is not None and header.producer_id not in mirrors
+            if not is_foreign or not start <= header.base_offset < end:
                 continue
             key = copy, header.producer_id
             seen = header.base_offset, header.next_offset, header.record_count, at_ms
@@ -51,14 +62,30 @@ def find_foreign(
     return found
 
 
-def foreign_reasons(foreign: Iterable[ForeignWriter], alias: str, now_ms: int) -> tuple[str, ...]:
-    """Return, in words for people, who has written into the copies on the cluster ``alias`` of late."""
+def foreign_reasons(
+    foreign: Iterable[ForeignWriter], alias: str, now_ms: int, own: Container[int] = ()
+) -> tuple[str, ...]:
+    """Return, in words for people, who has written into the copies on the cluster ``alias`` in the last hour.
+
+    ``own``: the flow's own producer ids.
+    """
     return tuple(
-        f"{each.copy} on {alias} has {each.records} records at offsets {each.first} to {each.end - 1} that no mirror "
-        f"wrote ({_who(each.producer_id)}): nobody else should write there, or its readers get what the source does "
-        "not have"
+        f"{each.copy} on {alias} has {each.records} records at offsets {each.first} to {each.end - 1} that "
+        + _what(each, own)
         for each in sorted(foreign, key=lambda each: (each.copy, each.producer_id))
         if now_ms - each.seen_at_ms < RECENT_MS
+    )
+
+
+def _what(each: ForeignWriter, own: Container[int]) -> str:
+    if each.producer_id in own:
+        return (
+            "arrived after this flow had been taken over or an epoch had given them up: they are there twice; see the "
+            "note on fencing"
+        )
+    return (
+        f"no mirror wrote ({_who(each.producer_id)}): nobody else should write there, or its readers get what the "
+        "source does not have"
     )
 
 

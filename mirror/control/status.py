@@ -147,7 +147,7 @@ class FlowObserver:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
-        trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000))
+        trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000), state.writers)
         notes: tuple[str, ...] = ()
         try:
             partitions, notes = self._partitions(state)

@@ -196,7 +196,7 @@ class Lane:
         self._too_large: CopiedBatch | None = None
         self._letter: Letter | None = None
         self._is_parked = self._is_offered_parked = False
-        self.was_resumed = False
+        self.was_resumed = work.handover is not None and not work.handover.clean
         self._letters = 0
         self.leader_epoch = NOT_KNOWN
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
@@ -218,7 +218,12 @@ class Lane:
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
-        self._others = OtherWriters(end, has_markers=gate is not None) if work.is_watched else None
+        # What was sent before this producer began here, and arrives all the same, shows before its first batch.
+        self._others = (
+            OtherWriters(end, has_markers=gate is not None, first_only=not work.is_watched)
+            if work.is_watched or sequence == 0
+            else None
+        )
         if syncs is not None and handover.owes_sync and handover.runs:
             last = handover.runs[-1]
             syncs.owe_again(last.upstream + last.length - 1, last.downstream + last.length - 1)

@@ -31,17 +31,23 @@ class LeftOut:
 class OtherWriters:
     """Where on the target others have written between two batches of ours, by the offsets ours were given."""
 
-    __slots__ = ("_end", "_has_markers", "_may_hold_marker", "found")
+    __slots__ = ("_end", "_first_only", "_has_markers", "_is_over", "_may_hold_marker", "found")
 
-    def __init__(self, end: int, *, has_markers: bool) -> None:
-        """Begin where the copy ends; with ``has_markers`` each commit takes an offset as well."""
+    def __init__(self, end: int, *, has_markers: bool, first_only: bool = False) -> None:
+        """Begin where the copy ends; with ``has_markers`` each commit takes an offset as well.
+
+        ``first_only``: others may write there, and only what comes before the first batch of ours is of interest.
+        """
+        self._first_only = first_only
+        self._is_over = False
         self._end = end
         self._has_markers = self._may_hold_marker = has_markers
         self.found: tuple[tuple[int, int], ...] = ()
 
     def appended(self, start: int, end: int) -> None:
         """Take in where a batch of ours stands."""
-        between = start - self._end
+        between = 0 if self._is_over else start - self._end
+        self._is_over = self._first_only
         if between > (1 if self._may_hold_marker else 0):
             if len(self.found) < _MOST_STRETCHES:
                 self.found = (*self.found, (self._end, start))

@@ -153,7 +153,6 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
             case Ready(handover, _, skipped):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 lane = Lane(work, handover, *_as_whom(flow, work), syncs, flow.parked_topic, transactions, mirrored)
-                lane.was_resumed = work.handover is not None and not work.handover.clean
                 lane.merging.largest = target.largest_batches.get(work.target.topic, math.inf)
                 if transactions:
                     transactions.serve(lane)

@@ -277,7 +277,7 @@ class FlowStanding:
         said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
         if self.open_gaps:
             said.append(open_gaps_reason(self.open_gaps))
-        said += foreign_reasons(self.foreign, self.settings.flow.target, now_ms())
+        said += foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers)
         return tuple(dict.fromkeys(said))
 
     def notes(self) -> tuple[str, ...]:

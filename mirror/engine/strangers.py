@@ -63,12 +63,16 @@ class Strangers:
         for _ in range(min(_STRETCHES, len(others))):
             source, stretch = others.popleft()
             copy = copies.get(source)
-            if copy is None or source.topic not in self._standing.watched:
+            is_watched = source.topic in self._standing.watched
+            own = self._log.state.writers
+            if copy is None or not (is_watched or own):
                 continue
             try:
                 if self._channel is None:
                     self._channel = Channel(self._target.alias, self._client)
-                news |= find_foreign(self._channel, copy, stretch, mirrors, found | news, at_ms)
+                news |= find_foreign(
+                    self._channel, copy, stretch, mirrors if is_watched else None, found | news, at_ms, own
+                )
             except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
                 start, end = stretch
                 said.append(
@@ -85,7 +89,10 @@ class Strangers:
 
         A flow back may begin, or be seen, only after this one.
         """
-        gone = [each for each in self._log.state.foreign.values() if each.copy in shared]
+        own = self._log.state.writers
+        gone = [
+            each for each in self._log.state.foreign.values() if each.copy in shared and each.producer_id not in own
+        ]
         if gone:
             records = [(*each.no_record(), (), now_ms()) for each in gone]
             self._writer.append(state_topic(self._settings.flow.source), 0, records)

@@ -121,7 +121,8 @@ def new_copying(
         }
         copying = Copying(replace(work, **flow), pairs)
         # A partition just created has a leader before that leader knows of it.
-        for client, asked in ((source_client, list(pairs)), (target_client, list(pairs.values()))):
+        on_target = [*pairs.values(), TopicPartition(state, 0), *(TopicPartition(offsets, each) for each in range(3))]
+        for client, asked in ((source_client, list(pairs)), (target_client, on_target)):
             wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
         return copying
 

@@ -97,7 +97,7 @@ class Engines:
         ends = ends_of(self.target, self.copies)
         return [
             [int(record.value or b"-1") for record in read_records(self.target, each, 0, end)]
-            for each, end in ends.items()
+            for each, end in ((each, ends[each]) for each in self.copies)
         ]
 
     def assert_each_once(self) -> None:

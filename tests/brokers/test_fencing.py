@@ -1,0 +1,172 @@
+"""What was sent before an engine took a flow over, or gave an epoch up, and arrives afterwards: the target refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import kafka.errors
+import pytest
+
+from mirror.control.foreign import find_foreign, foreign_reasons
+from mirror.copier import links
+from mirror.kafka import batch, coordinator, wire
+from mirror.kafka.batch import Producer, Record
+from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.model.flow_state import ForeignWriter
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.copying import Copying, NewCopying, assert_copied, write
+
+INVALID_PRODUCER_EPOCH = 47
+
+
+def send_late(
+    copying: Copying, target: TopicPartition, producer: Producer, sequence: int, records: Sequence[Record]
+) -> int:
+    """Send a batch as an engine does that was not told yet that another one leads; return the broker's error code."""
+    channel = Channel("west", copying.flow.target_client)
+    try:
+        connection = channel.connect(channel.leader(target))
+        content = batch.encode(records, 0, producer, sequence)
+        frame = connection.ask(wire.produce_request(connection.next_correlation(), [(target, content)]))
+        (answer,) = wire.parse_produce(frame)
+        connection.close()
+        return answer.error
+    finally:
+        channel.close()
+
+
+LATE = [Record(place, 0, b"late", b"value %d" % place, (), -1) for place in range(5)]
+
+
+def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_refused(
+    new_copying: NewCopying,
+) -> None:
+    """Also in a partition that the killed one has not written to with this producer id, and before the first batch."""
+    copying = new_copying(partitions=2)
+    first, second = copying.pairs
+    write(copying.flow.source_client, first, range(10))
+    copying.until_caught_up()
+    killed = copying.flow.producer
+    assert killed is not None
+    sequence = copying.sequences[copying.pairs[first]]
+    write(copying.flow.source_client, first, range(10, 15))
+
+    links.forget_all()
+    copying.from_the_target()
+    copying.take_producer()
+
+    assert copying.flow.producer == Producer(killed.producer_id, killed.epoch + 1)
+    assert send_late(copying, copying.pairs[first], killed, sequence, LATE) == INVALID_PRODUCER_EPOCH
+    assert send_late(copying, copying.pairs[second], killed, 0, LATE) == INVALID_PRODUCER_EPOCH
+    copying.until_caught_up()
+    assert send_late(copying, copying.pairs[first], killed, sequence, LATE) == INVALID_PRODUCER_EPOCH
+    assert_copied(copying)
+
+
+def test_a_request_that_arrives_before_the_takeover_is_found_by_matching_the_tail(new_copying: NewCopying) -> None:
+    copying = new_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    killed = copying.flow.producer
+    assert killed is not None
+    write(copying.flow.source_client, source, range(10, 15))
+    target, left = copying.pairs[source], copying.originals(source)[10:]
+    assert send_late(copying, target, killed, copying.sequences[target], left) == 0
+
+    links.forget_all()
+    copying.from_the_target()
+    copying.until_caught_up()
+    assert_copied(copying)
+
+
+def test_a_partition_in_which_something_may_arrive_late_is_fenced_and_the_others_go_on_with_the_next_epoch(
+    new_copying: NewCopying,
+) -> None:
+    copying = new_copying(partitions=2)
+    first, second = copying.pairs
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(5))
+    copying.until_caught_up()
+    before = copying.flow.producer
+    assert before is not None
+    copying.unfenced[copying.pairs[first]] = before
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(5, 10))
+    copying.until_caught_up()
+    assert copying.flow.producer == Producer(before.producer_id, before.epoch + 1)
+    assert send_late(copying, copying.pairs[first], before, 5, LATE) == INVALID_PRODUCER_EPOCH
+    assert send_late(copying, copying.pairs[second], before, 5, LATE) == INVALID_PRODUCER_EPOCH
+    assert_copied(copying)
+
+
+@pytest.fixture
+def no_transactional_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users of MirrorMaker in its default mode have no rights on transactional ids."""
+
+    def denied(channel: Channel, *_: object, **__: object) -> Producer:
+        raise BrokerRefused(channel.alias, kafka.errors.TransactionalIdAuthorizationFailedError)
+
+    monkeypatch.setattr(coordinator, "take_over", denied)
+
+
+@pytest.mark.usefixtures("no_transactional_ids")
+def test_where_the_cluster_gives_no_transactional_id_the_epoch_is_raised_and_it_is_said(
+    new_copying: NewCopying,
+) -> None:
+    """It fences from the first batch on."""
+    copying = new_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    killed = copying.flow.producer
+    assert killed is not None
+    links.forget_all()
+    copying.from_the_target()
+    copying.take_producer()
+    assert copying.flow.producer == Producer(killed.producer_id, killed.epoch + 1)
+    assert copying.writers is not None
+    assert copying.writers.weakness is not None
+    assert "grant Write and Describe on the transactional id" in copying.writers.weakness
+    write(copying.flow.source_client, source, range(10, 20))
+    copying.until_caught_up()
+    assert send_late(copying, copying.pairs[source], killed, 10, LATE) == INVALID_PRODUCER_EPOCH
+    assert_copied(copying)
+
+
+@pytest.mark.usefixtures("no_transactional_ids")
+@pytest.mark.parametrize("is_watched", [True, False], ids=["only mirrors write", "others write too"])
+def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
+    new_copying: NewCopying, *, is_watched: bool
+) -> None:
+    copying = new_copying()
+    copying.is_watched = is_watched
+    (source,) = copying.pairs
+    target = copying.pairs[source]
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    killed = copying.flow.producer
+    assert killed is not None
+    links.forget_all()
+    copying.from_the_target()
+    copying.epoch()
+    assert send_late(copying, target, killed, 10, LATE) == 0
+    write(copying.flow.source_client, source, range(10, 20))
+    found: list[tuple[int, int]] = []
+
+    def copied() -> list[tuple[int, int]]:
+        found.extend(copying.epoch()[source].others)
+        return found
+
+    assert wait_until(copied, "the late batch to be noticed", timeout_seconds=20) == [(10, 15)]
+    channel = Channel("west", copying.flow.target_client)
+    try:
+        late = find_foreign(channel, target, (10, 15), None, {}, 5, copying.flow.writers)
+    finally:
+        channel.close()
+    assert late == {(target, killed.producer_id): ForeignWriter(target, killed.producer_id, 10, 15, 5, 5)}
+    (reason,) = foreign_reasons(late.values(), "west", 5, copying.flow.writers)
+    assert (
+        f"{target} on west has 5 records at offsets 10 to 14 that arrived after this flow had been taken over" in reason
+    )
