@@ -235,8 +235,10 @@ class FlowCommits:
     ) -> None:
         """Put records on their way; ``acknowledged`` is called when the last of them is in the log."""
         now = int(time.time() * 1000)
-        # Only this engine's own topic: the others are read by MirrorMaker, which knows no such headers.
-        headers = term_header(self.work.term) if address == self.state_address and self.work.term is not None else ()
+        # Only this engine's own topic: the others are read by MirrorMaker, which knows no such headers. What is
+        # committed with its records counts whoever leads meanwhile.
+        is_own = address == self.state_address and inside is None
+        headers = term_header(self.work.term) if is_own and self.work.term is not None else ()
         stamped = [(key, value, headers, now) for key, value in records]
         if inside is None:
             contents = list(side_batches(stamped))

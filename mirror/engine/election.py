@@ -119,15 +119,17 @@ class Election:
             if the state topic cannot be read or written now; whether this engine leads is then as it was.
         """
         now = time.monotonic()
+        if self.term is not None and now < self._renew_at:
+            return True
         try:
             self._read()
             if self.term is not None and not self._is_ours(self.claim):
                 self.term = None
             if self.term is None and self._may_bid(now):
                 self._bid()
-            if self.term is not None and now >= self._renew_at:
+            if self.term is not None:
                 self._renew(report())
-            elif self.term is None and now >= self._stand_by_at:
+            elif now >= self._stand_by_at:
                 self._stand_by()
         except BaseException:
             self._silence.unreadable()

@@ -80,7 +80,7 @@ class FlowControl:
         writer = LogWriter(settings.target_producer, alias=flow.target)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
-            (_RETRY_SECONDS, self._fence),
+            (_RETRY_SECONDS, lambda: self._fence(log)),
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._follow(log, writer)),
@@ -150,7 +150,7 @@ class FlowControl:
             if state.claim is None or state.claim.term != term or term != self._standing.term:
                 # Another engine leads the flow by now, whose positions these may be.
                 return 0, ()
-            self._standing.weak_fence = self._hold.weakness
+            self._tell_fence()
             self._standing.take_state(state, mm2, held)
             return 1, ()
 
@@ -178,7 +178,7 @@ class FlowControl:
         self._standing.take_partitions(routes.partitions)
         return len(routes.partitions), (*routes.problems, *problems)
 
-    def _fence(self) -> TickReport:
+    def _fence(self, log: FlowLog) -> TickReport:
         """Have the target refuse what was sent before to partitions where it may still arrive (ADR 8)."""
 
         def fence(_: int) -> tuple[int, Sequence[str]]:
@@ -189,13 +189,16 @@ class FlowControl:
             if standing.needs_next_epoch(asked):
                 standing.take_producer(self._hold.next_producer(standing.term))
             troubles = self._hold.fence(asked)
-            standing.weak_fence = self._hold.weakness
-            standing.take_fenced(asked, troubles)
+            self._tell_fence()
+            standing.take_fenced(asked, troubles, log.poll())
             if troubles:
                 self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             return len(asked) - len(troubles), ()
 
         return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
+
+    def _tell_fence(self) -> None:
+        self._standing.weak_fence, self._standing.fence_note = self._hold.weakness, self._hold.note
 
     def _keep_alive(self) -> TickReport:
         def keep(_: int) -> tuple[int, Sequence[str]]:

@@ -52,10 +52,13 @@ class Held:
         with transactions: of each task the transactional id and its producer.
     producer
         the producer of what is written outside of transactions; None if that was never done.
+    is_first
+        whether the flow was never written as that producer before: nothing of it can arrive late.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
     producer: Producer | None = None
+    is_first: bool = False
 
 
 class FlowHold:
@@ -97,6 +100,8 @@ class FlowHold:
         self.data_id = f"{self._topic}.{flow.target}"
         #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
         self.weakness: str | None = None
+        #: What else there is to know of that.
+        self.note: str | None = None
 
     def take(self, log: FlowLog, term: int = 0) -> Held:
         """Make sure that nobody else can write as this flow, and bring ``log`` up to date after that.
@@ -114,9 +119,10 @@ class FlowHold:
             slots = self._take_slots(channel, log, term)
             if self._own and state.producer is None:
                 return Held(slots)
-            self._data = self._next_producer(channel, log.poll().producer, term)
+            known = log.state.producer
+            self._data = self._next_producer(channel, known, term)
             log.poll()
-            return Held(slots, _producer(self._data))
+            return Held(slots, _producer(self._data), is_first=known is None)
         finally:
             channel.close()
 
@@ -210,19 +216,19 @@ class FlowHold:
                 patience_seconds=_COORDINATOR_SECONDS,
             )
         except BrokerRefused as refusal:
-            needs = f"grant Write and Describe on the transactional id {self.data_id}, or have the cluster's"
-            self.weakness = (
-                f"requests of an engine that was killed are noticed when they arrive late, not refused ({refusal}): "
-                f"{needs} __transaction_state repaired if it is not a matter of rights"
+            cure = (
+                f"grant Write and Describe on the transactional id {self.data_id}"
+                if refusal.is_denied
+                else "see why the cluster has no transaction coordinator for it"
             )
+            self.weakness = f"what an engine that was killed had sent is noticed, not refused: {cure} ({refusal})"
             return None
-        is_other = known is not None and known.producer_id != taken.producer_id
-        self.weakness = (
-            f"requests sent with the former producer id {known.producer_id} would be noticed when they arrive late, "
-            f"not refused: the transactional id {self.data_id} had expired, or was not to be had before"
-            if known is not None and is_other
-            else None
-        )
+        self.weakness = self.note = None
+        if known is not None and known.producer_id != taken.producer_id:
+            self.note = (
+                f"what was sent with the former producer id {known.producer_id} would be noticed, not refused: the "
+                f"transactional id {self.data_id} had expired, or was not to be had before"
+            )
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)
 
     def _append(self, records: Iterable[StateRecord], term: int) -> None:

@@ -183,17 +183,19 @@ class Engine:
         taking_over = threading.Thread(target=self._guarded, args=(takeovers.run, stop), name="takeovers", daemon=True)
         for thread in (*threads, *leaders, taking_over):
             thread.start()
+        has_ended = False
         try:
             # Topics are created and positions read while Spark starts.
             self._epochs.start()
             self._copy(stop)
+            has_ended = True
         finally:
             stop.set()
             for thread in threads:
                 thread.join(timeout=_JOIN_SECONDS)
             # Nothing of this engine writes any more, so another need not wait until this process has ended.
             for flow, leader in self._leaders.items():
-                leader.end(is_settled=self._standings[flow].is_settled)
+                leader.end(is_settled=has_ended and self._standings[flow].is_settled)
             for thread in leaders:
                 thread.join(timeout=_JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
@@ -273,6 +275,8 @@ class Engine:
             self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
+        # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
+        writing = {flow: standing.writing for flow, standing in self._standings.items()}
         partitions = [
             PartitionWork(
                 flow,
@@ -288,7 +292,7 @@ class Engine:
                 standing.dead.pop(source, None),
                 standing.left_out.get(source.topic, ()),
                 source.topic in standing.watched,
-                standing.writing.sequences.get(target, 0),
+                writing[flow].sequences.get(target, 0),
             )
             for flow, standing in self._standings.items()
             if standing.is_known
@@ -301,7 +305,10 @@ class Engine:
         patience_seconds = WEAK_SHARE * engine.leader_timeout_seconds if is_weak else math.inf
         return [
             TaskWork(
-                tuple(self._slotted(flow, number, share) for flow in sorted({work.flow for work in share})),
+                tuple(
+                    replace(self._slotted(flow, number, share), producer=writing[flow].producer)
+                    for flow in sorted({work.flow for work in share})
+                ),
                 share,
                 seconds,
                 engine.commit_interval_seconds,
@@ -337,7 +344,6 @@ class Engine:
             writers=frozenset(standing.writers),
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
-            producer=standing.writing.producer,
             term=standing.term,
             mirrors=standing.mirrors,
         )

@@ -66,9 +66,12 @@ class FlowStanding:
     fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
     # Why what arrives late is seen but not refused.
     weak_fence: str | None = None
+    fence_note: str | None = None
     # The term in which this engine leads the flow, None while it does not.
     term: int | None = None
     was_settled: bool = False
+    # Whether partitions found next may be ones that the engine before had found, and begun, too.
+    fences_found: bool = False
     # How many times the flow was begun from what the target has on record.
     begun: int = 0
     # What of the offset maps is to be forgotten by the tasks of the next epoch.
@@ -103,11 +106,15 @@ class FlowStanding:
         self.writers |= state.writers
         self.writing = Writing(held.producer)
         self.unfenced, self.fence_troubles = {}, {}
-        if held.producer is not None and not self.was_settled:
-            self.unfenced = {
-                TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition): None
+        self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
+        if self.fences_found:
+            # Of those not copied yet the engine before may have been about to record the first position.
+            new = (copy for source, copy, *_ in self.partitions if source not in state.positions)
+            known = (
+                TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition)
                 for source, position in state.positions.items()
-            }
+            )
+            self.unfenced = dict.fromkeys((*known, *new))
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -149,8 +156,16 @@ class FlowStanding:
         """Write as this producer from the next epoch on."""
         self.writing = Writing(producer)
 
-    def take_fenced(self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str]) -> None:
-        """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there."""
+    def take_fenced(
+        self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str], state: FlowState
+    ) -> None:
+        """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
+
+        Partitions that another engine had begun before that stand in ``state``.
+        """
+        for source, position in state.positions.items():
+            if source not in self.handovers:
+                self.handovers[source] = Handover(position, state.open_runs(source), clean=False)
         self.fence_troubles = dict(troubles)
         fenced = [each for each in asked if each not in troubles]
         for each in fenced:
@@ -164,6 +179,11 @@ class FlowStanding:
 
     def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
+        if self.is_known and self.fences_found:
+            before = {copy for _, copy, *_ in self.partitions}
+            found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
+            self.unfenced |= dict.fromkeys(found)
+            self.fences_found = False
         if partitions != self.partitions:
             self.partitions = partitions
             copied = {source for source, *_ in partitions}
@@ -274,7 +294,7 @@ class FlowStanding:
         ]
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
         said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
-        said += [f"{report.name}: {problem}" for report in self.reports.values() for problem in report.problems]
+        said += [f"{report.name}: {problem}" for report in list(self.reports.values()) for problem in report.problems]
         if self.open_gaps:
             said.append(open_gaps_reason(self.open_gaps))
         said += foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers)
@@ -282,8 +302,8 @@ class FlowStanding:
 
     def notes(self) -> tuple[str, ...]:
         """Return what people should know of the flow although nothing is wrong."""
-        said = [f"{report.name}: {note}" for report in self.reports.values() for note in report.notes]
-        return tuple(dict.fromkeys([*([self.weak_fence] if self.weak_fence else []), *said]))
+        said = [f"{report.name}: {note}" for report in list(self.reports.values()) for note in report.notes]
+        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""

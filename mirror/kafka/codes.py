@@ -27,8 +27,8 @@ TRANSACTION_ERRORS = frozenset({INVALID_PRODUCER_EPOCH, 48, 49, 53, PRODUCER_FEN
 
 OPERATION_NOT_ATTEMPTED = 55
 CONCURRENT_TRANSACTIONS = 51
-# Rights are lacking: to a topic, a group, the cluster.
-DENIED = frozenset({29, 30, 31})
+# Rights are lacking: to a topic, a group, the cluster, a transactional id.
+DENIED = frozenset({29, 30, 31, 53})
 
 # Another broker coordinates the transactional id.
 COORDINATOR_MOVED = frozenset({15, 16})

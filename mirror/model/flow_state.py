@@ -440,8 +440,9 @@ class FlowState:
     def apply(self, key: bytes | None, value: bytes | None, term: int | None = None) -> None:
         """Take in one record of the state topic.
 
-        One of an engine that led in an earlier ``term`` than the flow's leader by then does not count: it was on its
-        way when the other took over. None: it is not of an engine, or of a version without terms.
+        One of an engine that led in an earlier ``term`` than the flow's leader by then does not count, if there is
+        one that does: it was on its way when the other took over. None: it is not of an engine, or of a version without
+        terms.
 
         Raises
         ------
@@ -451,7 +452,9 @@ class FlowState:
         if key is None:
             raise ValueError("a record of the state topic has no key")
         if key.startswith(_OF_THE_LEADER):
-            if term is not None and self.claim is not None and term < self.claim.term:
+            is_late = term is not None and self.claim is not None and term < self.claim.term
+            # The first position of a partition stands there before its first record does, which may have come too.
+            if is_late and self.record_of(key)[1] is not None:
                 self.overwritten.add(key)
                 return
             self.overwritten.discard(key)

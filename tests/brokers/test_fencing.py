@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import kafka.errors
 import pytest
 
 from mirror.control.foreign import find_foreign, foreign_reasons
 from mirror.copier import links
+from mirror.copier.work import PartitionResult
 from mirror.kafka import batch, coordinator, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import BrokerRefused, Channel
@@ -170,3 +173,30 @@ def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
     assert (
         f"{target} on west has 5 records at offsets 10 to 14 that arrived after this flow had been taken over" in reason
     )
+
+
+def test_a_task_cut_off_from_its_driver_writes_nothing_once_another_engine_has_the_flow(
+    new_copying: NewCopying,
+) -> None:
+    """It reaches Kafka and hears nothing: what it sends from then on is refused, and it says so."""
+    old = new_copying(partitions=2)
+    client = old.flow.source_client
+    for source in old.pairs:
+        write(client, source, range(10))
+    old.until_caught_up()
+    left: list[dict[TopicPartition, PartitionResult]] = []
+    task = threading.Thread(target=lambda: left.append(old.epoch(6.0)))
+    task.start()
+    for source in old.pairs:
+        write(client, source, range(10, 20))
+    new = Copying(replace(old.flow, producer=None), dict(old.pairs))
+    new.from_the_target()
+    new.take_producer()
+    for source in old.pairs:
+        write(client, source, range(20, 30))
+    new.until_caught_up()
+    task.join()
+    new.until_caught_up()
+    assert_copied(new)
+    assert all("InvalidProducerEpoch" in str(each.trouble) for each in left[0].values())
+    assert all(each.may_arrive_late for each in left[0].values())

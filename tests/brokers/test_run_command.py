@@ -18,7 +18,7 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, write
+from tests.brokers.command import FACTORS, address, mirror, write
 
 
 @pytest.fixture
@@ -52,6 +52,51 @@ def test_wrong_files_are_refused_with_file_line_and_key_and_nothing_is_created(
         if line is not None:
             assert f"{path}:{line}:" in said, (name, said)
     assert (set(east.topics()), set(west.topics())) == before
+
+
+def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
+    east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path, nobody: str
+) -> None:
+    """One dead site of a mesh must not stop the others; what waits for it is told."""
+    topic = unique("orders")
+    east.create_topics([NewTopic(topic, 1, 1, {})])
+    file = tmp_path / "mirror.properties"
+    alias = unique("shop").replace("-", "")
+    file.write_text(
+        f"clusters = {alias}, west, south\n{alias}.bootstrap.servers = {address(east_west, 'east')}\n"
+        f"west.bootstrap.servers = {address(east_west, 'west')}\nsouth.bootstrap.servers = {nobody}\n"
+        f"{alias}->west.enabled = true\n{alias}->west.topics = {topic}\n"
+        f"{alias}->south.enabled = true\nsouth->west.enabled = true\n{FACTORS}"
+    )
+    producer = Producer({"bootstrap.servers": address(east_west, "east")})
+    producer.produce(topic, b"1", partition=0)
+    producer.flush()
+    argv = [sys.executable, "-m", "mirror", "run", str(file)]
+    engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
+    try:
+        copy = TopicPartition(f"{alias}.{topic}", 0)
+        wait_until(
+            lambda: copy.topic in west.topics([copy.topic]) and west.offsets([copy], "latest")[copy],
+            f"the record; the engine said {engine.log_tail()}",
+            timeout_seconds=60,
+        )
+
+        def states() -> dict[str, Any]:
+            done = mirror("status", str(file), "--json")
+            return {flow["flow"]: (flow["state"], flow["reasons"]) for flow in json.loads(done.stdout)["flows"]}
+
+        found = wait_until(
+            states,
+            "what waits for the dead cluster to be told",
+            timeout_seconds=60,
+            until=lambda seen: seen["south->west"][0] == "DEGRADED",
+        )
+        assert found[f"{alias}->west"] == ("RUNNING", [])
+        assert found[f"{alias}->south"][0] == "FAILED"
+        assert any("connection of south->west to south" in reason for reason in found["south->west"][1])
+    finally:
+        assert engine.terminate(30)
+    assert engine.return_code() == 0, engine.log_tail()
 
 
 @pytest.mark.soak

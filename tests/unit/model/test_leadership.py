@@ -1,0 +1,201 @@
+"""Of several engines that want to lead a flow one does, and every reader of the state topic sees the same one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.model.flow_state import (
+    DataProducer,
+    FlowState,
+    Gap,
+    GapKind,
+    Position,
+    RunReport,
+    Standby,
+    StateRecord,
+    chunk_record,
+    claim_record,
+    no_standby_record,
+    term_header,
+    term_of,
+    writer_record,
+)
+from mirror.model.leadership import Claim, Silence, differing, newest
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def bid(engine: str, term: int) -> Claim:
+    return Claim(engine, term, is_confirmed=False)
+
+
+def folded(*claims: Claim) -> Claim | None:
+    known: Claim | None = None
+    for claim in claims:
+        known = newest(known, claim)
+    return known
+
+
+def state_of(*records: tuple[StateRecord, int | None]) -> FlowState:
+    state = FlowState()
+    for (key, value), term in records:
+        state.apply(key, value, term)
+    return state
+
+
+def test_the_first_bid_for_a_term_wins() -> None:
+    assert folded(Claim("a", 1), bid("b", 2), bid("c", 2)) == bid("b", 2)
+
+
+def test_a_claim_of_an_earlier_term_changes_nothing() -> None:
+    """A leader that was frozen renews its claim when it thaws."""
+    assert folded(bid("b", 2).renewed(), Claim("a", 1).renewed()) == bid("b", 2).renewed()
+
+
+def test_a_renewal_of_the_winner_counts_where_compaction_has_left_the_losers_bid() -> None:
+    won = bid("b", 2).renewed()
+    assert folded(bid("c", 2), won) == won
+    assert folded(won, bid("c", 2)) == won
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=12), st.data())
+def test_readers_of_a_compacted_topic_agree_with_those_who_read_all_of_it(
+    turns: list[tuple[str, bool]], data: st.DataObject
+) -> None:
+    """Engines bid for the term after the one they see, two of them at once at times; only winners renew."""
+    log: list[Claim] = []
+    for engine, is_contested in turns:
+        seen = folded(*log)
+        term = (seen.term if seen else 0) + 1
+        log += [bid(engine, term), *([bid("d", term)] if is_contested else [])]
+        winner = folded(*log)
+        assert winner is not None
+        assert winner.engine == engine
+        log.append(winner.renewed())
+    kept_from = data.draw(st.integers(0, len(log) - 1))
+    # Of one key compaction keeps the last record, and what is newer than the cleaned part.
+    assert folded(*log[kept_from:]) == folded(*log)
+
+
+def test_a_released_claim_says_whether_anything_can_arrive_late() -> None:
+    claim = bid("a", 3).renewed()
+    assert claim.released(is_settled=True).is_settled
+    assert claim.released(is_settled=True).is_released
+    assert not claim.released(is_settled=False).is_settled
+
+
+def test_a_claim_is_read_back_as_it_was_written() -> None:
+    claim = Claim("a", 3, 7, True, True, True, "host", 42, "place", {"topics": "abc"})
+    assert state_of((claim_record(claim), None)).claim == claim
+
+
+def test_a_claim_of_a_version_without_terms_counts_until_the_first_bid() -> None:
+    state = FlowState()
+    state.apply(b'["claim"]', b'{"engine":"old","since_ms":5}')
+    assert state.claim == Claim("old")
+    state.apply(*claim_record(bid("new", 1)))
+    assert state.claim == bid("new", 1)
+
+
+def test_silence_is_counted_from_the_last_renewal_seen_while_the_topic_could_be_read() -> None:
+    silence, claim = Silence(), Claim("a", 1)
+    assert silence.look(claim, 10.0) == 0
+    assert silence.look(claim, 13.0) == 3
+    assert silence.look(claim.renewed(), 14.0) == 0
+    assert silence.look(claim.renewed(), 15.0) == 1
+    silence.unreadable()
+    assert silence.look(claim.renewed(), 60.0) == 0
+    assert silence.look(claim.renewed(), 64.0) == 4
+
+
+def test_a_new_leader_begins_a_new_silence() -> None:
+    silence = Silence()
+    silence.look(Claim("a", 1, 4), 10.0)
+    assert silence.look(Claim("b", 2, 4), 18.0) == 0
+
+
+def test_engines_say_in_which_settings_their_files_differ() -> None:
+    assert differing({"topics": "1", "groups": "2"}, {"topics": "1", "groups": "3", "new": "4"}) == ("groups", "new")
+    assert differing({"topics": "1"}, {}) == (), "a leader of a version that does not tell"
+
+
+def test_standbys_come_and_go() -> None:
+    standby = Standby("a", "host", 42, 5, ("topics",))
+    state = state_of((standby.record(), None))
+    assert state.standbys == {"a": standby}
+    state.apply(*no_standby_record("a"))
+    assert state.standbys == {}
+
+
+def test_the_term_of_a_record_stands_in_its_headers() -> None:
+    assert term_of(term_header(17)) == 17
+    assert term_of((("other", b"5"),)) is None
+
+
+# What an engine that led before had on its way when another took over.
+
+OLD, NEW = Position(10, 10, 0, True), Position(20, 20, 0, True)
+
+
+def test_a_late_position_of_an_earlier_leader_does_not_count_and_is_written_again() -> None:
+    late = replace(OLD, upstream=5, downstream=5)
+    state = state_of(
+        (OLD.record(ORDERS), 1),
+        (chunk_record(ORDERS, 0, [Run(0, 0, 10)]), 1),
+        (claim_record(bid("b", 2)), None),
+        (chunk_record(ORDERS, 0, [Run(0, 0, 20)]), 2),
+        (NEW.record(ORDERS), 2),
+        (chunk_record(ORDERS, 0, [Run(0, 0, 5)]), 1),
+        (late.record(ORDERS), 1),
+    )
+    assert state.positions[ORDERS] == NEW
+    assert state.open_runs(ORDERS) == (Run(0, 0, 20),)
+    repaired = [state.record_of(key) for key in sorted(state.overwritten)]
+    assert repaired == [NEW.record(ORDERS), chunk_record(ORDERS, 0, [Run(0, 0, 20)])]
+    for key, value in repaired:
+        state.apply(key, value, 2)
+    assert state.overwritten == set()
+
+
+def test_the_first_position_of_a_partition_counts_however_late() -> None:
+    """Its records may have come too: without it the copy would begin anew and double them."""
+    state = state_of((claim_record(bid("b", 2)), None), (OLD.record(ORDERS), 1))
+    assert state.positions == {ORDERS: OLD}
+    assert state.overwritten == set()
+
+
+def test_a_position_of_the_leader_and_what_is_of_no_engine_counts() -> None:
+    state = state_of((claim_record(bid("b", 2)), None), (OLD.record(ORDERS), 2), (NEW.record(ORDERS), None))
+    assert state.positions == {ORDERS: NEW}
+
+
+def test_a_late_report_and_a_late_producer_do_not_count() -> None:
+    state = state_of(
+        (claim_record(bid("b", 2)), None),
+        (RunReport("RUNNING", (), 5).record(), 2),
+        (DataProducer(7, 3, "id").record(), 2),
+        (RunReport("DEGRADED", ("frozen",), 3).record(), 1),
+        (DataProducer(7, 2, "id").record(), 1),
+    )
+    assert state.run == RunReport("RUNNING", (), 5)
+    assert state.producer == DataProducer(7, 3, "id")
+    assert [state.record_of(key) for key in sorted(state.overwritten)] == [
+        DataProducer(7, 3, "id").record(),
+        RunReport("RUNNING", (), 5).record(),
+    ]
+
+
+def test_who_has_written_is_known_however_late_it_is_said() -> None:
+    state = state_of((claim_record(bid("b", 2)), None), (writer_record(7, 5), 1))
+    assert state.writers == {7}
+
+
+def test_a_late_gap_that_nobody_has_found_since_counts() -> None:
+    gap = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION)
+    state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1))
+    assert state.gaps == {gap.key: gap}
