@@ -404,7 +404,11 @@ class FlowState:
             case ["gap", topic, partition, start, found_at_ms]:
                 source, kind = TopicPartition(topic, partition), GapKind(content["kind"])
                 gap = Gap(source, start, found_at_ms=found_at_ms, **(content | {"kind": kind}))
+                self.gaps.pop(gap.key, None)
                 self.gaps[gap.key] = gap
+                if not gap.passed:
+                    # Found after it, at the same offset and by a clock that stepped back at the same time.
+                    self.acknowledgements.pop(gap.key, None)
             case ["acknowledged", topic, partition, start, found_at_ms]:
                 key = TopicPartition(topic, partition), start, found_at_ms
                 self.acknowledgements[key] = Acknowledgement(**content)
@@ -443,12 +447,10 @@ class FlowState:
     def barriers(self) -> dict[TopicPartition, Gap]:
         """Return the gap before which the copy of a partition has stopped, by source.
 
-        A gap that was found later and is passed says that the copy has gone on.
+        A gap that was recorded later and is passed says that the copy has gone on. Clocks have no say: the ledger is in
+        the order of the log.
         """
-        newest: dict[TopicPartition, Gap] = {}
-        for gap in self.gaps.values():
-            if gap.source not in newest or gap.found_at_ms >= newest[gap.source].found_at_ms:
-                newest[gap.source] = gap
+        newest = {gap.source: gap for gap in self.gaps.values()}
         return {source: gap for source, gap in newest.items() if not gap.passed}
 
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:

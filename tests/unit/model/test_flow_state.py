@@ -293,6 +293,23 @@ def test_a_gap_is_open_until_it_is_acknowledged_and_a_barrier_until_it_is_passed
     assert (state.open_gaps, state.barriers) == ([], {})
 
 
+def test_a_clock_that_stepped_back_hides_no_barrier_and_brings_none_back() -> None:
+    """Which gap is a partition's newest is told by the order of the log."""
+    passed = Gap(ORDERS, 5, 9, "gone", 2_000)
+    later = Gap(ORDERS, 40, 50, "gone again", 1_000, passed=False)
+    assert folded(passed.record(), later.record()).barriers == {ORDERS: later}
+    went_on = Gap(ORDERS, 60, 61, "and again", 500)
+    assert folded(passed.record(), later.record(), went_on.record()).barriers == {}
+    assert folded(replace(later, passed=True).record(), passed.record(), later.record()).barriers == {ORDERS: later}
+
+
+def test_an_acknowledgement_is_of_the_gap_that_was_there_not_of_a_later_one_with_the_same_time() -> None:
+    gap, known = Gap(ORDERS, 5, 9, "gone", 1_000, passed=False), Acknowledgement("ann", "a test", 3)
+    acknowledged = (gap.record(), known.record(gap.key), replace(gap, passed=True).record())
+    assert folded(*acknowledged).acknowledgements == {gap.key: known}
+    assert folded(*acknowledged, gap.record()).open_gaps == [gap]
+
+
 def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
     """The copy goes over the same upstream offsets again; the runs stay in order on both sides, in every chunk."""
     state = folded(
