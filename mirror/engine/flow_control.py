@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
@@ -13,6 +14,7 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
+from mirror.control.state_notes import state_notes
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
@@ -180,7 +182,8 @@ class FlowControl:
             reasons = self._standing.reasons()
             return self._say(writer, "DEGRADED" if reasons else "RUNNING", reasons)
 
-        return run_tick(f"report {self._settings.flow}", now_ms, report)
+        said = run_tick(f"report {self._settings.flow}", now_ms, report)
+        return replace(said, notes=state_notes(self._settings.flow, log.state))
 
     def _say(self, writer: LogWriter, state: str, reasons: tuple[str, ...]) -> tuple[int, Sequence[str]]:
         at_ms = now_ms()

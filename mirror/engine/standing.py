@@ -35,6 +35,8 @@ class FlowStanding:
     taking: dict[TopicPartition, Takeover] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those of them that stay stopped as long as the state topic holds what is not understood of them.
+    not_understood: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class FlowStanding:
             copied = {source for source, *_ in partitions}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
             for reasons in (self.stopped, self.troubles):
-                for source in reasons.keys() - copied:
+                for source in reasons.keys() - copied - self.not_understood.keys():
                     reasons.pop(source, None)
             self.changed()
 
@@ -108,9 +110,13 @@ class FlowStanding:
         """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
         self.open_gaps = tuple(state.open_gaps)
         self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
-        for source, (_, is_lifted) in self.barriers.items():
-            if is_lifted and self.stopped.pop(source, None) is not None:
+        lifted = {source for source, (_, is_lifted) in self.barriers.items() if is_lifted}
+        lifted |= self.not_understood.keys()
+        self.not_understood = state.stops
+        for source in lifted - self.not_understood.keys():
+            if self.stopped.pop(source, None) is not None:
                 self.changed()
+        self.stopped |= self.not_understood
 
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
         """Return what a gap does to a partition."""
@@ -138,7 +144,8 @@ class FlowStanding:
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
-        for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
+        stopped = result.stopped or self.not_understood.get(result.source)
+        for reasons, reason in ((self.stopped, stopped), (self.troubles, result.trouble)):
             if reason:
                 reasons[result.source] = reason
             else:
