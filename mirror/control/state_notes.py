@@ -1,23 +1,26 @@
-"""What people should know of a flow's state topic: what of it this version does not understand."""
+"""What people should know of a flow's state topic: whether it was lost, and what of it is not understood."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from mirror.control.gaps import iso_time
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, state_topic
 
 
 def state_notes(flow: Flow, state: FlowState) -> tuple[str, ...]:
-    """Return, in words, how many records are not understood, of which kinds, and one of them as an example."""
+    """Return, in words, what was lost last, and how many records of which kinds are not understood."""
+    topic = f"{state_topic(flow.source)} on {flow.target}"
+    lost = (f"{topic}, {iso_time(state.loss.at_ms)}: {state.loss.reason}",) if state.loss is not None else ()
     if not state.unread:
-        return ()
+        return lost
     kinds = Counter(each.kind for each in state.unread.values())
     counted = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
     key, first = min(state.unread.items())
+    example = f"the first has the key {key.decode(errors='replace')} ({first.problem})"
     note = (
-        f"{state_topic(flow.source)} on {flow.target} holds {len(state.unread)} record(s) that this version does not "
-        f"understand, and leaves as they are: {counted}; the first has the key {key.decode(errors='replace')} "
-        f"({first.problem})"
+        f"{topic} holds {len(state.unread)} record(s) that this version does not understand, and leaves as they are: "
+        f"{counted}; {example}"
     )
-    return (note,)
+    return (*lost, note)

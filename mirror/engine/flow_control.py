@@ -23,11 +23,13 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
+from mirror.engine.state_loss import begun_anew, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import RunReport, source_record, state_topic
+from mirror.model.flow_state import Loss, RunReport, StateRecord, source_record, state_topic
+from mirror.model.partition import TopicPartition
 
 REPORT_SECONDS = 2.0
 # Logs are shortened every five minutes, unless brokers are told otherwise.
@@ -136,19 +138,60 @@ class FlowControl:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""
 
         def read_back(_: int) -> tuple[int, Sequence[str]]:
+            if log.loss is not None and self._standing.is_known:
+                self._standing.read_again()
             if self._standing.is_known:
                 return 0, ()
             producers = self._hold.take(log)
+            if lacking := self._lacking(log):
+                now = now_ms()
+                topic = state_topic(self._settings.flow.source)
+                writer.append(topic, 0, [(key, value, (), now) for key, value in lacking])
+                log.restored()
+                log.poll()
             state = log.state
-            if state.source_id != self._source.cluster_id:
-                # Other engines tell by it whose records these are, and must know before there are any.
-                key, value = source_record(self._source.cluster_id)
-                writer.append(state_topic(self._settings.flow.source), 0, [(key, value, (), now_ms())])
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
             self._standing.take_state(state, mm2, producers)
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
+
+    def _lacking(self, log: FlowLog) -> list[StateRecord]:
+        """Return what must stand in the state topic before anything is copied, and does not."""
+        state, records = log.state, list[StateRecord]()
+        loss: Loss | None = None
+        if log.loss is not None:
+            # After a failed epoch it is not known what was committed since; in transactions no tail tells.
+            are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
+            handovers = self._standing.handovers
+            records = restored(log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain)
+            self._standing.loss = log.loss
+        elif not state.source_id and (loss := begun_anew(state, has_run=self._has_run(), now_ms=now_ms())):
+            records.append(loss.record())
+            self._standing.loss = loss.reason
+        if state.source_id != self._source.cluster_id:
+            # Other engines tell by it whose records these are, and must know before there are any.
+            records.append(source_record(self._source.cluster_id))
+        return records
+
+    def _has_run(self) -> bool:
+        """Tell whether an engine has run the flow before, by what it has left in topics that nobody else writes to."""
+        settings = self._settings
+        on_source = settings.offset_syncs_location == "source"
+        asked = {
+            settings.offset_storage_topic: self._target,
+            settings.checkpoints_topic: self._target,
+            settings.offset_syncs_topic: self._source if on_source else self._target,
+        }
+        if settings.config_storage_topic in self._target.topics([settings.config_storage_topic]):
+            # They may be Java MirrorMaker's.
+            return False
+        for topic, cluster in asked.items():
+            for found in cluster.topics([topic]).values():
+                partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
+                if any(cluster.offsets(partitions, "latest").values()):
+                    return True
+        return False
 
     def _find_partitions(self) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)

@@ -231,6 +231,8 @@ class Engine:
             self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
+        for each in self._standings.values():
+            each.between_epochs()
         partitions = [
             PartitionWork(
                 flow,

@@ -57,7 +57,10 @@ class FlowStanding:
     others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
     foreign: tuple[ForeignWriter, ...] = ()
     superseded: str | None = None
+    #: What was lost of the state topic since this engine runs.
+    loss: str | None = None
     is_known: bool = False
+    _is_to_be_read_again: bool = False
 
     def take_state(self, state: FlowState, mm2: Mm2Traces, producers: Sequence[tuple[str, Producer]] = ()) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
@@ -82,9 +85,21 @@ class FlowStanding:
         self.is_known = True
         self.changed()
 
+    def read_again(self) -> None:
+        """Have the running epoch end, and positions be read again before the next: the state topic was lost."""
+        self._is_to_be_read_again = True
+        self.changed()
+
+    def between_epochs(self) -> None:
+        """No task is at work: what is to be read again is not known until it is."""
+        if self._is_to_be_read_again:
+            self._is_to_be_read_again = self.is_known = False
+
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
         """Return what Java MirrorMaker may have left of a partition."""
-        return self.takeovers.get(source) or self.mm2.possible(source, is_known=source in self.handovers)
+        return self.takeovers.get(source) or self.mm2.possible(
+            source, is_known=source in self.handovers, is_alone=self.settings.is_alone(source.topic)
+        )
 
     def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
@@ -187,7 +202,7 @@ class FlowStanding:
 
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""
-        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble) if trouble]
+        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
         said += self.throttles
         said += self._taking_over()
         said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]

@@ -66,7 +66,10 @@ class Takeovers:
                 topic_id,
                 standing.handovers.get(source),
                 standing.takeovers[source],
-                target_id=target_id,
+                standing.settings.transform_of(source.topic),
+                target_id,
+                standing.gap_policy(source),
+                left_out=standing.left_out.get(source.topic, ()),
             )
             for flow, standing in self._standings.items()
             if standing.is_known

@@ -124,6 +124,8 @@ class GapKind(StrEnum):
     """They were left out because they could not be copied."""
     PARKED = "parked"
     """The target does not take them; they lie in the topic of parked records instead."""
+    UNKNOWN_ORIGIN = "unknown-origin"
+    """The copy holds records already, and nothing says which of the source's they are."""
     OTHER = "other"
     """Something that this version does not know; :attr:`Gap.unknown` has the word."""
 
@@ -212,6 +214,29 @@ class RunReport:
         """Return the record that keeps this report."""
         value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
         return _record(["run"], value)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The state topic was deleted, or lost records, and was begun anew.
+
+    Attributes
+    ----------
+    at_ms
+        when that was seen, in ms since the epoch.
+    reason
+        what was seen, and what could not be restored.
+    are_tails_unknown
+        whether there may be batches of this flow behind its positions whose writers, or transactions, are not known.
+    """
+
+    at_ms: int
+    reason: str
+    are_tails_unknown: bool = False
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        return _record(["lost"], asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +434,9 @@ class FlowState:
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
+    loss: Loss | None = None
+    #: The partitions whose tails are not known since the last loss: nothing was recorded of them behind it.
+    unsettled: set[TopicPartition] = field(default_factory=set)
     unread: dict[bytes, Unread] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -434,6 +462,7 @@ class FlowState:
         match key:
             case ["position", topic, partition]:
                 self.positions.pop(TopicPartition(topic, partition), None)
+                self.unsettled.discard(TopicPartition(topic, partition))
             case ["runs", topic, partition, chunk]:
                 self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
             case ["sketch", topic, partition, start]:
@@ -460,6 +489,9 @@ class FlowState:
                 self.claim = None
             case ["run"]:
                 self.run = None
+            case ["lost"]:
+                self.loss = None
+                self.unsettled.clear()
 
     def _apply(self, key: Any, content: Any, value: bytes) -> None:
         match key:
@@ -501,6 +533,9 @@ class FlowState:
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+            case ["lost"]:
+                self.loss = Loss(**_known(Loss, content))
+                self.unsettled = set(self.positions) if self.loss.are_tails_unknown else set()
             case ["acl", *names]:
                 _keep(self.acls, Acl.of_key(names), content["origin"] and Acl.of_key(content["origin"]))
             case ["quota", entity, limit]:

@@ -20,6 +20,7 @@ from mirror.model.flow_state import (
     ForeignWriter,
     Gap,
     GapKind,
+    Loss,
     Position,
     RunReport,
     StateRecord,
@@ -322,6 +323,15 @@ def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
     assert known.translate_back(9) == Exact(8)
 
 
+def test_after_a_loss_tails_are_not_known_until_something_is_recorded_again() -> None:
+    """Told by the order of the log, which compaction keeps."""
+    other = TopicPartition("orders", 4)
+    first, second = Position(7, 5, 0, True).record(ORDERS), Position(7, 5, 0, True).record(other)
+    state = folded(first, second, Loss(5, "deleted", are_tails_unknown=True).record(), second)
+    assert state.unsettled == {ORDERS}
+    assert folded(first, Loss(5, "deleted").record()).unsettled == set()
+
+
 UNKNOWN = [
     (None, b"{}"),
     (b"no json", b"{}"),
@@ -445,6 +455,11 @@ KINDS = {
         RunReport("DEGRADED", ("a reason",), 5, ("a note",)).record(),
         b'["run"]',
         b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"]}',
+    ),
+    "lost": (
+        Loss(5, "deleted", are_tails_unknown=True).record(),
+        b'["lost"]',
+        b'{"at_ms":5,"reason":"deleted","are_tails_unknown":true}',
     ),
     "acl": (
         acl_record(ANN, ANN),
