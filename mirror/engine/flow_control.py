@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mirror.config.settings import FlowSettings
@@ -11,6 +11,7 @@ from mirror.control.acls import AclsTick
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
@@ -88,6 +89,7 @@ class FlowControl:
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._report(log, writer)),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
+            (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
         ticks.append((REPORT_SECONDS, strangers.tick))
@@ -113,6 +115,10 @@ class FlowControl:
         strangers.close()
         self._mirrors.close()
         self._thirds.close()
+
+    def _gone_topics(self, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
+        forget = self._standing.forget
+        return GoneTopicsTick(self._settings, log, self._source, self._target, writer, forget).tick
 
     def _access_ticks(self, log: FlowLog, writer: LogWriter) -> list[Timed]:
         """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""

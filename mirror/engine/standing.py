@@ -142,6 +142,13 @@ class FlowStanding:
         """Take in what of the offset maps is to be forgotten."""
         self.dead = dict(dead)
 
+    def forget(self, sources: Collection[TopicPartition]) -> None:
+        """Forget where partitions stand whose topics are gone; not of one that is copied again."""
+        copied = {source for source, *_ in self.partitions}
+        for source in sources:
+            if source not in copied:
+                self.handovers.pop(source, None)
+
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
         self.reports[report.name] = report

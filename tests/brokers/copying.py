@@ -89,7 +89,15 @@ class Copying:
     def take_over(self) -> dict[TopicPartition, PartitionResult]:
         """Find out where to go on with what Java MirrorMaker has copied."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, self.pairs[source], "", self.handovers.get(source), trace)
+            PartitionWork(
+                self.flow.flow,
+                source,
+                self.pairs[source],
+                "",
+                self.handovers.get(source),
+                trace,
+                gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+            )
             for source, trace in self.mm2.items()
         )
         results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)))
