@@ -553,9 +553,10 @@ class FlowState:
             if gap.kind is GapKind.OTHER and gap.key not in self.acknowledgements
         }
         return newer | {
-            each.source: f"a record of kind {each.kind!r} about it in the state topic is not understood "
-            f"({each.problem}), so what is copied of it cannot be told: run the version that wrote it"
-            for each in self.unread.values()
+            each.source: f"the record {key.decode(errors='replace')} of the state topic is not understood "
+            f"({each.problem}), so what is copied of the partition cannot be told: run the version that wrote it, or, "
+            "if none did, write a record with that key and no value"
+            for key, each in self.unread.items()
             if each.source is not None
         }
 

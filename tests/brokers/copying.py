@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient
 
 from mirror.config.fetching import FetchLimits
 from mirror.copier.takeover_task import take_over
@@ -183,6 +184,14 @@ class Copying:
 
 Unique = Callable[[str], str]
 NewCopying = Callable[..., Copying]
+
+
+def delete_before(copying: Copying, source: TopicPartition, offset: int) -> None:
+    """Remove the source's records before an offset, as retention does."""
+    deletion = confluent_kafka.TopicPartition(source.topic, source.partition, offset)
+    admin = AdminClient(copying.flow.source_client)
+    for done in admin.delete_records([deletion]).values():
+        done.result(20)
 
 
 def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:

@@ -17,8 +17,7 @@ from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, NewCopying, contents, ends_of, write
-from tests.brokers.test_gaps import delete_before
+from tests.brokers.copying import Copying, NewCopying, contents, delete_before, ends_of, write
 
 
 @dataclass
