@@ -82,7 +82,7 @@ class FlowStanding:
             source: Handover(position, state.open_runs(source), clean=False)
             for source, position in state.positions.items()
         }
-        self.is_known = True
+        self.is_known, self._is_to_be_read_again = True, False
         self.changed()
 
     def read_again(self) -> None:
@@ -229,10 +229,11 @@ class FlowStanding:
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
         trace = self.takeovers.pop(result.source, None)
-        if result.trouble is None:
+        if result.trouble is None and result.stopped is None:
             self.mm2 = self.mm2.without(result.source)
         elif trace is not None:
-            # Behind all others: what cannot be decided now does not keep them from it.
+            # Behind all others: what cannot be decided now does not keep them from it. What was refused must not be
+            # begun as if nothing were known of it, should the stop be lifted.
             self.takeovers[result.source] = trace
         self.take_result(result)
         self.changed()

@@ -350,7 +350,7 @@ class LogTail:
     ----------
     loss
         what has become of records that were read, None as long as all are there but for compaction: the topic was
-        created anew, or lost its end or its beginning. Whoever has dealt with it sets it back.
+        created anew, or lost its end, or all of its beginning. Whoever has dealt with it sets it back.
     """
 
     def __init__(
@@ -372,7 +372,6 @@ class LogTail:
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
-        self._starts: dict[TopicPartition, int] = {}
         self._topic_id = ""
         self.loss: str | None = None
 
@@ -393,13 +392,8 @@ class LogTail:
             for partition in self._partitions:
                 reader = self._readers.setdefault(partition, LogReader(self._channel, partition, starts[partition]))
                 if not starts[partition] <= reader.position <= ends[partition]:
-                    self._look_for_truncation(reader, ends[partition])
+                    self._look_for_truncation(reader, starts[partition], ends[partition])
                     reader.position = starts[partition]
-                if (start := self._starts.setdefault(partition, starts[partition])) < starts[partition]:
-                    self.loss = (
-                        f"the records of {partition} before offset {starts[partition]}, from {start} on, are gone"
-                    )
-                self._starts[partition] = starts[partition]
                 before[partition] = reader.position
                 for content, _ in reader.read_to(ends[partition], read_committed=True):
                     found.extend(batch.records(content))
@@ -424,17 +418,14 @@ class LogTail:
         if self._topic_id not in ("", found) and self._readers:
             self.loss = f"{self._topic} was deleted and created anew (id {self._topic_id}, now {found})"
             self._readers.clear()
-            self._starts.clear()
         self._topic_id = found
 
-    def _look_for_truncation(self, reader: LogReader, end: int) -> None:
-        """Tell a log that ends before the position from one whose new leader does not know yet what is replicated."""
-        if reader.position > end:
-            (written,) = self._channel.offsets([reader.address], LATEST, View.WRITTEN).values()
-            if written < reader.position:
-                self.loss = (
-                    f"{reader.address} ended at offset {written}, before {reader.position}, up to where it was read"
-                )
+    def _look_for_truncation(self, reader: LogReader, start: int, end: int) -> None:
+        """Tell a log that was cut from one whose new leader does not know yet what is replicated."""
+        if reader.position < start:
+            self.loss = f"{reader.address} begins at offset {start}, behind {reader.position}, up to where it was read"
+        elif self._channel.offsets([reader.address], LATEST, View.WRITTEN)[reader.address] < reader.position:
+            self.loss = f"{reader.address} ends at offset {end}, before {reader.position}, up to where it was read"
 
     def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:
         for partition, position in positions.items():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.copier.work import Handover
-from mirror.engine.mm2_traces import traces_of
+from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.standing import FlowStanding
 from mirror.engine.state_loss import begun_anew, restored
 from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, source_record, writer_record
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact
+from tests.unit.control.builders import flow_settings
 
 ORDERS, IDLE = TopicPartition("orders", 0), TopicPartition("idle", 0)
 READ: list[StateRecord] = [
@@ -90,6 +94,40 @@ def test_positions_without_any_writer_are_of_a_topic_that_was_lost() -> None:
     assert lost is not None
     assert lost.are_tails_unknown
     assert begun_anew(folded([writer_record(7, 1), position]), has_run=True, now_ms=5) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_alone"),
+    [
+        ((), True),
+        (("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",), False),
+        (
+            (
+                "east->west.transforms = home",
+                "east->west.transforms.home.type = org.apache.kafka.connect.transforms.RegexRouter",
+                "east->west.transforms.home.regex = .*",
+                "east->west.transforms.home.replacement = all-orders",
+            ),
+            False,
+        ),
+    ],
+)
+def test_nobody_else_writes_to_a_copy_with_a_name_of_the_policys_making(lines: tuple[str, ...], is_alone: bool) -> None:
+    """Under unchanged names applications write, and to where a router sends records anybody may."""
+    standing = FlowStanding(flow_settings(*lines))
+    assert standing.trace(ORDERS) == (Mm2Trace(is_alone=True) if is_alone else None)
+
+
+def test_positions_are_read_again_between_epochs_not_under_a_running_one() -> None:
+    standing = FlowStanding(flow_settings())
+    standing.take_state(folded(READ), Mm2Traces())
+    standing.read_again()
+    assert standing.is_known
+    standing.between_epochs()
+    assert not standing.is_known
+    standing.take_state(folded(READ), Mm2Traces())
+    standing.between_epochs()
+    assert standing.is_known
 
 
 def test_whatever_is_in_a_copy_that_nobody_else_writes_to_is_looked_up() -> None:
