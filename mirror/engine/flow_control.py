@@ -182,21 +182,20 @@ class FlowControl:
 
     def _has_run(self) -> bool:
         """Tell whether an engine has run the flow before, by what it has left in topics that nobody else writes to."""
-        settings = self._settings
-        on_source = settings.offset_syncs_location == "source"
-        asked = {
-            settings.offset_storage_topic: self._target,
-            settings.checkpoints_topic: self._target,
-            settings.offset_syncs_topic: self._source if on_source else self._target,
-        }
-        if settings.config_storage_topic in self._target.topics([settings.config_storage_topic]):
+        settings, target, source = self._settings, self._target, self._source
+        if settings.config_storage_topic in target.topics([settings.config_storage_topic]):
             # They may be Java MirrorMaker's.
             return False
-        for topic, cluster in asked.items():
-            for found in cluster.topics([topic]).values():
-                partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
-                if any(cluster.offsets(partitions, "latest").values()):
-                    return True
+        topics = [name for name in source.topics() if settings.replicates(name) and settings.is_alone(name)]
+        written = {settings.offset_storage_topic, settings.checkpoints_topic, *map(settings.copy_of, topics)}
+        at = source if settings.offset_syncs_location == "source" else target
+        for cluster, names in ((target, written), (at, {settings.offset_syncs_topic})):
+            found = cluster.topics(sorted(names))
+            partitions = [
+                TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
+            ]
+            if any(cluster.offsets(partitions, "latest").values()):
+                return True
         return False
 
     def _find_partitions(self) -> TickReport:

@@ -156,8 +156,13 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
     east.delete_topics([syncs])
     write(clients["east"], TopicPartition(topic, 0), range(20, 30))
     engine = start(2)
-    found = copied(50)
+    copied(50)
+    wait_until(
+        status,
+        "the loss to be told",
+        timeout_seconds=30,
+        until=lambda flow: any("the flow has run before" in reason for reason in flow["reasons"]),
+    )
     assert engine.terminate(15)
-    assert any("the flow has run before" in reason for reason in found["reasons"])
     for copy, count in zip(copies, (30, 20), strict=True):
         assert [each.value for each in log_of(clients["west"], copy)] == [b"value %d" % each for each in range(count)]
