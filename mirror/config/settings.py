@@ -219,6 +219,10 @@ class FlowSettings:
         """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
         return self.copy_of(topic) == topic and self.replicates(topic)
 
+    def is_alone(self, topic: str) -> bool:
+        """Tell whether nobody but this flow writes to the copy of ``topic``: it has a name of the policy's making."""
+        return self.copy_of(topic) == self.policy.format_remote_topic(self.flow.source, topic) != topic
+
     def replicates(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source (SEL-02)."""
         return replicates(

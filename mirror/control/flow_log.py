@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mirror.kafka.log import LogTail
-from mirror.model.flow_state import FlowState, term_of
+from mirror.model.flow_state import FlowState, StateRecord, term_of
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.shared_topic import translate_shared
@@ -25,6 +25,8 @@ class FlowLog:
             if the cluster cannot be reached.
         """
         self.state = FlowState()
+        # The newest of each key, in the order of the log.
+        self._records: dict[bytes, bytes] = {}
         self._tail = LogTail(client, topic, alias=alias)
         self._maps: dict[TopicPartition, OffsetMap] = {}
 
@@ -38,10 +40,28 @@ class FlowLog:
         """
         records = self._tail.poll()
         for record in records:
-            self.state.apply(record.key, record.value, term_of(record.headers))
+            if not self.state.apply(record.key, record.value, term_of(record.headers)):
+                continue
+            if record.key is not None:
+                self._records.pop(record.key, None)
+                if record.value is not None:
+                    self._records[record.key] = record.value
         if records:
             self._maps.clear()
         return self.state
+
+    @property
+    def loss(self) -> str | None:
+        """What has become of records that were read, None while they are there; :meth:`restored` sets it back."""
+        return self._tail.loss
+
+    def records(self) -> list[StateRecord]:
+        """Return all that was read and not taken back, in order, what is not understood too: to write it once more."""
+        return list(self._records.items())
+
+    def restored(self) -> None:
+        """What was lost has been written again."""
+        self._tail.loss = None
 
     def offset_map(self, source: TopicPartition) -> OffsetMap | None:
         """Return the offset map of a source partition, None when nothing of it was copied."""

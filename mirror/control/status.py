@@ -12,6 +12,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
+from mirror.control.state_notes import state_notes
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
@@ -148,6 +149,7 @@ class FlowObserver:
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000), state.writers)
+        trouble += [f"{source} is stopped: {reason}" for source, reason in sorted(state.stops.items())]
         notes: tuple[str, ...] = ()
         try:
             partitions, notes = self._partitions(state)
@@ -159,7 +161,9 @@ class FlowObserver:
                 for source, position in sorted(state.positions.items())
             )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
-        notes += state.run.notes if state.run else ()
+        told = state.run.notes if state.run else ()
+        # What the engine has told is not told twice.
+        notes += (*told, *(note for note in state_notes(flow, state) if not any(note in each for each in told)))
         gaps, foreign = tuple(state.gaps.values()), tuple(state.foreign.values())
         now_ms = int(time.time() * 1000)
         standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)

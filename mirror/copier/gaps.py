@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mirror.copier.resume import Ends
+from mirror.copier.resume import Ends, Refused
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import topic_ids
 from mirror.model.flow_state import FlowState, Gap, GapKind, Position, StateRecord, chunk_record
@@ -159,6 +159,39 @@ def unmatched(work: PartitionWork, position: Position, ends: Ends, reason: str, 
     at = position.upstream
     gap = Gap(work.source, at, at, said, now_ms, GapKind.UNMATCHED, position.downstream, position.topic_id)
     return Detour(gap, replace(position, downstream=ends.target_end))
+
+
+def unknown_origin(work: PartitionWork, ends: Ends, reason: str, now_ms: int) -> Refused:
+    """Refuse to begin: the copy holds records, and which of the source's they are is not known."""
+    barrier = work.gaps.barrier
+    if barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN:
+        return Refused(stop_reason(barrier))
+    flow, start = work.flow, ends.source_start
+    said = (
+        f"{work.target} on {flow.target} holds records from offset {ends.target_start} up to {ends.target_end}, and "
+        f"nothing on record says which of {work.source}'s they are ({reason}): the flow's positions were lost, or "
+        "somebody else has written there. Delete the copy to have it made anew; if the copy is to go on behind what "
+        f"is there, it begins at the start of the source, {start}, so that what is there already comes a second time, "
+        f"or, with {flow}.consumer.auto.offset.reset = latest, at its end"
+    )
+    gap = Gap(
+        work.source,
+        start,
+        start,
+        said,
+        now_ms,
+        GapKind.UNKNOWN_ORIGIN,
+        ends.target_end,
+        work.topic_id,
+        passed=False,
+    )
+    return Refused(stop_reason(gap), (gap.record(),))
+
+
+def may_begin_behind(work: PartitionWork) -> bool:
+    """Tell whether somebody has said that the copy may begin behind what it holds already."""
+    barrier = work.gaps.barrier
+    return barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN and work.gaps.is_lifted
 
 
 def _lost_from(work: PartitionWork, handover: Handover, ends: Ends) -> int | None:

@@ -13,7 +13,7 @@ from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Record
-from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, Position, StateRecord, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
@@ -101,7 +101,10 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     position = Position(
         origin, ends.target_end, origin, complete, 0, work.topic_id, work.target_id, target=work.target.topic
     )
-    return Ready(Handover(position, (), clean=True), (position.record(work.source),))
+    barrier = work.gaps.barrier
+    is_passed = barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN
+    passed = (replace(barrier, passed=True).record(),) if barrier is not None and is_passed else ()
+    return Ready(Handover(position, (), clean=True), (*passed, position.record(work.source)))
 
 
 class Logs(NamedTuple):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from mirror.copier import gaps, links, resume, takeover
 from mirror.copier.links import Cluster
+from mirror.copier.mirrored import Mirrored, Undecided
+from mirror.copier.others import LeftOut
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.taken import taken
 from mirror.copier.takeover import Found, SourceLog, Unclear
@@ -51,7 +53,8 @@ def take_over(work: TaskWork) -> TaskResult:
         for one in partitions:
             if results and time.monotonic() - began > work.seconds:
                 break
-            results.append(_result(one, _place(flow, one, ends[one.source], open_ends, source, target)))
+            place = _place(flow, one, ends[one.source], open_ends, source, target)
+            results.append(_result(one, _recorded(flow, place)))
     return TaskResult(tuple(results), time.process_time() - cpu, time.monotonic() - began)
 
 
@@ -62,8 +65,21 @@ def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionRe
             return PartitionResult(work.flow, work.source, ready, skipped_by_match=skipped)
         case NotYet(reason):
             return PartitionResult(work.flow, work.source, work.handover, trouble=reason)
-        case Refused(reason):
+        case Refused(reason, _):
             return PartitionResult(work.flow, work.source, work.handover, stopped=reason)
+
+
+def _recorded(flow: FlowWork, place: Ready | NotYet | Refused) -> Ready | NotYet | Refused:
+    """Write down why a partition is refused, so that it can be acknowledged; what is ready waits for its task."""
+    if not isinstance(place, Refused) or not place.records:
+        return place
+    try:
+        with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target)) as writer:
+            now_ms = int(time.time() * 1000)
+            writer.append(flow.state_topic, 0, [(key, value, (), now_ms) for key, value in place.records])
+    except _PROBLEMS as problem:
+        return NotYet(str(problem))
+    return place
 
 
 def _open_ends(target: Cluster, partitions: Sequence[PartitionWork]) -> dict[TopicPartition, int]:
@@ -86,6 +102,13 @@ def _place(
     if refused is not None:
         return refused
     assert work.mm2 is not None
+    is_new = work.handover is None and work.mm2.position is None
+    if is_new and (ends.target_end == 0 or gaps.may_begin_behind(work)):
+        # Syncs may be of a copy that is gone.
+        return resume.begin(work, flow, ends)
+    if is_new and (work.transform is not None or not work.mm2.matches):
+        why = "transforms change them" if work.transform is not None else "mirror.takeover = position"
+        return gaps.unknown_origin(work, ends, f"it is not compared with the source: {why}", int(time.time() * 1000))
     if not work.mm2.matches:
         return _at_position(work, work.mm2, ends)
     if ends.target_end < ends.target_written:
@@ -101,8 +124,11 @@ def _place(
         )
     with contextlib.closing(_Progress(flow, work)) as progress:
         try:
-            return _Taking(flow, work, ends, work.mm2, source.channel(), target.channel(), progress.seen).place()
-        except _PROBLEMS as problem:
+            mirrored = Mirrored(source, flow.mirrors)
+            return _Taking(
+                flow, work, ends, work.mm2, source.channel(), target.channel(), mirrored, progress.seen
+            ).place()
+        except (*_PROBLEMS, Undecided) as problem:
             return NotYet(f"what Java MirrorMaker left cannot be read: {problem}")
         except CorruptBatch as problem:
             return Refused(f"what Java MirrorMaker left on the target cannot be compared with the source: {problem}")
@@ -134,6 +160,7 @@ class _Taking:
     trace: Mm2Trace
     source: Channel
     target: Channel
+    mirrored: Mirrored
     tell: Callable[[int, int], None]
 
     def place(self) -> Ready | NotYet | Refused:
@@ -200,6 +227,8 @@ class _Taking:
         if isinstance(outcome, Unclear):
             return self._refused(f"it left no offset sync, and {outcome.reason}")
         if outcome is None:
+            if position is None and self.trace.is_alone:
+                return self._refused("it holds no copy of the first record that the source has")
             if position is None:
                 return resume.begin(work, self.flow, ends)
             return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
@@ -227,6 +256,8 @@ class _Taking:
         batches = read_batches(
             self.source, self.work.source, begin, self.ends.source_end, read_committed=self.flow.read_committed
         )
+        if self.work.left_out:
+            batches = self.mirrored.without(batches, self.work.left_out, LeftOut(0))
         return SourceLog(all_prints(batches), start)
 
     def _target_from(self, start: int) -> Iterator[Prints]:
@@ -240,6 +271,8 @@ class _Taking:
             yield each
 
     def _refused(self, reason: str) -> Refused:
+        if self.work.handover is None and self.trace.position is None:
+            return gaps.unknown_origin(self.work, self.ends, reason, int(time.time() * 1000))
         position = "no position" if self.trace.position is None else f"position {self.trace.position}"
         return Refused(
             f"Java MirrorMaker copied this partition and recorded {position}, but how far it got cannot be told: "

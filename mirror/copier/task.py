@@ -227,7 +227,12 @@ def _find_places(
         now = _with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
             places[work.source] = found
-        elif work.handover is None and work.mm2 is not None and found.target_end > found.target_start:
+        elif (
+            work.handover is None
+            and work.mm2 is not None
+            and found.target_end > found.target_start
+            and not gaps.may_begin_behind(work)
+        ):
             places[work.source] = Javas()
         elif work.handover is None:
             places[work.source] = resume.begin(now, flow, found)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.gone_topics import GoneTopicsTick
 from mirror.control.groups import GroupOffsetsTick
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
+from mirror.control.state_notes import state_notes
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
@@ -22,11 +25,13 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import FlowStanding
+from mirror.engine.state_loss import begun_anew, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import StateRecord, source_record, state_topic, term_header
+from mirror.model.flow_state import Loss, StateRecord, source_record, state_topic, term_header
+from mirror.model.partition import TopicPartition
 
 REPORT_SECONDS = 2.0
 # Logs are shortened every five minutes, unless brokers are told otherwise.
@@ -86,6 +91,7 @@ class FlowControl:
             (REPORT_SECONDS, lambda: self._follow(log, writer)),
             (_KEEP_ALIVE_SECONDS, self._keep_alive),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
+            (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
         ticks.append((REPORT_SECONDS, strangers.tick))
@@ -111,6 +117,10 @@ class FlowControl:
         self._mirrors.close()
         self._thirds.close()
 
+    def _gone_topics(self, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
+        forget = self._standing.forget
+        return GoneTopicsTick(self._settings, log, self._source, self._target, writer, forget).tick
+
     def _access_ticks(self, log: FlowLog, writer: LogWriter) -> list[Timed]:
         """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
         settings, ends = self._settings, (self._source, self._target, self._settings)
@@ -135,17 +145,19 @@ class FlowControl:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""
 
         def read_back(_: int) -> tuple[int, Sequence[str]]:
+            if log.loss is not None and self._standing.is_known:
+                self._standing.read_again()
             if self._standing.is_known:
                 return 0, ()
             term = self._standing.term
             if term is None:
                 return 0, ()
             held = self._hold.take(log, term)
+            if lacking := self._lacking(log):
+                self._append(writer, lacking)
+                log.restored()
+                log.poll()
             state = log.state
-            if state.source_id != self._source.cluster_id:
-                # Other engines tell by it whose records these are, and must know before there are any.
-                key, value = source_record(self._source.cluster_id)
-                self._append(writer, [(key, value)])
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
             if state.claim is None or state.claim.term != term or term != self._standing.term:
                 # Another engine leads the flow by now, whose positions these may be.
@@ -155,6 +167,42 @@ class FlowControl:
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
+
+    def _lacking(self, log: FlowLog) -> list[StateRecord]:
+        """Return what must stand in the state topic before anything is copied, and does not."""
+        state, records = log.state, list[StateRecord]()
+        loss: Loss | None = None
+        if log.loss is not None:
+            # After a failed epoch it is not known what was committed since; in transactions no tail tells.
+            are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
+            handovers = self._standing.handovers
+            records = restored(log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain)
+            self._standing.loss = log.loss
+        elif not state.source_id and (loss := begun_anew(state, has_run=self._has_run(), now_ms=now_ms())):
+            records.append(loss.record())
+            self._standing.loss = loss.reason
+        if state.source_id != self._source.cluster_id:
+            # Other engines tell by it whose records these are, and must know before there are any.
+            records.append(source_record(self._source.cluster_id))
+        return records
+
+    def _has_run(self) -> bool:
+        """Tell whether an engine has run the flow before, by what it has left in topics that nobody else writes to."""
+        settings, target, source = self._settings, self._target, self._source
+        if settings.config_storage_topic in target.topics([settings.config_storage_topic]):
+            # They may be Java MirrorMaker's.
+            return False
+        topics = [name for name in source.topics() if settings.replicates(name) and settings.is_alone(name)]
+        written = {settings.offset_storage_topic, settings.checkpoints_topic, *map(settings.copy_of, topics)}
+        at = source if settings.offset_syncs_location == "source" else target
+        for cluster, names in ((target, written), (at, {settings.offset_syncs_topic})):
+            found = cluster.topics(sorted(names))
+            partitions = [
+                TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
+            ]
+            if any(cluster.offsets(partitions, "latest").values()):
+                return True
+        return False
 
     def _find_partitions(self) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)
@@ -220,7 +268,8 @@ class FlowControl:
                 self._append(writer, [state.record_of(key) for key in sorted(state.overwritten)])
             return 1, ()
 
-        return run_tick(f"state {self._settings.flow}", now_ms, follow)
+        said = run_tick(f"state {self._settings.flow}", now_ms, follow)
+        return replace(said, notes=state_notes(self._settings.flow, log.state))
 
     def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
         at_ms, term = now_ms(), self._standing.term

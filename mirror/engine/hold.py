@@ -122,7 +122,8 @@ class FlowHold:
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
             log.poll()
-            return Held(slots, _producer(self._data), is_first=known is None)
+            is_first = known is None and self._data.epoch == 0
+            return Held(slots, _producer(self._data), is_first=is_first)
         finally:
             channel.close()
 

@@ -27,19 +27,25 @@ class Mm2Traces:
         of partitions whose newest syncs are beyond this engine's own position: its own, or those of Java MirrorMaker
         when it did not live long enough to record a position.
     has_run
-        whether it has ever run for this flow: then even a partition of which there is no trace can be its copy, if
-        there are no syncs or it was killed at the first record.
+        whether it has ever run for this flow, or what this engine had on record was lost: then even a partition of
+        which there is no trace can be a copy, if there are no syncs or it was killed at the first record.
+    matches
+        whether tails are to be matched (``mirror.takeover``).
     """
 
     certain: Mapping[TopicPartition, Mm2Trace] = field(default_factory=dict)
     beyond: Mapping[TopicPartition, Mm2Trace] = field(default_factory=dict)
     has_run: bool = False
+    matches: bool = True
 
-    def possible(self, source: TopicPartition, *, is_known: bool) -> Mm2Trace | None:
-        """Return what it may have left of a partition that this engine has a position of, or has not."""
+    def possible(self, source: TopicPartition, *, is_known: bool, is_alone: bool = False) -> Mm2Trace | None:
+        """Return what it may have left of a partition that this engine has a position of, or has not.
+
+        Of one where nobody else writes to the target (``is_alone``) whatever is there was copied by somebody.
+        """
         if is_known:
             return self.beyond.get(source)
-        return Mm2Trace() if self.has_run else None
+        return Mm2Trace(matches=self.matches, is_alone=is_alone) if self.has_run or is_alone else None
 
     def without(self, source: TopicPartition) -> Mm2Traces:
         """Return the traces of all other partitions."""
@@ -66,6 +72,7 @@ def read_traces(settings: FlowSettings, state: FlowState, target: Cluster, *, ma
     trails = _trails(settings) if is_of_use and settings.emit_offset_syncs else {}
     # Nobody else makes this topic.
     has_run = matches and bool(target.topics([settings.config_storage_topic]))
+    has_run = has_run or state.loss is not None
     return traces_of(positions, trails, state, matches=matches, has_run=has_run)
 
 
@@ -80,15 +87,17 @@ def traces_of(
     """Return what Java MirrorMaker's positions and syncs say beside what this engine has on record itself."""
     certain: dict[TopicPartition, Mm2Trace] = {}
     beyond: dict[TopicPartition, Mm2Trace] = {}
-    for source in sorted({*positions, *trails}):
+    for source in sorted({*positions, *trails, *state.unsettled}):
         own, position, trail = state.positions.get(source), positions.get(source), trails.get(source)
         stretches = trail.stretches(own.downstream if own else 0) if trail else ()
-        if _is_ahead(source, position, state) or (own is None and matches):
+        if own is not None and source in state.unsettled:
+            certain[source] = Mm2Trace(None if matches else own.upstream, stretches, matches)
+        elif _is_ahead(source, position, state) or (own is None and matches):
             certain[source] = Mm2Trace(position, stretches, matches)
         elif stretches and matches:
             # What this engine has on record is newer than any position of MirrorMaker's.
             beyond[source] = Mm2Trace(None, stretches)
-    return Mm2Traces(certain, beyond, has_run)
+    return Mm2Traces(certain, beyond, has_run, matches)
 
 
 def _is_ahead(source: TopicPartition, position: int | None, state: FlowState) -> bool:

@@ -275,6 +275,8 @@ class Engine:
             self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
+        for each in self._standings.values():
+            each.between_epochs()
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
         writing = {flow: standing.writing for flow, standing in self._standings.items()}
         partitions = [

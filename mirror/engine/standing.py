@@ -50,6 +50,8 @@ class FlowStanding:
     taking: dict[TopicPartition, Takeover] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those of them that stay stopped as long as the state topic holds what is not understood of them.
+    not_understood: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
@@ -84,7 +86,10 @@ class FlowStanding:
     watched: frozenset[str] = frozenset()
     others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
     foreign: tuple[ForeignWriter, ...] = ()
+    #: What was lost of the state topic since this engine runs.
+    loss: str | None = None
     is_known: bool = False
+    _is_to_be_read_again: bool = False
 
     def take_state(self, state: FlowState, mm2: Mm2Traces, held: Held) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
@@ -124,7 +129,7 @@ class FlowStanding:
         }
         self.begun += 1
         self.was_settled = False
-        self.is_known = True
+        self.is_known, self._is_to_be_read_again = True, False
         self.changed()
 
     @property
@@ -173,9 +178,21 @@ class FlowStanding:
         if fenced:
             self.changed()
 
+    def read_again(self) -> None:
+        """Have the running epoch end, and positions be read again before the next: the state topic was lost."""
+        self._is_to_be_read_again = True
+        self.changed()
+
+    def between_epochs(self) -> None:
+        """No task is at work: what is to be read again is not known until it is."""
+        if self._is_to_be_read_again:
+            self._is_to_be_read_again = self.is_known = False
+
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
         """Return what Java MirrorMaker may have left of a partition."""
-        return self.takeovers.get(source) or self.mm2.possible(source, is_known=source in self.handovers)
+        return self.takeovers.get(source) or self.mm2.possible(
+            source, is_known=source in self.handovers, is_alone=self.settings.is_alone(source.topic)
+        )
 
     def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
@@ -189,7 +206,7 @@ class FlowStanding:
             copied = {source for source, *_ in partitions}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
             for reasons in (self.stopped, self.troubles):
-                for source in reasons.keys() - copied:
+                for source in reasons.keys() - copied - self.not_understood.keys():
                     reasons.pop(source, None)
             self.changed()
 
@@ -206,9 +223,13 @@ class FlowStanding:
         """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
         self.open_gaps = tuple(state.open_gaps)
         self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
-        for source, (_, is_lifted) in self.barriers.items():
-            if is_lifted and self.stopped.pop(source, None) is not None:
+        lifted = {source for source, (_, is_lifted) in self.barriers.items() if is_lifted}
+        lifted |= self.not_understood.keys()
+        self.not_understood = state.stops
+        for source in lifted - self.not_understood.keys():
+            if self.stopped.pop(source, None) is not None:
                 self.changed()
+        self.stopped |= self.not_understood
 
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
         """Return what a gap does to a partition."""
@@ -218,6 +239,13 @@ class FlowStanding:
     def take_dead(self, dead: Mapping[TopicPartition, DeadChunks]) -> None:
         """Take in what of the offset maps is to be forgotten."""
         self.dead = dict(dead)
+
+    def forget(self, sources: Collection[TopicPartition]) -> None:
+        """Forget where partitions stand whose topics are gone; not of one that is copied again."""
+        copied = {source for source, *_ in self.partitions}
+        for source in sources:
+            if source not in copied:
+                self.handovers.pop(source, None)
 
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
@@ -243,7 +271,8 @@ class FlowStanding:
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
-        for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
+        stopped = result.stopped or self.not_understood.get(result.source)
+        for reasons, reason in ((self.stopped, stopped), (self.troubles, result.trouble)):
             if reason:
                 reasons[result.source] = reason
             else:
@@ -285,7 +314,7 @@ class FlowStanding:
 
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""
-        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble) if trouble]
+        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
         said += self.throttles
         said += self._taking_over()
         said += [
@@ -308,10 +337,11 @@ class FlowStanding:
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
         trace = self.takeovers.pop(result.source, None)
-        if result.trouble is None:
+        if result.trouble is None and result.stopped is None:
             self.mm2 = self.mm2.without(result.source)
         elif trace is not None:
-            # Behind all others: what cannot be decided now does not keep them from it.
+            # Behind all others: what cannot be decided now does not keep them from it. What was refused must not be
+            # begun as if nothing were known of it, should the stop be lifted.
             self.takeovers[result.source] = trace
         self.take_result(result)
         self.changed()

@@ -66,7 +66,10 @@ class Takeovers:
                 topic_id,
                 standing.handovers.get(source),
                 standing.takeovers[source],
-                target_id=target_id,
+                standing.settings.transform_of(source.topic),
+                target_id,
+                standing.gap_policy(source),
+                left_out=standing.left_out.get(source.topic, ()),
             )
             for flow, standing in self._standings.items()
             if standing.is_known
@@ -87,7 +90,8 @@ class Takeovers:
         standing.take_over(result)
         if result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
+            whose = "Java MirrorMaker" if standing.loss is None else "what lies on the target, for positions were lost,"
             self._tell(
-                f"{result.flow}: {result.source} is taken over from Java MirrorMaker at upstream offset "
+                f"{result.flow}: {result.source} is taken over from {whose} at upstream offset "
                 f"{position.upstream}; {result.skipped_by_match} records behind its position were there already"
             )

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import kafka.errors
 
-from mirror.kafka import batch, wire
+from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
 from mirror.kafka.transactions import AbortedTransactions
@@ -40,6 +40,11 @@ class LogReader:
         self.position = position
         self.high_watermark = -1
         self._asked: tuple[Connection, bool] | None = None
+
+    @property
+    def address(self) -> TopicPartition:
+        """The partition that is read."""
+        return self._partition
 
     def fetch(
         self, wait_ms: int = _WAIT_MS, *, read_committed: bool = False, most_bytes: int = _FETCH_BYTES
@@ -339,7 +344,13 @@ def side_batches(records: Sequence[NewRecord], producer: Producer = PLAIN, seque
 class LogTail:
     """Follows a topic: everything committed from its beginning at first, later only what is new.
 
-    A partition that is truncated below the position is read again from its beginning.
+    A partition that ends before the position, or whose topic was created anew, is read again from its beginning.
+
+    Attributes
+    ----------
+    loss
+        what has become of records that were read, None as long as all are there but for compaction: the topic was
+        created anew, or lost its end, or all of its beginning. Whoever has dealt with it sets it back.
     """
 
     def __init__(
@@ -355,6 +366,8 @@ class LogTail:
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
+        self._topic_id = ""
+        self.loss: str | None = None
 
     def poll(self) -> list[Record]:
         """Return every record appended since the last poll, up to the end at the time of the call.
@@ -364,6 +377,7 @@ class LogTail:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be read; what was not returned comes with a later poll.
         """
+        self._look_for_another()
         channel = self._channel
         starts = channel.offsets(self._partitions, EARLIEST)
         ends = channel.offsets(self._partitions, LATEST, View.STABLE)
@@ -373,6 +387,7 @@ class LogTail:
             for partition in self._partitions:
                 reader = self._readers.setdefault(partition, LogReader(channel, partition, starts[partition]))
                 if not starts[partition] <= reader.position <= ends[partition]:
+                    self._look_for_truncation(reader, starts[partition], ends[partition])
                     reader.position = starts[partition]
                 before[partition] = reader.position
                 for content, _ in reader.read_to(ends[partition], read_committed=True):
@@ -393,6 +408,24 @@ class LogTail:
     @cached_property
     def _channel(self) -> Channel:
         return Channel(*self._to)
+
+    def _look_for_another(self) -> None:
+        """Begin anew with a topic that has another id; an offset alone does not tell a new log that is longer."""
+        self._channel.refresh([self._topic])
+        found = self._channel.topic_id(self._topic)
+        if found in ("", topic_ids.NONE):
+            return
+        if self._topic_id not in ("", found) and self._readers:
+            self.loss = f"{self._topic} was deleted and created anew (id {self._topic_id}, now {found})"
+            self._readers.clear()
+        self._topic_id = found
+
+    def _look_for_truncation(self, reader: LogReader, start: int, end: int) -> None:
+        """Tell a log that was cut from one whose new leader does not know yet what is replicated."""
+        if reader.position < start:
+            self.loss = f"{reader.address} begins at offset {start}, behind {reader.position}, up to where it was read"
+        elif self._channel.offsets([reader.address], LATEST, View.WRITTEN)[reader.address] < reader.position:
+            self.loss = f"{reader.address} ends at offset {end}, before {reader.position}, up to where it was read"
 
     def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:
         for partition, position in positions.items():

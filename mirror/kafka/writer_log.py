@@ -19,7 +19,6 @@ class WriterLog:
         self.topic = topic
         self._copied = copied
         self._known = known or KnownWriters()
-        self._exists = False
 
     @property
     def known(self) -> KnownWriters:
@@ -42,22 +41,16 @@ class WriterLog:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be read; what was known stays.
         """
-        if not self._exists:
-            if not channel.has_topic(self.topic):
-                return
-            self._exists = True
-            topic_id = channel.topic_id(self.topic)
-            if topic_id != self._known.topic_id:
-                self._known = KnownWriters(self._known.writers, 0, self._known.source_id, topic_id)
+        if not channel.has_topic(self.topic):
+            return
+        topic_id = channel.topic_id(self.topic)
+        if topic_id != self._known.topic_id:
+            # Another one of that name may be longer already than what was read of the former.
+            self._known = KnownWriters(self._known.writers, 0, self._known.source_id, topic_id)
         address = TopicPartition(self.topic, 0)
-        try:
-            start = channel.offsets([address], EARLIEST)[address]
-            end = channel.offsets([address], LATEST)[address]
-            self._read(channel, address, start, end)
-        except BaseException:
-            # It may have been deleted.
-            self._exists = False
-            raise
+        start = channel.offsets([address], EARLIEST)[address]
+        end = channel.offsets([address], LATEST)[address]
+        self._read(channel, address, start, end)
 
     def _read(self, channel: Channel, address: TopicPartition, start: int, end: int) -> None:
         position = self._known.position if start <= self._known.position <= end else start

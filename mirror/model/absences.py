@@ -49,21 +49,21 @@ def absences(state: FlowState, source: TopicPartition) -> tuple[Absence, ...]:
 
     Other gaps are of records that the source has no more, or that were copied again. A record parked twice is one.
     """
-    own = sorted((gap for gap in state.gaps.values() if gap.source == source), key=lambda gap: gap.found_at_ms)
+    # In the order of the log: clocks step back.
+    own = [gap for gap in state.gaps.values() if gap.source == source]
     found: dict[tuple[int, int], Absence] = {}
-    for gap in own:
+    for place, gap in enumerate(own):
         kind = _KINDS.get(gap.kind)
-        if kind is None or _is_void(gap, own):
+        if kind is None or _is_void(gap, own[place + 1 :]):
             continue
         known = gap.key in state.acknowledgements
         found[gap.start, gap.end] = Absence(kind, gap.start, gap.end, gap.reason, known)
     return tuple(found[place] for place in sorted(found))
 
 
-def _is_void(gap: Gap, all_gaps: Iterable[Gap]) -> bool:
+def _is_void(gap: Gap, later: Iterable[Gap]) -> bool:
     """Whether the source has had another record at that offset since."""
     return any(
-        other.found_at_ms >= gap.found_at_ms
-        and (other.kind is GapKind.RECREATED or (other.kind is GapKind.TRUNCATED and other.start <= gap.start))
-        for other in all_gaps
+        other.kind is GapKind.RECREATED or (other.kind is GapKind.TRUNCATED and other.start <= gap.start)
+        for other in later
     )

@@ -1,15 +1,21 @@
 """What a flow knows of itself, as records of its compacted state topic ``mm2-state.<source>.internal`` on the target.
 
-Keys are JSON arrays whose first element says what the record is; values are JSON objects. The newest record of a key
-counts. The name of the topic matches MirrorMaker 2's default excludes, so no flow ever mirrors it.
+Keys are JSON arrays whose first element says what kind of record it is; values are JSON objects. The newest record of
+a key counts; one without a value says that there is none any more. The name of the topic matches MirrorMaker 2's
+default excludes, so no flow ever mirrors it.
+
+Versions: a value's field ``v`` is the version of its kind, 1 when it is absent. A field may be added to a kind if who
+does not know it can do without: it has a default, and positions and gaps are written on with the fields that are not
+known. Whatever must not be done without gets a higher version. What a version does not know is never dropped.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
@@ -79,6 +85,8 @@ class Position:
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
         how many of the source's records before it were not copied because other flows have mirrored them there.
+    unknown
+        the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
 
     upstream: int
@@ -94,6 +102,7 @@ class Position:
     atomic: bool = False
     turn: int = 0
     left_out: int = 0
+    unknown: str = ""
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -112,7 +121,7 @@ class Position:
             "turn": self.turn,
             "left_out": self.left_out,
         }
-        return _record(["position", source.topic, source.partition], value)
+        return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
 
 class GapKind(StrEnum):
@@ -132,6 +141,10 @@ class GapKind(StrEnum):
     """They were left out because they could not be copied."""
     PARKED = "parked"
     """The target does not take them; they lie in the topic of parked records instead."""
+    UNKNOWN_ORIGIN = "unknown-origin"
+    """The copy holds records already, and nothing says which of the source's they are."""
+    OTHER = "other"
+    """Something that this version does not know; :attr:`Gap.unknown` has the word."""
 
 
 GapKey: TypeAlias = tuple[TopicPartition, int, int]
@@ -153,6 +166,8 @@ class Gap:
         the source topic's id, which the offsets belong to.
     passed
         whether the copy has gone on behind it; otherwise the partition is stopped until the gap is acknowledged.
+    unknown
+        the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
 
     source: TopicPartition
@@ -164,6 +179,7 @@ class Gap:
     downstream: int | None = None
     topic_id: str = ""
     passed: bool = True
+    unknown: str = ""
 
     @property
     def key(self) -> GapKey:
@@ -185,7 +201,7 @@ class Gap:
             "topic_id": self.topic_id,
             "passed": self.passed,
         }
-        return _record(["gap", *self.source, self.start, self.found_at_ms], value)
+        return _record(["gap", *self.source, self.start, self.found_at_ms], value | _unknown(self.unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +231,29 @@ class RunReport:
         """Return the record that keeps this report."""
         value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
         return _record(["run"], value)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The state topic was deleted, or lost records, and was begun anew.
+
+    Attributes
+    ----------
+    at_ms
+        when that was seen, in ms since the epoch.
+    reason
+        what was seen, and what could not be restored.
+    are_tails_unknown
+        whether there may be batches of this flow behind its positions whose writers, or transactions, are not known.
+    """
+
+    at_ms: int
+    reason: str
+    are_tails_unknown: bool = False
+
+    def record(self) -> StateRecord:
+        """Return the record that keeps it."""
+        return _record(["lost"], asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,9 +453,39 @@ class DeadChunks:
     chunks: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A record of the state topic that this version does not understand, and leaves as it is.
+
+    Attributes
+    ----------
+    kind
+        what kind of record its key says that it is.
+    problem
+        why it is not understood.
+    source
+        the partition that must not be copied without it, if any.
+    """
+
+    kind: str
+    problem: str
+    source: TopicPartition | None = None
+
+
+# The version of each kind of record that this version of the program reads and writes, if it is not 1.
+_VERSIONS: dict[str, int] = {}
+# Of a partition of which such a record is not understood it is not known what is copied, and where to.
+_VITAL = frozenset({"position", "runs", "sketch", "gap"})
+# Of these what was understood before still holds.
+_KEPT = frozenset({"claim", "producer", "transactional_id", "writer"})
+
+
 @dataclass(slots=True)
 class FlowState:
-    """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log."""
+    """The state topic folded: the newest of everything. Filled by :meth:`apply`, in the order of the log.
+
+    ``unread`` has, by key, what this version does not understand; it never ends anything but the partition concerned.
+    """
 
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
     chunks: dict[TopicPartition, dict[int, Chunk]] = field(default_factory=dict)
@@ -436,92 +505,159 @@ class FlowState:
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
+    loss: Loss | None = None
+    #: The partitions whose tails are not known since the last loss: nothing was recorded of them behind it.
+    unsettled: set[TopicPartition] = field(default_factory=set)
+    unread: dict[bytes, Unread] = field(default_factory=dict)
 
-    def apply(self, key: bytes | None, value: bytes | None, term: int | None = None) -> None:
-        """Take in one record of the state topic.
+    def apply(self, key: bytes | None, value: bytes | None, term: int | None = None) -> bool:
+        """Take in one record of the state topic; one that this version does not understand goes to ``unread``.
 
         One of an engine that led in an earlier ``term`` than the flow's leader by then does not count, if there is
         one that does: it was on its way when the other took over. None: it is not of an engine, or of a version without
         terms.
 
-        Raises
-        ------
-        ValueError
-            if it is none that this version writes.
+        Returns
+        -------
+        whether it counts
         """
-        if key is None:
-            raise ValueError("a record of the state topic has no key")
-        if key.startswith(_OF_THE_LEADER):
+        if key is not None and key.startswith(_OF_THE_LEADER):
             is_late = term is not None and self.claim is not None and term < self.claim.term
             # The first position of a partition stands there before its first record does, which may have come too.
             if is_late and self.record_of(key)[1] is not None:
                 self.overwritten.add(key)
-                return
+                return False
             self.overwritten.discard(key)
+        self.unread.pop(key or b"", None)
+        names: Any = None
         try:
-            self._apply_chunk(json.loads(key), value)
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ValueError(f"unknown record {key!r} in the state topic: {problem}") from problem
+            names = json.loads(key or b"")
+            if value is None or names[0] not in _KEPT:
+                self._forget(names)
+            if value is not None:
+                content = json.loads(value)
+                version, known = content.pop("v", 1), _VERSIONS.get(names[0], 1)
+                if version > known:
+                    raise ValueError(f"it is of version {version}, and this program knows version {known}")
+                self._apply(names, content, value)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+            if value is not None:
+                self.unread[key or b""] = _unread(names, f"{type(problem).__name__}: {problem}")
+        return True
 
-    def _apply_chunk(self, key: Any, value: bytes | None) -> None:
-        match key:
-            case ["runs", topic, partition, chunk] if value is None:
-                self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
-            case ["foreign", topic, partition, producer_id] if value is None:
-                self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
-            case ["standby", engine] if value is None:
-                self.standbys.pop(engine, None)
-            case ["runs", topic, partition, chunk] if value is not None:
-                self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
-            case _ if value is None:
-                raise ValueError("it has no value")
-            case _:
-                self._apply(key, json.loads(value))
-
-    def _apply(self, key: Any, content: Any) -> None:
+    def _forget(self, key: Any) -> None:
+        """Forget what was said under a key: the newest record of it counts alone."""
         match key:
             case ["position", topic, partition]:
-                epochs = tuple(EpochEnd(*numbers) for numbers in content["epochs"])
-                self.positions[TopicPartition(topic, partition)] = Position(**(content | {"epochs": epochs}))
+                self.positions.pop(TopicPartition(topic, partition), None)
+                self.unsettled.discard(TopicPartition(topic, partition))
+            case ["runs", topic, partition, chunk]:
+                self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
+            case ["sketch", topic, partition, start]:
+                self.sketches.get(TopicPartition(topic, partition), {}).pop(start, None)
+            case ["takeover", topic, partition]:
+                self.takeovers.pop(TopicPartition(topic, partition), None)
+            case ["gap", topic, partition, start, found_at_ms]:
+                self.gaps.pop((TopicPartition(topic, partition), start, found_at_ms), None)
+            case ["acknowledged", topic, partition, start, found_at_ms]:
+                self.acknowledgements.pop((TopicPartition(topic, partition), start, found_at_ms), None)
+            case ["foreign", topic, partition, producer_id]:
+                self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
+            case ["writer", producer_id]:
+                self.writers.discard(producer_id)
+            case ["transactional_id", transactional_id]:
+                self.transactional_ids.discard(transactional_id)
+            case ["acl", *names]:
+                self.acls.pop(Acl.of_key(names), None)
+            case ["quota", entity, limit]:
+                self.quotas.pop(_quota_key(entity, limit), None)
+            case ["source"]:
+                self.source_id = ""
+            case ["claim"]:
+                self.claim = None
+            case ["standby", engine]:
+                self.standbys.pop(engine, None)
+            case ["producer"]:
+                self.producer = None
+            case ["run"]:
+                self.run = None
+            case ["lost"]:
+                self.loss = None
+                self.unsettled.clear()
+
+    def _apply(self, key: Any, content: Any, value: bytes) -> None:
+        match key:
+            case ["runs", topic, partition, chunk]:
+                self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
+            case ["position", topic, partition]:
+                epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
+                position = Position(**_known(Position, content) | {"epochs": epochs})
+                self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
             case ["gap", topic, partition, start, found_at_ms]:
-                source, kind = TopicPartition(topic, partition), GapKind(content["kind"])
-                gap = Gap(source, start, found_at_ms=found_at_ms, **(content | {"kind": kind}))
+                found = {"source": TopicPartition(topic, partition), "start": start, "found_at_ms": found_at_ms}
+                gap = Gap(**_known(Gap, content) | found)
                 self.gaps[gap.key] = gap
+                if not gap.passed:
+                    # Found after it, at the same offset and by a clock that stepped back at the same time.
+                    self.acknowledgements.pop(gap.key, None)
             case ["acknowledged", topic, partition, start, found_at_ms]:
                 key = TopicPartition(topic, partition), start, found_at_ms
-                self.acknowledgements[key] = Acknowledgement(**content)
+                self.acknowledgements[key] = Acknowledgement(**_known(Acknowledgement, content))
             case ["sketch", topic, partition, start]:
                 pairs = tuple(Pair(*numbers) for numbers in content["pairs"])
-                sketch = Sketch(start, **(content | {"pairs": pairs}))
+                sketch = Sketch(**_known(Sketch, content) | {"start": start, "pairs": pairs})
                 self.sketches.setdefault(TopicPartition(topic, partition), {})[start] = sketch
             case ["takeover", topic, partition]:
                 source = TopicPartition(topic, partition)
-                self.takeovers[source] = Takeover(source, **content)
+                self.takeovers[source] = Takeover(**_known(Takeover, content) | {"source": source})
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
-                self.foreign[copy, producer_id] = ForeignWriter(copy, producer_id, **content)
+                found = {"copy": copy, "producer_id": producer_id}
+                self.foreign[copy, producer_id] = ForeignWriter(**_known(ForeignWriter, content) | found)
             case ["source"]:
                 self.source_id = content["cluster_id"]
             case ["claim"]:
                 self.claim = newest(self.claim, Claim.of_content(content))
             case ["standby", engine]:
-                told = {"host": content["host"], "pid": content["pid"], "at_ms": content["at_ms"]}
-                self.standbys[engine] = Standby(engine, **told, differs_in=tuple(content["differs_in"]))
+                differs_in = tuple(content.get("differs_in", ()))
+                self.standbys[engine] = Standby(
+                    **_known(Standby, content) | {"engine": engine, "differs_in": differs_in}
+                )
             case ["producer"]:
-                self.producer = DataProducer(**content)
+                self.producer = DataProducer(**_known(DataProducer, content))
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+            case ["lost"]:
+                self.loss = Loss(**_known(Loss, content))
+                self.unsettled = set(self.positions) if self.loss.are_tails_unknown else set()
             case ["acl", *names]:
                 _keep(self.acls, Acl.of_key(names), content["origin"] and Acl.of_key(content["origin"]))
             case ["quota", entity, limit]:
-                _keep(self.quotas, QuotaKey(tuple((kind, name) for kind, name in entity), limit), content["value"])
+                _keep(self.quotas, _quota_key(entity, limit), content["value"])
             case _:
-                raise ValueError("no such kind of record")
+                raise ValueError("this program knows no such kind of record")
+
+    @property
+    def stops(self) -> dict[TopicPartition, str]:
+        """Return the partitions that must not be copied because of what is not understood of them, and why."""
+        newer = {
+            source: f"a gap of a kind that this version does not know ({gap.reason}): run the version that found it, "
+            "or acknowledge it (mirror gaps FILE --acknowledge)"
+            for source, gap in self.barriers.items()
+            if gap.kind is GapKind.OTHER and gap.key not in self.acknowledgements
+        }
+        return newer | {
+            each.source: f"the record {key.decode(errors='replace')} of the state topic is not understood "
+            f"({each.problem}), so what is copied of the partition cannot be told: run the version that wrote it, or, "
+            "if none did, write a record with that key and no value"
+            for key, each in self.unread.items()
+            if each.source is not None
+        }
 
     def record_of(self, key: bytes) -> StateRecord:
         """Return the record of a key that counts, of those that the leader alone writes; with no value if none does."""
@@ -550,12 +686,10 @@ class FlowState:
     def barriers(self) -> dict[TopicPartition, Gap]:
         """Return the gap before which the copy of a partition has stopped, by source.
 
-        A gap that was found later and is passed says that the copy has gone on.
+        A gap that was recorded later and is passed says that the copy has gone on. Clocks have no say: the ledger is in
+        the order of the log.
         """
-        newest: dict[TopicPartition, Gap] = {}
-        for gap in self.gaps.values():
-            if gap.source not in newest or gap.found_at_ms >= newest[gap.source].found_at_ms:
-                newest[gap.source] = gap
+        newest = {gap.source: gap for gap in self.gaps.values()}
         return {source: gap for source, gap in newest.items() if not gap.passed}
 
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:
@@ -580,12 +714,12 @@ class FlowState:
         return 0, ()
 
     def offset_map(self, source: TopicPartition) -> OffsetMap | None:
-        """Return the exact offset map of ``source``, or None when nothing of it was ever copied.
+        """Return the exact offset map of ``source``, or None when nothing of it was copied, or that cannot be told.
 
         Of what was written ahead of the position the last commit, perhaps never finished, may be wrong: it is left out.
         """
         position = self.positions.get(source)
-        if position is None:
+        if position is None or any(each.source == source for each in self.unread.values()):
             return None
         chunks = self.chunks.get(source, {})
         runs = Runs(chunks[number] for number in sorted(chunks) if number <= position.chunk)
@@ -619,6 +753,41 @@ def _keep(known: dict[K, V], key: K, value: V | None) -> None:
         known.pop(key, None)
     else:
         known[key] = value
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind)) - {"unknown"}
+
+
+def _known(kind: type, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a value that a class knows; the others as its ``unknown``, if it keeps them."""
+    names = _names(kind)
+    known = {name: value for name, value in content.items() if name in names}
+    more = {name: value for name, value in content.items() if name not in names}
+    if kind is Gap and known.setdefault("kind", GapKind.SKIPPED) not in set(GapKind):
+        more["kind"], known["kind"] = known["kind"], GapKind.OTHER
+    if kind is Gap:
+        known["kind"] = GapKind(known["kind"])
+    return known | ({"unknown": _compact(more).decode()} if more and kind in (Gap, Position) else {})
+
+
+def _unknown(fields: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fields or "{}")
+    return found
+
+
+def _unread(names: Any, problem: str) -> Unread:
+    match names:
+        case [str(kind), str(topic), int(partition), *_] if kind in _VITAL:
+            return Unread(kind, problem, TopicPartition(topic, partition))
+        case [str(kind), *_]:
+            return Unread(kind, problem)
+    return Unread("without a kind", problem)
+
+
+def _quota_key(entity: Any, limit: str) -> QuotaKey:
+    return QuotaKey(tuple((kind, name) for kind, name in entity), limit)
 
 
 def _record(key: list[Any], value: dict[str, Any]) -> StateRecord:

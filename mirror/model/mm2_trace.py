@@ -69,11 +69,14 @@ class Mm2Trace:
         its syncs, in the order of the log; none when they are off, or the first was never written.
     matches
         whether what lies behind the position is to be looked up on the target (``mirror.takeover=match``).
+    is_alone
+        whether the target can hold nothing but copies: then what is there must be found on the source.
     """
 
     position: int | None = None
     stretches: tuple[Stretch, ...] = ()
     matches: bool = True
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

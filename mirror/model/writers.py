@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mirror.model.flow_state import FlowState
@@ -53,4 +54,6 @@ class CopiedTopics:
         """Learn from a record of the state topic; a partition's topic stays the same, so its first position tells."""
         if key is not None and value is not None and key.startswith(_POSITION) and key not in self._partitions:
             self._partitions.add(key)
-            self.names.add(json.loads(value)["target"])
+            with suppress(AttributeError, KeyError, ValueError):
+                # A position that this version does not understand says nothing about it.
+                self.names.add(json.loads(value)["target"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient
 
 from mirror.config.fetching import FetchLimits
 from mirror.control.flow_log import FlowLog
@@ -98,7 +99,15 @@ class Copying:
     def take_over(self) -> dict[TopicPartition, PartitionResult]:
         """Find out where to go on with what Java MirrorMaker has copied."""
         partitions = tuple(
-            PartitionWork(self.flow.flow, source, self.pairs[source], "", self.handovers.get(source), trace)
+            PartitionWork(
+                self.flow.flow,
+                source,
+                self.pairs[source],
+                "",
+                self.handovers.get(source),
+                trace,
+                gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+            )
             for source, trace in self.mm2.items()
         )
         results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)))
@@ -209,6 +218,14 @@ class Copying:
 
 Unique = Callable[[str], str]
 NewCopying = Callable[..., Copying]
+
+
+def delete_before(copying: Copying, source: TopicPartition, offset: int) -> None:
+    """Remove the source's records before an offset, as retention does."""
+    deletion = confluent_kafka.TopicPartition(source.topic, source.partition, offset)
+    admin = AdminClient(copying.flow.source_client)
+    for done in admin.delete_records([deletion]).values():
+        done.result(20)
 
 
 def log_of(client: dict[str, str], partition: TopicPartition) -> list[Record]:

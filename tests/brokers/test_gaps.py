@@ -24,17 +24,18 @@ from mirror.model.flow_state import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, producer_to, write
+from tests.brokers.copying import (
+    Copying,
+    NewCopying,
+    assert_copied,
+    can_tell,
+    delete_before,
+    ends_of,
+    producer_to,
+    write,
+)
 
 KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
-
-
-def delete_before(copying: Copying, source: TopicPartition, offset: int) -> None:
-    """Remove the source's records before an offset, as retention does."""
-    deletion = confluent_kafka.TopicPartition(source.topic, source.partition, offset)
-    admin = AdminClient(copying.flow.source_client)
-    for done in admin.delete_records([deletion]).values():
-        done.result(20)
 
 
 def create_anew(cluster: Cluster, client: dict[str, str], topic: str) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from mirror.copier.work import PartitionResult
 from mirror.kafka.batch import Record
+from mirror.kafka.log import LogWriter
+from mirror.model.flow_state import Acknowledgement, GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, NewCopying, contents, ends_of, write
+from tests.brokers.copying import Copying, NewCopying, contents, delete_before, ends_of, write
 
 
 @dataclass
@@ -219,6 +221,60 @@ def test_our_own_tail_behind_our_position_is_no_javas(made: Made) -> None:
     copying.mm2[java.source] = Mm2Trace(None, ((Pair(100, 100), Pair(140, 140)),))
     result = copying.epoch()[java.source]
     assert (result.was_javas, result.skipped_by_match) == (False, 50)
+    assert_once(copying, java)
+
+
+def lost(copying: Copying, source: TopicPartition, trace: Mm2Trace) -> PartitionResult:
+    """Go on without any position, with what is then known of a partition, and tell what becomes of it."""
+    copying.handovers.clear()
+    copying.flow = replace(copying.flow, writers=frozenset())
+    copying.mm2[source] = trace
+    assert copying.epoch()[source].was_javas
+    return copying.take_over()[source]
+
+
+def test_a_copy_whose_positions_are_lost_is_found_by_its_contents(made: Made) -> None:
+    """Also behind what the source has removed since; nothing is copied twice."""
+    copying, java = made()
+    copying.until_caught_up()
+    write(copying.flow.source_client, java.source, range(100, 120))
+    delete_before(copying, java.source, 50)
+    result = lost(copying, java.source, Mm2Trace(is_alone=True))
+    assert (result.stopped, result.skipped_by_match) == (None, 50)
+    copying.until_caught_up()
+    assert [each.value for each in copying.copies(java.source)] == [b"value %d" % number for number in range(120)]
+
+
+@pytest.mark.parametrize("from_latest", [False, True])
+def test_a_copy_of_unknown_origin_stops_its_partition_until_somebody_says_that_it_may_go_on(
+    from_latest: bool, made: Made
+) -> None:
+    """It then goes on at the start of the source, or its end, as the file says."""
+    copying, java = made(from_latest=from_latest)
+    write(copying.flow.target_client, copying.pairs[java.source], range(500, 505))
+    for _ in range(2):
+        result = lost(copying, java.source, Mm2Trace(is_alone=True))
+        assert result.stopped is not None
+        assert "no copy of the first record that the source has" in result.stopped
+        assert "mirror gaps FILE --acknowledge" in result.stopped
+        (gap,) = copying.state().gaps.values()
+        assert (gap.kind, gap.source, gap.downstream, gap.passed) == (GapKind.UNKNOWN_ORIGIN, java.source, 5, False)
+        copying.stopped.clear()
+        copying.discover()
+    writer = LogWriter(copying.flow.target_client)
+    writer.append(copying.flow.state_topic, 0, [(*Acknowledgement("ann", "a test", 1).record(gap.key), (), 1)])
+    writer.close()
+    copying.discover()
+    copying.mm2[java.source] = Mm2Trace(is_alone=True)
+    copying.until_caught_up()
+    values = [each.value for each in copying.copies(java.source)]
+    assert values[5:] == [b"value %d" % number for number in range(0 if not from_latest else 100, 100)]
+    assert copying.state().barriers == {}
+
+
+def test_an_empty_copy_begins_at_the_start_whatever_the_syncs_say_of_a_former_one(made: Made) -> None:
+    copying, java = made()
+    assert taken(copying, Mm2Trace(None, ((Pair(0, 0), Pair(60, 60)),)), java).stopped is None
     assert_once(copying, java)
 
 

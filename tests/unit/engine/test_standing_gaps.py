@@ -48,6 +48,22 @@ def lifted(standing: FlowStanding, ledger: FlowState) -> FlowStanding:
     return standing
 
 
+def test_a_partition_of_which_a_record_is_not_understood_stays_stopped_until_it_is(
+    standing: FlowStanding, ledger: FlowState
+) -> None:
+    """Nothing else lets it go on: no epoch that was under way, no filter that was narrowed and widened again."""
+    new = TopicPartition("new", 0)
+    ledger.apply(b'["position","new",0]', b'{"v":9}')
+    standing.take_gaps(ledger)
+    standing.take_result(PartitionResult(standing.settings.flow, new, None))
+    standing.take_partitions(((ORDERS, ORDERS, "", ""),))
+    assert set(standing.stopped) == {ORDERS, new}
+    assert any("not understood" in reason for reason in standing.reasons())
+    ledger.apply(*Position(5, 5, 0, True).record(new))
+    standing.take_gaps(ledger)
+    assert new not in standing.stopped
+
+
 def left_at(upstream: int, turn: int) -> Handover:
     return Handover(Position(upstream, 4, 0, True, turn=turn), (), clean=True)
 

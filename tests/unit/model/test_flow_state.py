@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -14,12 +15,16 @@ from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Reso
 from mirror.model.flow_state import (
     RUNS_PER_CHUNK,
     Acknowledgement,
+    DataProducer,
     DeadChunks,
     FlowState,
+    ForeignWriter,
     Gap,
     GapKind,
+    Loss,
     Position,
     RunReport,
+    Standby,
     StateRecord,
     Takeover,
     acl_record,
@@ -28,6 +33,7 @@ from mirror.model.flow_state import (
     no_chunk_record,
     quota_record,
     sketch_record,
+    source_record,
     state_topic,
     transactional_id_record,
     writer_record,
@@ -40,6 +46,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 
 ORDERS = TopicPartition("orders", 3)
+ANN = Acl(Resource.TOPIC, Pattern.LITERAL, "orders", "User:ann", "*", Operation.READ, Permission.ALLOW)
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 offsets = st.integers(0, 2**63 - 1)
@@ -148,11 +155,6 @@ def test_the_newest_record_of_a_key_counts(written: list[tuple[TopicPartition, P
     assert state.positions == dict(written)
     newest = dict(position.record(source) for source, position in written)
     assert folded(*newest.items()).positions == state.positions
-
-
-def test_a_position_of_before_there_were_transactions_is_read() -> None:
-    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"chunk":0,"epochs":[]}'
-    assert folded((b'["position","orders",3]', value)).positions == {ORDERS: Position(7, 5, 0, True)}
 
 
 def test_chunks_make_one_map() -> None:
@@ -270,18 +272,6 @@ def test_a_million_transactions_are_some_megabytes() -> None:
     assert sum(len(key) + len(value or b"") for key, value in in_chunks(runs, RUNS_PER_CHUNK)) < 6 * len(runs)
 
 
-def test_the_bytes_of_the_ledger() -> None:
-    gap = Gap(ORDERS, 5, 9, "gone", 1234, GapKind.RETENTION, 4, "id", passed=False)
-    assert gap.record() == (
-        b'["gap","orders",3,5,1234]',
-        b'{"end":9,"reason":"gone","kind":"retention","downstream":4,"topic_id":"id","passed":false}',
-    )
-    assert Acknowledgement("ann", "was a test", 1300).record(gap.key) == (
-        b'["acknowledged","orders",3,5,1234]',
-        b'{"by":"ann","reason":"was a test","at_ms":1300}',
-    )
-
-
 def test_a_gap_is_open_until_it_is_acknowledged_and_a_barrier_until_it_is_passed() -> None:
     """Two losses at the same offset are two gaps: knowing of one is not knowing of the other."""
     first, second = Gap(ORDERS, 5, 9, "gone", 1), Gap(ORDERS, 5, 30, "gone again", 2, passed=False)
@@ -292,6 +282,23 @@ def test_a_gap_is_open_until_it_is_acknowledged_and_a_barrier_until_it_is_passed
     for key, value in (known.record(second.key), replace(second, passed=True).record()):
         state.apply(key, value)
     assert (state.open_gaps, state.barriers) == ([], {})
+
+
+def test_a_clock_that_stepped_back_hides_no_barrier_and_brings_none_back() -> None:
+    """Which gap is a partition's newest is told by the order of the log."""
+    passed = Gap(ORDERS, 5, 9, "gone", 2_000)
+    later = Gap(ORDERS, 40, 50, "gone again", 1_000, passed=False)
+    assert folded(passed.record(), later.record()).barriers == {ORDERS: later}
+    went_on = Gap(ORDERS, 60, 61, "and again", 500)
+    assert folded(passed.record(), later.record(), went_on.record()).barriers == {}
+    assert folded(replace(later, passed=True).record(), passed.record(), later.record()).barriers == {ORDERS: later}
+
+
+def test_an_acknowledgement_is_of_the_gap_that_was_there_not_of_a_later_one_with_the_same_time() -> None:
+    gap, known = Gap(ORDERS, 5, 9, "gone", 1_000, passed=False), Acknowledgement("ann", "a test", 3)
+    acknowledged = (gap.record(), known.record(gap.key), replace(gap, passed=True).record())
+    assert folded(*acknowledged).acknowledgements == {gap.key: known}
+    assert folded(*acknowledged, gap.record()).open_gaps == [gap]
 
 
 def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
@@ -319,18 +326,184 @@ def test_going_back_forgets_what_the_map_says_of_later_offsets() -> None:
     assert known.translate_back(9) == Exact(8)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        (None, b"{}"),
-        (b'["run"]', None),
-        (b'["something else"]', b"{}"),
-        (b"no json", b"{}"),
-        (b'["position","orders",3]', b'{"upstream":1}'),
-        (b'["gap","orders",3,0,1]', b'{"until":1}'),
-        (b'["acknowledged","orders",3,0,1]', b'{"by":"ann"}'),
-    ],
-)
-def test_a_record_of_something_else_is_refused(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(ValueError, match="state topic"):
-        FlowState().apply(key, value)
+def test_after_a_loss_tails_are_not_known_until_something_is_recorded_again() -> None:
+    """Told by the order of the log, which compaction keeps."""
+    other = TopicPartition("orders", 4)
+    first, second = Position(7, 5, 0, True).record(ORDERS), Position(7, 5, 0, True).record(other)
+    state = folded(first, second, Loss(5, "deleted", are_tails_unknown=True).record(), second)
+    assert state.unsettled == {ORDERS}
+    assert folded(first, Loss(5, "deleted").record()).unsettled == set()
+
+
+UNKNOWN = [
+    (None, b"{}"),
+    (b"no json", b"{}"),
+    (b'{"a":1}', b"{}"),
+    (b'["something else"]', b"{}"),
+    (b'["something else"]', b"not json"),
+    (b'["run"]', b'{"v":2,"state":"RUNNING","reasons":[],"at_ms":5}'),
+    (b'["acknowledged","orders",3,0,1]', b'{"by":"ann"}'),
+    (b'["acl","a"]', b"{}"),
+]
+# A record of another version, of each kind without which a partition cannot be copied.
+VITAL = [
+    (b'["position","orders",3]', b'{"v":2,"upstream":1,"downstream":1,"origin":0,"complete":true}'),
+    (b'["position","orders",3]', b'{"upstream":1}'),
+    (b'["gap","orders",3,0,1]', b'{"until":1}'),
+    (b'["runs","orders",3,0]', b'{"v":2}'),
+    (b'["sketch","orders",3,0]', b"[]"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), UNKNOWN)
+def test_a_record_that_is_not_understood_ends_nothing_and_is_counted_until_it_is_gone(
+    key: bytes | None, value: bytes
+) -> None:
+    state = folded(Position(7, 5, 0, True).record(ORDERS))
+    state.apply(key, value)
+    assert (len(state.unread), state.stops, state.positions) == (1, {}, {ORDERS: Position(7, 5, 0, True)})
+    state.apply(key, None)
+    assert state.unread == {}
+
+
+@pytest.mark.parametrize(("key", "value"), VITAL)
+def test_a_partition_stops_when_a_record_it_depends_on_is_not_understood(key: bytes, value: bytes) -> None:
+    """Nothing of such a record is used, nor what stood there before; the partition goes on once it is understood."""
+    known = [chunk_record(ORDERS, 0, [Run(0, 0, 5)]), Position(5, 5, 0, True).record(ORDERS)]
+    state = folded(*known, (key, value))
+    assert set(state.stops) == {ORDERS}
+    assert "run the version that wrote it" in state.stops[ORDERS]
+    assert state.offset_map(ORDERS) is None
+    for each in ((key, None), *known):
+        state.apply(*each)
+    assert (state.unread, state.stops) == ({}, {})
+    assert state.offset_map(ORDERS) is not None
+
+
+def test_fields_of_a_newer_version_are_written_on() -> None:
+    """What need not be understood is of the same version; who does not know it must not lose it."""
+    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"newer":{"a":[1]}}'
+    (position,) = folded((b'["position","orders",3]', value)).positions.values()
+    assert position == Position(7, 5, 0, True, unknown='{"newer":{"a":[1]}}')
+    moved = replace(position, upstream=8)
+    assert json.loads(moved.record(ORDERS)[1] or b"")["newer"] == {"a": [1]}
+    assert folded(moved.record(ORDERS)).positions == {ORDERS: moved}
+
+
+def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
+    written = b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"new","kind":"newer","passed":false}'
+    state = folded(written)
+    (gap,) = state.open_gaps
+    assert (gap.kind, gap.reason, state.barriers) == (GapKind.OTHER, "new", {ORDERS: gap})
+    assert json.loads(gap.record()[1] or b"")["kind"] == "newer"
+    assert folded(gap.record()).gaps == {gap.key: gap}
+
+
+def test_fields_that_older_versions_did_not_write_have_defaults() -> None:
+    state = folded(
+        (b'["position","orders",3]', b'{"upstream":7,"downstream":5,"origin":0,"complete":true}'),
+        (b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"gone"}'),
+    )
+    assert state.positions == {ORDERS: Position(7, 5, 0, True)}
+    assert list(state.gaps.values()) == [Gap(ORDERS, 5, 9, "gone", 1234)]
+
+
+KINDS = {
+    "position": (
+        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6).record(ORDERS),
+        b'["position","orders",3]',
+        (
+            b'{"upstream":7,"downstream":5,"origin":1,"complete":true,"chunk":2,"topic_id":"id","target":"east.orders",'
+            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6}'
+        ),
+    ),
+    "runs": (
+        chunk_record(ORDERS, 2, [Run(10, 11, 7)]),
+        b'["runs","orders",3,2]',
+        b'{"from":[10,11],"to":[17,18],"hole":[0,0],"runs":[7]}',
+    ),
+    "sketch": (
+        sketch_record(ORDERS, Sketch(0, 50, 1, 51, (Pair(0, 1), Pair(40, 41)))),
+        b'["sketch","orders",3,0]',
+        b'{"end":50,"downstream_start":1,"downstream_end":51,"pairs":[[0,1],[40,41]]}',
+    ),
+    "gap": (
+        Gap(ORDERS, 5, 9, "größe", 1234, GapKind.RETENTION, 4, "id", passed=False).record(),
+        b'["gap","orders",3,5,1234]',
+        '{"end":9,"reason":"größe","kind":"retention","downstream":4,"topic_id":"id","passed":false}'.encode(),
+    ),
+    "acknowledged": (
+        Acknowledgement("ann", "was a test", 1300).record((ORDERS, 5, 1234)),
+        b'["acknowledged","orders",3,5,1234]',
+        b'{"by":"ann","reason":"was a test","at_ms":1300}',
+    ),
+    "takeover": (
+        Takeover(ORDERS, 45, 60, 61, 10, 10, 10, 1, 2, 3, "a note").record(),
+        b'["takeover","orders",3]',
+        (
+            b'{"position":45,"upstream":60,"downstream":61,"seen":10,"span":10,"records":10,"doubled":1,"others":2,'
+            b'"gone":3,"note":"a note"}'
+        ),
+    ),
+    "foreign": (
+        ForeignWriter(ORDERS, 5, 10, 20, 9, 1234).record(),
+        b'["foreign","orders",3,5]',
+        b'{"first":10,"end":20,"records":9,"seen_at_ms":1234}',
+    ),
+    "writer": (writer_record(12, 77), b'["writer",12]', b'{"since_ms":77}'),
+    "transactional_id": (transactional_id_record("an id", 78), b'["transactional_id","an id"]', b'{"since_ms":78}'),
+    "claim": (
+        claim_record(Claim("an engine", 3, 7, True, False, False, "host", 42, "place", {"topics": "abc"})),
+        b'["claim"]',
+        (
+            b'{"engine":"an engine","term":3,"renewals":7,"confirmed":true,"released":false,"settled":false,'
+            b'"host":"host","pid":42,"place":"place","settings":{"topics":"abc"}}'
+        ),
+    ),
+    "standby": (
+        Standby("an engine", "host", 42, 5, ("topics",)).record(),
+        b'["standby","an engine"]',
+        b'{"host":"host","pid":42,"at_ms":5,"differs_in":["topics"]}',
+    ),
+    "producer": (
+        DataProducer(12, 3, "an id").record(),
+        b'["producer"]',
+        b'{"producer_id":12,"epoch":3,"transactional_id":"an id"}',
+    ),
+    "source": (source_record("an id"), b'["source"]', b'{"cluster_id":"an id"}'),
+    "run": (
+        RunReport("DEGRADED", ("a reason",), 5, ("a note",)).record(),
+        b'["run"]',
+        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"]}',
+    ),
+    "lost": (
+        Loss(5, "deleted", are_tails_unknown=True).record(),
+        b'["lost"]',
+        b'{"at_ms":5,"reason":"deleted","are_tails_unknown":true}',
+    ),
+    "acl": (
+        acl_record(ANN, ANN),
+        b'["acl","TOPIC","LITERAL","orders","User:ann","*","READ","ALLOW"]',
+        b'{"origin":["TOPIC","LITERAL","orders","User:ann","*","READ","ALLOW"]}',
+    ),
+    "quota": (
+        quota_record(QuotaKey((("client-id", None), ("user", "ann")), "producer_byte_rate"), 2.5),
+        b'["quota",[["client-id",null],["user","ann"]],"producer_byte_rate"]',
+        b'{"value":2.5}',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
+    """Other versions read them, the versions before this one too; each can be taken back."""
+    written, key, value = KINDS[kind]
+    assert written == (key, value)
+    assert json.loads(key)[0] == kind
+    state = folded(written)
+    assert state.unread == {}
+    assert state != FlowState()
+    state.apply(key, None)
+    for kept in (state.chunks, state.sketches):
+        kept.pop(ORDERS, None)
+    assert state == FlowState()

@@ -1,0 +1,123 @@
+"""What is on record of topics that are gone from both clusters: dropped, so that the state topic does not only grow.
+
+Dropped too early it would be copied twice, or lost. So both clusters must say of the topic and of its copy, asked by
+name, that there are none such; not to be told (an outage, an ACL) says nothing, nor does a topic filter. They must go
+on saying so for an hour.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog
+from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
+from mirror.kafka.cluster import Cluster
+from mirror.model import connect_offsets
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+
+GONE_SECONDS = 3600.0
+
+_OF_SOURCE = frozenset({"position", "runs", "sketch", "gap", "acknowledged", "takeover"})
+_OF_COPY = frozenset({"foreign"})
+
+
+class GoneTopicsTick:
+    """Looks for topics of the flow's past that neither cluster has any more, and drops what is on record of them."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        log: FlowLog,
+        source: Cluster,
+        target: Cluster,
+        writer: Appender,
+        forget: Callable[[Collection[TopicPartition]], None],
+        *,
+        seconds: float = GONE_SECONDS,
+        clock: Clock = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Give the partitions that are dropped to ``forget``; ``log`` is read as it was last polled."""
+        self._settings = settings
+        self._log = log
+        self._source = source
+        self._target = target
+        self._writer = writer
+        self._forget = forget
+        self._seconds = seconds
+        self._clock = clock
+        self._monotonic = monotonic
+        self._gone_since: dict[str, float] = {}
+        self._notes: tuple[str, ...] = ()
+
+    def tick(self) -> TickReport:
+        """Run one round; after one that failed the hour begins anew."""
+        report = run_tick(f"gone topics {self._settings.flow}", self._clock, self._round)
+        if not report.is_ok:
+            self._gone_since.clear()
+        return replace(report, notes=self._notes)
+
+    def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
+        self._notes = ()
+        copies = self._copies()
+        there = self._source.topics(list(copies))
+        candidates = {topic for topic in copies if topic not in there and topic not in there.problems}
+        names = sorted({name for topic in candidates for name in copies[topic]})
+        copied = self._target.topics(names) if names else there
+        gone = {
+            topic
+            for topic in candidates
+            if not any(name in copied or name in copied.problems for name in copies[topic])
+        }
+        now = self._monotonic()
+        self._gone_since = {topic: self._gone_since.get(topic, now) for topic in gone}
+        due = {topic for topic, since in self._gone_since.items() if now - since >= self._seconds}
+        if due:
+            self._drop(due, {name for topic in due for name in copies[topic]}, at_ms)
+        return len(due), ()
+
+    def _copies(self) -> dict[str, set[str]]:
+        """Return the topics of which anything is on record, and where they were, or would be, copied to."""
+        state = self._log.state
+        found: dict[str, set[str]] = defaultdict(set)
+        for source, position in state.positions.items():
+            found[source.topic].add(position.target or self._settings.copy_of(source.topic))
+        others = (*state.chunks, *state.sketches, *state.takeovers, *(gap.source for gap in state.gaps.values()))
+        for topic in {source.topic for source in others} - found.keys():
+            found[topic].add(self._settings.copy_of(topic))
+        return found
+
+    def _drop(self, topics: Collection[str], copies: Collection[str], at_ms: int) -> None:
+        state, settings = self._log.state, self._settings
+        partitions = {source for source in state.positions if source.topic in topics}
+        # A topic of that name that is made later is not to begin at MirrorMaker's position either.
+        for source in sorted(partitions):
+            key = connect_offsets.source_key(settings.flow.source, source)
+            partition = connect_offsets.partition_of(key, settings.offset_storage_partitions)
+            self._writer.append(settings.offset_storage_topic, partition, [(key, None, (), at_ms)])
+        keys = [key for key, _ in self._log.records() if _is_of(key, topics, copies)]
+        self._writer.append(state_topic(settings.flow.source), 0, [(key, None, (), at_ms) for key in keys])
+        self._forget(partitions)
+        self._notes = tuple(
+            f"{topic} and its copy have been on neither cluster for {self._seconds / 60:.0f} min: what was on record "
+            f"of {sum(source.topic == topic for source in partitions)} partition(s) is dropped"
+            for topic in sorted(topics)
+        )
+
+
+def _is_of(key: bytes, topics: Collection[str], copies: Collection[str]) -> bool:
+    try:
+        names: Any = json.loads(key)
+    except ValueError:
+        return False
+    match names:
+        case [str(kind), str(topic), int(_), *_]:
+            return (kind in _OF_SOURCE and topic in topics) or (kind in _OF_COPY and topic in copies)
+    return False

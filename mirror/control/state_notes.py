@@ -1,0 +1,26 @@
+"""What people should know of a flow's state topic: whether it was lost, and what of it is not understood."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mirror.control.gaps import iso_time
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, state_topic
+
+
+def state_notes(flow: Flow, state: FlowState) -> tuple[str, ...]:
+    """Return, in words, what was lost last, and how many records of which kinds are not understood."""
+    topic = f"{state_topic(flow.source)} on {flow.target}"
+    lost = (f"{topic}, {iso_time(state.loss.at_ms)}: {state.loss.reason}",) if state.loss is not None else ()
+    if not state.unread:
+        return lost
+    kinds = Counter(each.kind for each in state.unread.values())
+    counted = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
+    key, first = min(state.unread.items())
+    example = f"the first has the key {key.decode(errors='replace')} ({first.problem})"
+    note = (
+        f"{topic} holds {len(state.unread)} record(s) that this version does not understand, and leaves as they are: "
+        f"{counted}; {example}"
+    )
+    return (*lost, note)

@@ -1,0 +1,107 @@
+"""What is done when a flow's state topic was lost: what this engine still knows of it is written again.
+
+Positions, writers and the offset map lie nowhere else; Java MirrorMaker's formats say less. An engine that runs knows
+all that it has read of the topic and what its tasks handed back. One that has just been started knows nothing: it can
+only tell that somebody has run the flow before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from mirror.copier.work import Handover
+from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, sketch_record
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import Sketch
+from mirror.model.partition import TopicPartition
+
+
+def restored(
+    read: Iterable[StateRecord],
+    state: FlowState,
+    handovers: Mapping[TopicPartition, Handover],
+    reason: str,
+    now_ms: int,
+    *,
+    are_certain: bool,
+) -> list[StateRecord]:
+    """Return all that is known of a flow whose state topic was lost, as its records.
+
+    Parameters
+    ----------
+    read
+        what was read of the topic so far, before and after the loss, the newest of each key.
+    state
+        the same, folded; what the handovers know beyond that is applied to it.
+    are_certain
+        whether nothing was written behind the positions whose writers, or transactions, are not known.
+    """
+    latest = [
+        record
+        for source, handover in sorted(handovers.items())
+        if _is_newer(handover.position, state.positions.get(source))
+        for record in (
+            *handover.unwritten,
+            chunk_record(source, handover.position.chunk, handover.runs),
+            handover.position.record(source),
+        )
+    ]
+    for key, value in latest:
+        state.apply(key, value)
+    count, sketches = _lost_chunks(state)
+    said = (
+        f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
+        f"{sum(map(len, state.chunks.values()))} chunks of the offset maps; lost: {count} chunks, of which positions "
+        "are translated to the last one known before them"
+    )
+    loss = Loss(now_ms, said, are_tails_unknown=not are_certain or bool(state.unsettled))
+    certain = state.positions.keys() - state.unsettled if are_certain and loss.are_tails_unknown else set()
+    settled = [state.positions[source].record(source) for source in sorted(certain)]
+    return [*read, *latest, *sketches, loss.record(), *settled]
+
+
+def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
+    """Return what was lost of a state topic that an engine finds when it starts, None if nothing is known to be.
+
+    Parameters
+    ----------
+    has_run
+        whether the flow's other topics say that an engine has run it before.
+    """
+    if state.source_id or state.loss is not None:
+        return None
+    if state.positions and not state.writers:
+        # Tasks go on recording positions in a topic created anew; their engine ended before it wrote its knowledge.
+        return Loss(now_ms, "the state topic was deleted, and no engine has written again what was in it", True)
+    if not state.positions and has_run:
+        return Loss(
+            now_ms,
+            "the state topic is empty, but the flow has run before: what was copied already is looked up in the "
+            "copies, and partitions where it is not found stop",
+        )
+    return None
+
+
+def _is_newer(position: Position, known: Position | None) -> bool:
+    return known is None or (position.turn, position.upstream) >= (known.turn, known.upstream)
+
+
+def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
+    """Return how many chunks are missing between others, and what to write in their place."""
+    count, records = 0, []
+    for source, position in sorted(state.positions.items()):
+        chunks = state.chunks.get(source, {})
+        numbered = [
+            (number, chunks[number])
+            for number in sorted(chunks)
+            if number <= position.chunk and not chunks[number].is_empty
+        ]
+        for (number, before), (following, behind) in pairwise(numbered):
+            if following == number + 1:
+                continue
+            count += following - number - 1
+            pairs = (Pair(before.upstream_end - 1, before.downstream_end - 1),)
+            ends = before.upstream_end, behind.upstream, before.downstream_end, behind.downstream
+            records.append(sketch_record(source, Sketch(*ends, pairs)))
+    return count, records

@@ -1,0 +1,168 @@
+"""A flow's state topic may hold what this version does not know, or be lost: it is told, and nothing is copied twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from mirror.config.settings import ClusterSettings
+from mirror.control.status import FlowObserver
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail, LogWriter
+from mirror.lab import processes
+from mirror.lab.clusters import Lab
+from mirror.lab.processes import ManagedProcess
+from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.command import address, mirror
+from tests.brokers.command import write as write_file
+from tests.brokers.copying import NewCopying, Unique, assert_copied, can_tell, log_of, write
+from tests.unit.config.files import flows_of
+
+
+def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that_needs_them(
+    new_copying: NewCopying, settings_of: Callable[[str], ClusterSettings], west: Cluster, unique: Unique
+) -> None:
+    alias = unique("shop").replace("-", "")
+    (settings,) = flows_of(f"{alias}->west")
+    west.create_topics([NewTopic(state_topic(alias), 1, 1, {"cleanup.policy": "compact"})])
+    copying = new_copying(partitions=2, state_topic=state_topic(alias))
+    source, other = copying.pairs
+    for each in copying.pairs:
+        write(copying.flow.source_client, each, range(5))
+    copying.until_caught_up()
+    writer = LogWriter(copying.flow.target_client)
+    with closing(writer), closing(FlowObserver(settings, settings_of("east"), settings_of("west"))) as observer:
+        for key, value in (
+            (b'["newer kind","a"]', b"{}"),
+            (b'["newer kind","b"]', None),
+            (b'["position","%s",0]' % source.topic.encode(), b'{"v":2}'),
+            (b'["position","%s",9]' % source.topic.encode(), None),
+        ):
+            writer.append(copying.flow.state_topic, 0, [(key, value, (), 1)])
+        found = observer.look()
+    (note,) = found.notes
+    assert "2 record(s) that this version does not understand" in note
+    assert "1 of kind 'newer kind', 1 of kind 'position'" in note
+    assert any(f"{source} is stopped" in reason for reason in found.reasons)
+    assert [each.partition for each in found.partitions] == [1]
+    copying.from_the_target()
+    copying.pairs.pop(source)
+    copying.until_caught_up([other])
+    assert_copied(copying)
+
+
+def folded(client: dict[str, str], topic: str) -> FlowState:
+    state = FlowState()
+    with closing(LogTail(client, topic)) as tail:
+        for each in tail.poll():
+            state.apply(each.key, each.value)
+    return state
+
+
+def create_anew(west: Cluster, client: dict[str, str], name: str) -> None:
+    west.delete_topics([name])
+    wait_until(lambda: name not in west.topics([name]), "the topic to be gone", timeout_seconds=10)
+    west.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})])
+    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=10)
+
+
+def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_than_the_old_one(
+    settings_of: Callable[[str], ClusterSettings], west: Cluster, unique: Unique
+) -> None:
+    """Its offsets alone say nothing; its id does."""
+    client, name = dict(settings_of("west").client), unique("side")
+    west.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})])
+    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=10)
+    with closing(LogTail(client, name)) as tail, closing(LogWriter(client)) as writer:
+
+        def append(*keys: bytes) -> None:
+            writer.append(name, 0, [(key, b"", (), 1) for key in keys])
+
+        append(b"a", b"b")
+        assert [each.key for each in tail.poll()] == [b"a", b"b"]
+        assert (tail.poll(), tail.loss) == ([], None)
+        create_anew(west, client, name)
+        append(b"c", b"d", b"e")
+        assert [each.key for each in tail.poll()] == [b"c", b"d", b"e"]
+        assert "deleted and created anew" in str(tail.loss)
+
+
+def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_nothing_twice(
+    east_west: Lab, east: Cluster, west: Cluster, unique: Unique, tmp_path: Path
+) -> None:
+    """What it knows is written again, of idle partitions too; what it does not know any more is found in the copies."""
+    topic, alias = unique("lost"), unique("e").replace("-", "")
+    east.create_topics([NewTopic(topic, 2, 1, {})])
+    file = tmp_path / "mirror.properties"
+    write_file(file, address(east_west, "east"), address(east_west, "west"), "")
+    file.write_text(
+        file.read_text().replace("east", alias)
+        + f"{alias}->west.enabled = true\n{alias}->west.topics = {topic}\nmirror.epoch.seconds = 2\n"
+        "heartbeats.replication.enabled = false\nemit.checkpoints.interval.seconds = 1\n"
+    )
+    clients = {side: {"bootstrap.servers": address(east_west, side)} for side in ("east", "west")}
+    copies = [TopicPartition(f"{alias}.{topic}", number) for number in range(2)]
+
+    def status() -> dict[str, Any]:
+        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+        assert isinstance(flow, dict)
+        return flow
+
+    def copied(count: int) -> dict[str, Any]:
+        return wait_until(
+            status,
+            f"{count} records to be copied",
+            timeout_seconds=90,
+            until=lambda flow: sum(each["upstream_next"] for each in flow["partitions"]) == count,
+        )
+
+    def start(number: int) -> ManagedProcess:
+        command = [sys.executable, "-m", "mirror", "run", str(file)]
+        return processes.start(tmp_path, f"engine-{number}", command, owner_pid=os.getpid())
+
+    for number in range(2):
+        write(clients["east"], TopicPartition(topic, number), range(10))
+    engine = start(0)
+    copied(20)
+    before = folded(clients["west"], state_topic(alias))
+    west.delete_topics([state_topic(alias)])
+    flow = wait_until(
+        status,
+        "the loss to be told",
+        timeout_seconds=60,
+        until=lambda flow: any("created anew" in reason for reason in flow["reasons"]),
+    )
+    assert any("written again: 2 positions" in note for note in flow["notes"])
+    after = folded(clients["west"], state_topic(alias))
+    assert (after.positions.keys(), after.writers >= before.writers) == (before.positions.keys(), True)
+    write(clients["east"], TopicPartition(topic, 0), range(10, 20))
+    copied(30)
+    engine.kill()
+    assert "created anew" in engine.log_tail()
+    write(clients["east"], TopicPartition(topic, 1), range(10, 20))
+    engine = start(1)
+    copied(40)
+    engine.kill()
+    syncs = "mm2-offset-syncs.west.internal"
+    assert syncs in east.topics([syncs])
+    west.delete_topics([state_topic(alias), f"mm2-offsets.{alias}.internal"])
+    east.delete_topics([syncs])
+    write(clients["east"], TopicPartition(topic, 0), range(20, 30))
+    engine = start(2)
+    copied(50)
+    wait_until(
+        status,
+        "the loss to be told",
+        timeout_seconds=30,
+        until=lambda flow: any("the flow has run before" in reason for reason in flow["reasons"]),
+    )
+    assert engine.terminate(15)
+    for copy, count in zip(copies, (30, 20), strict=True):
+        assert [each.value for each in log_of(clients["west"], copy)] == [b"value %d" % each for each in range(count)]

@@ -1,0 +1,141 @@
+"""What is known of a flow is written again when its state topic was lost, and nothing is taken for certain that is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.copier.work import Handover
+from mirror.engine.hold import Held
+from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.standing import FlowStanding
+from mirror.engine.state_loss import begun_anew, restored
+from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, source_record, writer_record
+from mirror.model.mm2_trace import Mm2Trace
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Bounded, Exact
+from tests.unit.control.builders import flow_settings
+
+ORDERS, IDLE = TopicPartition("orders", 0), TopicPartition("idle", 0)
+READ: list[StateRecord] = [
+    writer_record(7, 1),
+    source_record("id"),
+    (b'["a newer kind"]', b"{}"),
+    Position(3, 3, 0, True).record(IDLE),
+    chunk_record(ORDERS, 0, [Run(0, 0, 10)]),
+    Position(10, 10, 0, True).record(ORDERS),
+]
+
+
+def folded(records: list[StateRecord]) -> FlowState:
+    state = FlowState()
+    for key, value in records:
+        state.apply(key, value)
+    return state
+
+
+def written(handover: Handover | None = None, *, are_certain: bool = True) -> FlowState:
+    """What stands in the topic afterwards."""
+    handovers = {} if handover is None else {ORDERS: handover}
+    return folded(restored(READ, folded(READ), handovers, "deleted", 5, are_certain=are_certain))
+
+
+def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer_kinds() -> None:
+    state, before = written(), folded(READ)
+    assert (state.positions, state.writers, state.chunks) == (before.positions, before.writers, before.chunks)
+    assert (set(state.unread), state.source_id, state.unsettled) == ({b'["a newer kind"]'}, "id", set())
+    assert state.loss is not None
+    assert "deleted; written again: 2 positions, 1 writers, 1 chunks of the offset maps; lost: 0" in state.loss.reason
+
+
+def test_what_tasks_handed_back_counts_if_it_is_newer() -> None:
+    newer = Handover(Position(20, 20, 0, True), (Run(0, 0, 20),), clean=True)
+    state = written(newer)
+    assert state.positions[ORDERS] == newer.position
+    assert state.open_runs(ORDERS) == newer.runs
+    older = Handover(Position(5, 5, 0, True), (Run(0, 0, 5),), clean=True)
+    assert written(older).positions == folded(READ).positions
+
+
+def test_chunks_of_the_map_that_nobody_has_read_are_counted_and_their_positions_lead_before_them() -> None:
+    """Never behind them: a reader would miss what lies there."""
+    state = written(Handover(Position(50, 40, 0, True, 3), (Run(45, 35, 5),), clean=True))
+    assert state.loss is not None
+    assert "lost: 2 chunks" in state.loss.reason
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert [known.translate(each) for each in (9, 10, 30, 46)] == [Exact(9), Exact(10), Bounded(10, 20), Exact(36)]
+
+
+def test_positions_that_are_not_certain_are_looked_up_on_the_target() -> None:
+    state = written(are_certain=False)
+    assert state.unsettled == {ORDERS, IDLE}
+    traces = traces_of({}, {}, state, matches=True, has_run=False)
+    assert traces.certain == {ORDERS: Mm2Trace(), IDLE: Mm2Trace()}
+    again = folded(restored(READ, state, {}, "again", 6, are_certain=True))
+    assert again.unsettled == {ORDERS, IDLE}
+    state.apply(*Position(4, 4, 0, True).record(IDLE))
+    again = folded(restored(READ, state, {}, "again", 6, are_certain=True))
+    assert again.unsettled == {ORDERS}
+
+
+def test_a_flow_that_has_run_and_has_nothing_on_record_has_lost_it() -> None:
+    lost = begun_anew(FlowState(), has_run=True, now_ms=5)
+    assert lost is not None
+    assert not lost.are_tails_unknown
+    assert begun_anew(FlowState(), has_run=False, now_ms=5) is None
+    assert begun_anew(folded(READ), has_run=True, now_ms=5) is None
+    assert begun_anew(FlowState(loss=Loss(1, "known")), has_run=True, now_ms=5) is None
+
+
+def test_positions_without_any_writer_are_of_a_topic_that_was_lost() -> None:
+    """Of a version before there was a record of the source there are writers."""
+    position = Position(3, 3, 0, True).record(ORDERS)
+    lost = begun_anew(folded([position]), has_run=True, now_ms=5)
+    assert lost is not None
+    assert lost.are_tails_unknown
+    assert begun_anew(folded([writer_record(7, 1), position]), has_run=True, now_ms=5) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_alone"),
+    [
+        ((), True),
+        (("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",), False),
+        (
+            (
+                "east->west.transforms = home",
+                "east->west.transforms.home.type = org.apache.kafka.connect.transforms.RegexRouter",
+                "east->west.transforms.home.regex = .*",
+                "east->west.transforms.home.replacement = all-orders",
+            ),
+            False,
+        ),
+    ],
+)
+def test_nobody_else_writes_to_a_copy_with_a_name_of_the_policys_making(lines: tuple[str, ...], is_alone: bool) -> None:
+    """Under unchanged names applications write, and to where a router sends records anybody may."""
+    standing = FlowStanding(flow_settings(*lines))
+    assert standing.trace(ORDERS) == (Mm2Trace(is_alone=True) if is_alone else None)
+
+
+def test_positions_are_read_again_between_epochs_not_under_a_running_one() -> None:
+    standing = FlowStanding(flow_settings())
+    standing.take_state(folded(READ), Mm2Traces(), Held())
+    standing.read_again()
+    assert standing.is_known
+    standing.between_epochs()
+    assert not standing.is_known
+    standing.take_state(folded(READ), Mm2Traces(), Held())
+    standing.between_epochs()
+    assert standing.is_known
+
+
+def test_whatever_is_in_a_copy_that_nobody_else_writes_to_is_looked_up() -> None:
+    """Where the topic keeps its name, others may have written it, unless what was on record is lost."""
+    new = traces_of({}, {}, FlowState(), matches=True, has_run=False)
+    assert new.possible(ORDERS, is_known=False, is_alone=True) == Mm2Trace(is_alone=True)
+    assert new.possible(ORDERS, is_known=False) is None
+    lost = traces_of({}, {}, FlowState(), matches=True, has_run=True)
+    assert lost.possible(ORDERS, is_known=False) == Mm2Trace()
+    assert lost.possible(ORDERS, is_known=True, is_alone=True) is None
