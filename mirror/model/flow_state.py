@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
@@ -496,13 +497,15 @@ class FlowState:
         """Return the chunks of which the target, whose log begins at ``target_start``, has nothing any more.
 
         A position that they speak of, on either side, leads a reader before the log; without them it leads to what is
-        left. The chunk that is still being filled is never among them. None if there are none.
+        left. The last chunk that begins before the log is kept: by it a reader at the log's start is led back. The
+        chunk that is still being filled is never among them. None if there are none.
         """
         position = self.positions[source]
+        known = sorted(self.chunks.get(source, {}).items())
         dead = tuple(
             number
-            for number, chunk in sorted(self.chunks.get(source, {}).items())
-            if number < position.chunk and chunk.downstream_end <= target_start
+            for (number, _), (following, chunk) in pairwise(known)
+            if following <= position.chunk and chunk.downstream < target_start
         )
         return DeadChunks(position.turn, dead) if dead else None
 

@@ -48,6 +48,9 @@ def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
             return upstream, 0
         case Bounded(upstream, behind_records):
             return upstream, behind_records
+        case TooOld() if opposite.is_pruned:
+            # Of what was forgotten nobody knows how much was read.
+            return opposite.origin, opposite.runs.records_between(opposite.origin, opposite.upstream_next)
         case TooOld() | NotMirrored():
             first = opposite.runs.first
             return (opposite.upstream_next if first is None else first.upstream), 0

@@ -123,9 +123,9 @@ def test_positions_on_what_compaction_removed_are_exact_and_those_of_partitions_
         assert isinstance(found, Exact)
         # A copy lies behind the position exactly if its original does.
         for copied in copies:
-            back = known.translate_back(copied.offset)
-            assert isinstance(back, Exact)
-            assert (copied.offset >= found.downstream) == (back.downstream >= position)
+            original = known.source_of(copied.offset)
+            assert original is not None
+            assert (copied.offset >= found.downstream) == (original >= position)
 
 
 def test_a_map_grows_no_longer_than_the_log_of_the_copy(
