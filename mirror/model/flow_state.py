@@ -14,10 +14,12 @@ from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
+from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 
 RUNS_PER_CHUNK = 256
 
@@ -78,6 +80,11 @@ class Position:
     atomic: bool = False
     turn: int = 0
     left_out: int = 0
+
+    @property
+    def copy_id(self) -> CopyId:
+        """Which copy its offsets are of."""
+        return CopyId(self.topic_id, self.target_id, self.turn)
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -332,6 +339,27 @@ def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
     return _record(["acl", *acl.key], {"origin": None if origin is None else origin.key})
 
 
+def checkpointed_record(copy: CheckpointedCopy) -> StateRecord:
+    """Return the record that says of which copy the checkpoints of a partition are; it goes before them."""
+    return _record(["checkpointed", *copy.partition], {**asdict(copy.copy), "since": copy.since})
+
+
+def placement_record(placement: Placement) -> StateRecord:
+    """Return the record that this flow puts a group at a position on the target; it goes before the position."""
+    value = {
+        "upstream": placement.upstream,
+        "downstream": placement.downstream,
+        "written": placement.written,
+        "target_id": placement.target_id,
+    }
+    return _record(["placement", placement.group, *placement.partition], value)
+
+
+def no_placement_record(placement: Placement) -> StateRecord:
+    """Return the record that forgets where a group was to be put: it was not."""
+    return _compact(["placement", placement.group, *placement.partition]), None
+
+
 def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
     """Return the record that this flow has set a quota on the target; None: that it has removed it, or gives it up."""
     return _record(["quota", [list(part) for part in key.entity], key.limit], {"value": value})
@@ -362,6 +390,8 @@ class FlowState:
     transactional_ids: set[str] = field(default_factory=set)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
+    placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
+    checkpointed: dict[TopicPartition, CheckpointedCopy] = field(default_factory=dict)
     claim: str | None = None
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
@@ -388,6 +418,8 @@ class FlowState:
                 self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
             case ["foreign", topic, partition, producer_id] if value is None:
                 self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
+            case ["placement", group, topic, partition] if value is None:
+                self.placements.pop((group, TopicPartition(topic, partition)), None)
             case ["runs", topic, partition, chunk] if value is not None:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case _ if value is None:
@@ -421,6 +453,12 @@ class FlowState:
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
                 self.foreign[copy, producer_id] = ForeignWriter(copy, producer_id, **content)
+            case ["checkpointed", topic, partition]:
+                copy, since = TopicPartition(topic, partition), content.pop("since")
+                self.checkpointed[copy] = CheckpointedCopy(copy, CopyId(**content), since)
+            case ["placement", group, topic, partition]:
+                copy = TopicPartition(topic, partition)
+                self.placements[group, copy] = Placement(group, copy, **content)
             case ["source"]:
                 self.source_id = content["cluster_id"]
             case ["claim"]:
