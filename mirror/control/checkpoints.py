@@ -159,9 +159,6 @@ class CheckpointsTick:
 
     def writable(self) -> list[Checkpoint]:
         """Return the checkpoints by which groups may be moved on the target: those of what they read on the source."""
-        of_no_reading = {
-            (each.group, each.target) for each in self.decisions if isinstance(each.translation, NothingRead)
-        }
         put_at = {
             (each.group, remote_partition(each.partition, self._settings)): each.written
             for each in self._translator.placements()
@@ -169,8 +166,7 @@ class CheckpointsTick:
         return [
             checkpoint
             for key, checkpoint in self.latest.items()
-            if key not in of_no_reading
-            and checkpoint.upstream > put_at.get(key, -1)
+            if checkpoint.upstream > put_at.get(key, -1)
             and (self._copies is None or self._copies.is_current(checkpoint))
         ]
 

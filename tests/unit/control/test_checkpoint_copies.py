@@ -114,3 +114,4 @@ def test_after_the_copy_went_back_the_lower_position_counts() -> None:
 def test_after_both_were_created_anew_it_has_read_nothing() -> None:
     anew = going_on(CopyId("other", "other", 1), Run(20, 3, 100))
     assert anew.lowered(at(50, 50)) == at(20, 3)
+    assert anew.lowered(at(50, 1)) == at(20, 3)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 import pytest
 
-from mirror.control.groups import GroupAction, GroupDecision, TargetGroups, apply_group_writes, plan_group_writes
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult
+from mirror.control.groups import (
+    GroupAction,
+    GroupDecision,
+    GroupOffsetsTick,
+    TargetGroups,
+    apply_group_writes,
+    plan_group_writes,
+)
+from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult, Topic
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import FlowState, StateRecord
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from tests.unit.control.builders import flow_settings, topic
 
 COPY = TopicPartition("east.orders", 3)
 EMPTY, DEAD = GroupDescription("Empty", 0), GroupDescription("Dead", 0)
@@ -172,6 +180,46 @@ def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_memb
     cluster = Writable("UNKNOWN_MEMBER_ID")
     apply_group_writes([replace(decision, placed_before=before)], cast(Cluster, cluster), cluster.record)
     assert cluster.state.placements == {("billing", COPY): before}
+
+
+class Target(Writable):
+    """A cluster on which one idle group has no position yet."""
+
+    alias = "west"
+
+    def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
+        return Found(dict.fromkeys(names, EMPTY))
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        return Found({name: Found({}) for name in names})
+
+    def topics(self, names: Collection[str]) -> Found[str, Topic]:
+        return Found({name: topic(name, 4) for name in names})
+
+    def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
+        return Found(dict.fromkeys(partitions, 1000 if at == "latest" else 0))
+
+
+class Placed:
+    """What is on record; reading it may show that the copy was created anew."""
+
+    def __init__(self, read: Callable[[], object] = lambda: None) -> None:
+        self.poll = read
+
+    def placements(self) -> list[Placement]:
+        return []
+
+
+def test_a_checkpoint_that_turns_out_to_be_of_an_earlier_copy_is_not_written() -> None:
+    """The ends of the log were read of the new one, which had grown past it by then."""
+    there = [Checkpoint("billing", COPY, 100, 42)]
+    for read, written in ((lambda: None, ["record", "write billing"]), (there.clear, [])):
+        target = Target(None)
+        tick = GroupOffsetsTick(
+            flow_settings(), cast(Cluster, target), lambda: list(there), target.record, Placed(read)
+        )
+        assert tick.tick().problems == ()
+        assert target.done == written
 
 
 def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:

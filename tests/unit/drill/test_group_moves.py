@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
+from mirror.config.settings import ClusterSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
+from mirror.control.groups import TargetGroups
 from mirror.drill import group_moves
 from mirror.drill.group_moves import GroupMoves, MoveRefused, Unmoved, move_groups, untranslated
-from mirror.kafka.cluster import Found, GroupPosition
+from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, Translation
 from tests.unit.config.files import flows_of
@@ -69,6 +73,52 @@ def test_ids_are_names_and_not_patterns(monkeypatch: pytest.MonkeyPatch) -> None
     moves = move_groups(FLOW, {}, ["a.b", "c|d"], ask_source=True)
     assert asked == [r"a\.b|c\|d"]
     assert moves.moved(["a.b", "c|d", "e"]) == ["e"]
+
+
+def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle, used = GroupDescription("Empty", 0), GroupDescription("Stable", 2)
+    target = TargetGroups(
+        Found({"audit": idle, "billing": used, "stock": idle, "late": idle}),
+        Found({"audit": Found({}), "stock": Found({COPY: GroupPosition(9)}), "late": Found({})}),
+        Found({COPY: 20}),
+    )
+    positions = [at(5, Exact(5), group) for group in ("audit", "billing", "stock")] + [at(30, Exact(30), "late")]
+    written: list[str] = []
+
+    class Standby:
+        def __enter__(self) -> Standby:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def write_group_positions(self, group: str, positions: Collection[TopicPartition]) -> list[ItemResult]:
+            written.append(group)
+            return [ItemResult(str(each)) for each in positions]
+
+    class Writer:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def append(self, topic: str, *_: object) -> int:
+            written.append(topic)
+            return 0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves, "LogWriter", Writer)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
+    groups = ["audit", "billing", "stock", "late"]
+    moves = move_groups(FLOW, {"B": ClusterSettings("B", {})}, groups, ask_source=True)
+    assert written == ["mm2-state.A.internal", "audit"]
+    assert [each.group for each in moves.refused] == ["billing", "late"]
+    assert [each.group for each in moves.left] == ["stock"]
+    assert (moves.written, moves.moved(groups)) == (1, ["audit", "stock"])
 
 
 def test_a_journal_says_who_moved_and_who_did_not_and_a_refusal_stops_what_follows() -> None:
