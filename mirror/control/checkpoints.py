@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
+from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.unread import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, GroupPosition
-from mirror.model.checkpoint import Checkpoint
+from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
+from mirror.model.flow_state import StateRecord, checkpointed_record
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation, describe
 
 # The last checkpoint by group and partition on the target.
 Checkpoints: TypeAlias = Mapping[tuple[str, TopicPartition], Checkpoint]
@@ -49,6 +51,22 @@ class CheckpointDecision:
     reason: str
 
 
+class Copies(Protocol):
+    """Who knows of which copy a checkpoint is; :class:`mirror.control.checkpoint_copies.CheckpointCopies` is one."""
+
+    def is_current(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is of the copy that there is now."""
+        ...
+
+    def unrecorded(self, targets: Iterable[TopicPartition], since: int) -> list[CheckpointedCopy]:
+        """Return what is to go on record before checkpoints of these partitions are written at ``since`` or behind."""
+        ...
+
+    def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """Return what takes the place of a checkpoint of an earlier copy; None if that cannot be told."""
+        ...
+
+
 class RecordTail(Protocol):
     """Who follows a topic; :class:`mirror.kafka.log.LogTail` is one."""
 
@@ -60,15 +78,17 @@ class RecordTail(Protocol):
 def plan_checkpoints(
     positions: Mapping[str, Mapping[TopicPartition, GroupPosition]],
     last: Checkpoints,
-    translator: Translator,
+    translator: ReadTranslator,
     settings: FlowSettings,
+    is_current: Callable[[Checkpoint], bool] = lambda _: True,
 ) -> tuple[CheckpointDecision, ...]:
     """Return, for every position of the groups on a topic that passes the topic filter, what becomes of it.
 
-    Only the topic filter counts here, not the rules on internal topics, heartbeats and cycles (SEL-10).
+    Only the topic filter counts here, not the rules on internal topics, heartbeats and cycles (SEL-10). After a last
+    checkpoint that is not of the present copy, by ``is_current``, any other one is news: also a lower one.
     """
     return tuple(
-        _decide(group, source, position, last, translator, settings)
+        _decide(group, source, position, last, translator, settings, is_current)
         for group, committed in sorted(positions.items())
         for source, position in sorted(committed.items())
         if settings.topic_filter.matches(source.topic)
@@ -92,7 +112,7 @@ def last_checkpoints(records: Iterable[Record], known: Checkpoints | None = None
     for record in records:
         checkpoint = Checkpoint.parse(record.key, record.value)
         if checkpoint is not None:
-            last[checkpoint.group, checkpoint.topic_partition] = checkpoint
+            last[checkpoint.group, checkpoint.topic_partition] = replace(checkpoint, offset=record.offset)
     return last
 
 
@@ -106,12 +126,14 @@ class CheckpointsTick:
         self,
         settings: FlowSettings,
         source: Cluster,
-        translator: Translator,
+        translator: ReadTranslator,
         checkpoints: RecordTail,
         target: Appender,
         clock: Clock = now_ms,
         *,
         before_translating: Callable[[], None] = lambda: None,
+        copies: Copies | None = None,
+        record: Callable[[Sequence[StateRecord]], None] = lambda _: None,
     ) -> None:
         """Follow ``checkpoints``, the checkpoints topic, and append to it on ``target``.
 
@@ -119,6 +141,8 @@ class CheckpointsTick:
         ----------
         before_translating
             called when the positions are read, so that none is ahead of what the translator knows to be copied.
+        copies, record
+            tells checkpoints of earlier copies, and puts into the flow's state what it tells them by.
         """
         self._settings = settings
         self._source = source
@@ -127,9 +151,24 @@ class CheckpointsTick:
         self._target = target
         self._clock = clock
         self._before_translating = before_translating
+        self._copies = copies
+        self._record = record
         self._groups: tuple[str, ...] | None = None
         self.latest: Checkpoints = {}
         self.decisions: tuple[CheckpointDecision, ...] = ()
+
+    def writable(self) -> list[Checkpoint]:
+        """Return the checkpoints by which groups may be moved on the target: those of what they read on the source."""
+        put_at = {
+            (each.group, remote_partition(each.partition, self._settings)): each.written
+            for each in self._translator.placements()
+        }
+        return [
+            checkpoint
+            for key, checkpoint in self.latest.items()
+            if checkpoint.upstream > put_at.get(key, -1)
+            and (self._copies is None or self._copies.is_current(checkpoint))
+        ]
 
     def tick(self) -> TickReport:
         """Run one round; groups that cannot be read are problems, the others get their checkpoints."""
@@ -140,13 +179,34 @@ class CheckpointsTick:
         self.latest = last_checkpoints(self._checkpoints.poll(), self.latest)
         positions = self._source.positions_of_groups(self._selected_groups())
         self._before_translating()
-        self.decisions = plan_checkpoints(positions, self.latest, self._translator, self._settings)
-        news = [each.checkpoint for each in self.decisions if each.is_news and each.checkpoint is not None]
-        if news:
-            records = [(each.key_bytes(), each.value_bytes(), (), at_ms) for each in news]
-            self._target.append(self._settings.checkpoints_topic, 0, records)
-            self.latest = {**self.latest, **{(each.group, each.topic_partition): each for each in news}}
+        is_current = self._copies.is_current if self._copies else lambda _: True
+        self.decisions = plan_checkpoints(positions, self.latest, self._translator, self._settings, is_current)
+        news = {
+            (each.group, each.target): each.checkpoint
+            for each in self.decisions
+            if each.is_news and each.checkpoint is not None
+        }
+        if self._copies is not None:
+            for key, old in self.latest.items():
+                # Also of groups that the source has no more: by their checkpoints applications go on elsewhere.
+                if key not in news and not is_current(old) and (lowered := self._copies.lowered(old)) is not None:
+                    news[key] = lowered
+        self._write(news, at_ms)
         return len(news), unread(positions, self._settings.flow.source)
+
+    def _write(self, news: Checkpoints, at_ms: int) -> None:
+        if not news:
+            return
+        if self._copies is not None:
+            since = max((each.offset for each in self.latest.values() if each.offset is not None), default=-1) + 1
+            found = self._copies.unrecorded((target for _, target in news), since)
+            if found:
+                self._record([checkpointed_record(each) for each in found])
+                self._before_translating()
+        records = [(each.key_bytes(), each.value_bytes(), (), at_ms) for each in news.values()]
+        first = self._target.append(self._settings.checkpoints_topic, 0, records)
+        written = {key: replace(each, offset=first + number) for number, (key, each) in enumerate(news.items())}
+        self.latest = {**self.latest, **written}
 
     def _selected_groups(self) -> tuple[str, ...]:
         """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09)."""
@@ -164,11 +224,12 @@ def _decide(
     source: TopicPartition,
     position: GroupPosition,
     last: Checkpoints,
-    translator: Translator,
+    translator: ReadTranslator,
     settings: FlowSettings,
+    is_current: Callable[[Checkpoint], bool],
 ) -> CheckpointDecision:
     target = remote_partition(source, settings)
-    translation = translator.translate(source, position.position)
+    translation = translator.translate(group, source, position.position)
     previous = last.get((group, target))
 
     def decision(checkpoint: Checkpoint | None, is_news: bool, reason: str) -> CheckpointDecision:
@@ -177,6 +238,9 @@ def _decide(
     match translation:
         case TooOld() | NotMirrored():
             return decision(None, False, describe(translation))
-        case Exact(downstream) | Bounded(downstream):
+        case Exact(downstream) | Bounded(downstream) | NothingRead(_, downstream):
             checkpoint = Checkpoint(group, target, position.position, downstream, position.metadata)
+            if previous is not None and not is_current(previous):
+                why = f"the one before, {previous.downstream}, is of an earlier copy or an earlier source"
+                return decision(checkpoint, True, why)
             return decision(checkpoint, *checkpoint.is_news_after(previous))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mirror.kafka.log import LogTail
+from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState, StateRecord, term_of
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.shared_topic import translate_shared
 from mirror.model.topics import ReplicationPolicy
 from mirror.model.translation import NotMirrored, Translation
@@ -29,6 +31,7 @@ class FlowLog:
         self._records: dict[bytes, bytes] = {}
         self._tail = LogTail(client, topic, alias=alias)
         self._maps: dict[TopicPartition, OffsetMap] = {}
+        self._sources: dict[TopicPartition, TopicPartition] = {}
 
     def poll(self) -> FlowState:
         """Take in what is new and return the state.
@@ -48,6 +51,10 @@ class FlowLog:
                     self._records[record.key] = record.value
         if records:
             self._maps.clear()
+            self._sources = {
+                TopicPartition(position.target, source.partition): source
+                for source, position in self.state.positions.items()
+            }
         return self.state
 
     @property
@@ -72,13 +79,33 @@ class FlowLog:
             self._maps[source] = found
         return self._maps[source]
 
+    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
+        """Return of which source partition a partition on the target is the copy."""
+        return self._sources.get(copy)
+
+    def placement(self, group: str, partition: TopicPartition) -> Placement | None:
+        """Return where the flow has put a group on a partition of the target that is still the same one."""
+        found = self.state.placements.get((group, partition))
+        return found if found is not None and self._is_there(found) else None
+
+    def placements(self) -> Iterable[Placement]:
+        """Return where the flow has put groups, on partitions of the target that are still the same ones."""
+        return (each for each in self.state.placements.values() if self._is_there(each))
+
     def close(self) -> None:
         """Close the connections."""
         self._tail.close()
 
+    def _is_there(self, placement: Placement) -> bool:
+        source = self.source_of(placement.partition)
+        now = self.state.positions[source].target_id if source else ""
+        return not now or placement.target_id in {"", now}
+
 
 class FlowTranslator:
     """Translates positions of a flow's source partitions through the exact offset maps of both directions.
+
+    ``forward`` is the flow's state; ``opposite`` that of the flow in the other direction, None while there is none.
 
     A group on the source that reads a topic mirrored *from the target* goes back to the original there: the map of the
     opposite flow, read backwards. Java MM2 never finds such a position (CKP-07). Where both flows copy a topic under
@@ -99,9 +126,9 @@ class FlowTranslator:
         find_opposite
             returns the state of the flow target->source, None as long as there is none.
         """
-        self._forward = forward
+        self.forward = forward
         self._find_opposite = find_opposite
-        self._opposite: FlowLog | None = None
+        self.opposite: FlowLog | None = None
         self._policy = policy
         self._target_alias = target_alias
 
@@ -113,32 +140,60 @@ class FlowTranslator:
         BrokerRefused, ClusterError, ConnectionFailed, LeaderUnknown
             if a cluster does not answer; translations are then by what was known before.
         """
-        self._forward.poll()
-        if self._opposite is None:
+        self.forward.poll()
+        if self.opposite is None:
             # The other flow may begin at any time.
-            self._opposite = self._find_opposite()
-        if self._opposite is not None:
-            self._opposite.poll()
+            self.opposite = self._find_opposite()
+        if self.opposite is not None:
+            self.opposite.poll()
 
     def translate(self, source: TopicPartition, position: int) -> Translation:
         """Return where a reader at ``position`` of the source partition goes on, on the target."""
-        if self._policy.can_detect_cycles and self._policy.topic_source(source.topic) == self._target_alias:
-            original = TopicPartition(self._policy.original_topic(source.topic), source.partition)
-            back = self._opposite.offset_map(original) if self._opposite else None
+        original = self._original(source)
+        if original is not None:
+            back = self.opposite.offset_map(original) if self.opposite else None
             return back.translate_back(position) if back else NotMirrored()
-        forward, opposite = self._forward.offset_map(source), self._shared(source)
+        forward, opposite = self.forward.offset_map(source), self._shared(source)
         if forward is None:
             return opposite.translate_back(position) if opposite else NotMirrored()
         return translate_shared(forward, opposite, position) if opposite else forward.translate(position)
 
+    def copy_id(self, source: TopicPartition) -> CopyId | None:
+        """Return which copy positions of a source partition lead to; None if nothing of it was copied."""
+        original = self._original(source)
+        if original is None:
+            position = self.forward.state.positions.get(source)
+            return position.copy_id if position else None
+        back = self.opposite.state.positions.get(original) if self.opposite else None
+        return CopyId(back.target_id, back.topic_id, back.turn) if back else None
+
+    def source_of(self, target: TopicPartition) -> TopicPartition | None:
+        """Return the source partition whose readers go on with a partition of the target; None if it is not known."""
+        source = self.forward.source_of(target)
+        if source is not None or self.opposite is None or not self._policy.can_detect_cycles:
+            return source
+        back = self.opposite.state.positions.get(target)
+        return TopicPartition(back.target, target.partition) if back else None
+
+    def origin(self, source: TopicPartition) -> int | None:
+        """Return the position of a source partition where copying began; None where a group returns to the original."""
+        position = self.forward.state.positions.get(source)
+        return position.origin if position and self._original(source) is None else None
+
     def close(self) -> None:
         """Close the connections to the source; those of the forward flow's log are somebody else's."""
-        if self._opposite is not None:
-            self._opposite.close()
+        if self.opposite is not None:
+            self.opposite.close()
+
+    def _original(self, source: TopicPartition) -> TopicPartition | None:
+        """Return the original on the target of which a source partition is the copy, None if it is none (CKP-07)."""
+        if self._policy.can_detect_cycles and self._policy.topic_source(source.topic) == self._target_alias:
+            return TopicPartition(self._policy.original_topic(source.topic), source.partition)
+        return None
 
     def _shared(self, source: TopicPartition) -> OffsetMap | None:
         """Return the map of the opposite flow if it copies into this very partition, under the same name."""
-        if self._policy.can_detect_cycles or self._opposite is None:
+        if self._policy.can_detect_cycles or self.opposite is None:
             return None
-        known = self._opposite.state.positions.get(source)
-        return self._opposite.offset_map(source) if known and known.target in {"", source.topic} else None
+        known = self.opposite.state.positions.get(source)
+        return self.opposite.offset_map(source) if known and known.target in {"", source.topic} else None

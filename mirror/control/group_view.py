@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
-from mirror.control.checkpoints import last_checkpoints, remote_partition
+from mirror.control.checkpoint_copies import CheckpointCopies
+from mirror.control.checkpoints import Copies, last_checkpoints, remote_partition
 from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.unread import GroupPositions, unread
 from mirror.kafka.cluster import Cluster, ClusterError, Found
 from mirror.kafka.log import LogTail
+from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import state_topic
+from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation, Translator, describe
+from mirror.model.translation import Bounded, Exact, NotMirrored, Translation, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,14 @@ class GroupView:
         why they were read from the checkpoints; None if they were read from the source.
     unread
         groups and partitions that the source has and whose positions it did not tell, with the reason.
+    read
+        what the source told; nothing if it was not asked.
     """
 
     positions: tuple[TranslatedPosition, ...]
     source_problem: str | None
     unread: tuple[str, ...] = ()
+    read: GroupPositions = field(default_factory=Found)
 
 
 def view_groups(
@@ -103,25 +110,33 @@ def view_groups(
     flow = settings.flow
     target_client = clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
-    translator = FlowTranslator(log, lambda: _opposite(settings, clusters), settings.policy, flow.target)
+    between = FlowTranslator(
+        log, lambda: _flow_into_source(settings, clusters, flow.target), settings.policy, flow.target
+    )
     thirds = Thirds(settings, flows, clusters[flow.source].client, target_client)
+    translator = GroupTranslator(
+        between,
+        MeshTranslator(between, thirds.of_topic),
+        others=sources_of(flow.source, flows, flow.target),
+        find=lambda alias: _flow_into_source(settings, clusters, alias),
+    )
     try:
         read, problem = _from_source(settings, clusters, pattern) if ask_source else (Found(), "it was not asked")
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
             found = [
-                _translated(settings, MeshTranslator(translator, thirds.of_topic), group, source, position, metadata)
+                _translated(settings, translator, group, source, position, metadata)
                 for (group, source), (position, metadata) in sorted(_committed(settings, read).items())
             ]
         else:
             log.poll()
-            found = _from_checkpoints(settings, target_client, log, pattern)
+            found = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
     finally:
         log.close()
         translator.close()
         thirds.close()
-    return GroupView(tuple(found), problem, unread(read, flow.source))
+    return GroupView(tuple(found), problem, unread(read, flow.source), read)
 
 
 def _from_source(
@@ -150,8 +165,8 @@ def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, 
     }
 
 
-def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowLog | None:
-    flow, topic = settings.flow, state_topic(settings.flow.target)
+def _flow_into_source(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], alias: str) -> FlowLog | None:
+    flow, topic = settings.flow, state_topic(alias)
     with Cluster.connect(clusters[flow.source]) as source:
         if topic not in source.topics([topic]):
             return None
@@ -160,18 +175,18 @@ def _opposite(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
 
 def _translated(
     settings: FlowSettings,
-    translator: Translator,
+    translator: ReadTranslator,
     group: str,
     source: TopicPartition,
     position: int,
     metadata: str,
 ) -> TranslatedPosition:
     target = remote_partition(source, settings)
-    return TranslatedPosition(group, *target, position, translator.translate(source, position), metadata)
+    return TranslatedPosition(group, *target, position, translator.translate(group, source, position), metadata)
 
 
 def _from_checkpoints(
-    settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, pattern: str
+    settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, copies: CheckpointCopies, pattern: str
 ) -> list[TranslatedPosition]:
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
@@ -184,12 +199,39 @@ def _from_checkpoints(
         if not re.fullmatch(pattern, group):
             continue
         source = sources.get(target)
-        again = log.offset_map(source) if source else None
-        translation: Translation = again.translate(checkpoint.upstream) if again else Bounded(checkpoint.downstream, 0)
-        if isinstance(translation, TooOld | NotMirrored):
-            translation = Bounded(checkpoint.downstream, 0)
-        elif translation.downstream > checkpoint.downstream and not settings.policy.can_detect_cycles:
-            # The topic may hold records of the target itself that the group had not read; only the source could tell.
-            translation = Bounded(checkpoint.downstream, translation.downstream - checkpoint.downstream)
+        known = log.offset_map(source) if source else None
+        translation = translate_again(checkpoint, known, copies, shares=not settings.policy.can_detect_cycles)
         found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, checkpoint.metadata))
     return found
+
+
+def translate_again(checkpoint: Checkpoint, known: OffsetMap | None, copies: Copies, *, shares: bool) -> Translation:
+    """Return where a group goes on by its last checkpoint and what has been copied since.
+
+    Parameters
+    ----------
+    known
+        the offset map of the partition; None if there is none.
+    shares
+        whether the topic may hold records of the target itself.
+    """
+    said = checkpoint.downstream
+    if known is None:
+        return Bounded(said, 0)
+    if not copies.is_current(checkpoint):
+        lowered = copies.lowered(checkpoint)
+        if lowered is None:
+            return NotMirrored()
+        return Bounded(lowered.downstream, max(0, known.downstream_next - lowered.downstream))
+    again = known.translate(checkpoint.upstream)
+    if not isinstance(again, Exact | Bounded):
+        return Bounded(said, 0)
+    # Of what the target has from before the source was created anew, or of its own, it may not have read the rest.
+    if again.downstream > said and (shares or _began_behind(known, said)):
+        return Bounded(said, again.downstream - said)
+    return again
+
+
+def _began_behind(known: OffsetMap, position: int) -> bool:
+    begin = known.translate(known.origin)
+    return isinstance(begin, Exact | Bounded) and position < begin.downstream

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
-from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult
+from mirror.control.tick import Clock, TickReport, now_ms, run_tick
+from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
+from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import StateRecord, no_placement_record, placement_record, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 
+# Puts records into the state topic of the flow, acknowledged.
+Recorder: TypeAlias = Callable[[Sequence[StateRecord]], None]
+
+
+class Placements(Protocol):
+    """What a flow has on record of where it put groups; :class:`mirror.control.flow_log.FlowLog` is one."""
+
+    def poll(self) -> object:
+        """Take in what is new."""
+        ...
+
+    def placements(self) -> Iterable[Placement]:
+        """Return where the flow has put groups."""
+        ...
+
+
+# What a broker says when a position is written for a group with members.
+_HAS_MEMBERS = "UNKNOWN_MEMBER_ID"
 _NOT_ASKED = "it was not asked for"
 
 
@@ -23,6 +45,7 @@ class GroupAction(StrEnum):
     KEEP = "already there"
     SKIP_ACTIVE = "skip: active"
     SKIP_REWIND = "skip: would rewind"
+    SKIP_SET_BACK = "skip: was set back"
     SKIP_ABSENT = "skip: no such partition"
     SKIP_BEYOND_END = "skip: beyond the end"
     SKIP_UNKNOWN = "skip: unknown"
@@ -38,6 +61,8 @@ class GroupDecision:
         the group's position on the target now, None if it has none or it is not known.
     wanted
         the position, with its text, that the checkpoint gives.
+    placement, placed_before
+        what is put on record if it is written, and what was on record.
     """
 
     group: str
@@ -46,11 +71,21 @@ class GroupDecision:
     wanted: GroupPosition
     action: GroupAction
     reason: str
+    placement: Placement
+    placed_before: Placement | None = None
 
     @property
     def is_problem(self) -> bool:
         """Whether something has to be looked at: what must be known before writing could not be read."""
         return self.action in (GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWrite:
+    """What came of writing a position that was decided on; without a ``problem`` it is there."""
+
+    decision: GroupDecision
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +102,30 @@ class TargetGroups:
         the end offsets of those checkpointed partitions that exist.
     starts
         and their start offsets, as far as they are known.
+    topic_ids
+        the ids of the topics that exist.
+    placed
+        where the flow has put groups; what a group was given once it is not given again when it was set back since.
     """
 
     states: Found[str, GroupDescription]
     positions: Found[str, Found[TopicPartition, GroupPosition]]
     ends: Found[TopicPartition, int]
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
 
 
 def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -> tuple[GroupDecision, ...]:
     """Return for every checkpoint whether its position is written on the target, and why (GOS-02).
 
     Stricter than MirrorMaker 2, which writes whenever it could not find out about a group (GOS-03, GOS-04): what is
-    not known is not written over. A group with members is left alone, a position never goes back (GOS-05), and none
-    is written beyond the end of the log, where readers would start over. One before its start, where they would start
-    over too or pass everything, is raised to it: what was there is gone on the target.
+    not known is not written over. A group with members is left alone, and none is written beyond the end of the log,
+    where readers would start over. One before its start, where they would start over too or pass everything, is raised
+    to it: what was there is gone on the target.
+
+    A position never goes back (GOS-05), but from beyond the end of the log: nothing was read there. A group that was
+    set back on the target, after it was put where the checkpoint says, stays there until it has read on the source.
     """
     return tuple(
         _decide(checkpoint, target)
@@ -89,17 +133,43 @@ def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -
     )
 
 
-def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster) -> tuple[ItemResult, ...]:
-    """Write the positions decided on, one request a group; the broker refuses it if members came meanwhile (GOS-09)."""
-    by_group: dict[str, dict[TopicPartition, GroupPosition]] = defaultdict(dict)
+def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster, record: Recorder) -> tuple[GroupWrite, ...]:
+    """Write the positions decided on, one request a group; the broker refuses it if members came meanwhile (GOS-09).
+
+    That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
+    read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
+    """
+    by_group: dict[str, dict[TopicPartition, GroupDecision]] = defaultdict(dict)
     for decision in decisions:
         if decision.action is GroupAction.WRITE:
-            by_group[decision.group][decision.partition] = decision.wanted
-    return tuple(
-        ItemResult(f"{group} at {result.item}", result.problem)
-        for group, positions in by_group.items()
-        for result in target.write_group_positions(group, positions)
-    )
+            by_group[decision.group][decision.partition] = decision
+    if by_group:
+        record([placement_record(each.placement) for of_group in by_group.values() for each in of_group.values()])
+    writes = []
+    for group, of_group in by_group.items():
+        results = target.write_group_positions(group, {each: of_group[each].wanted for each in of_group})
+        problems = {result.item: result.problem for result in results}
+        writes += [GroupWrite(each, problems[str(partition)]) for partition, each in of_group.items()]
+    undone = [
+        placement_record(each.decision.placed_before)
+        if each.decision.placed_before
+        else no_placement_record(each.decision.placement)
+        for each in writes
+        if each.problem is not None and _HAS_MEMBERS in each.problem
+    ]
+    if undone:
+        record(undone)
+    return tuple(writes)
+
+
+def recorder(settings: FlowSettings, writer: LogWriter, clock: Clock = now_ms) -> Recorder:
+    """Return who puts records into the state topic of a flow, by a writer to its target."""
+
+    def record(records: Sequence[StateRecord]) -> None:
+        at_ms = clock()
+        writer.append(state_topic(settings.flow.source), 0, [(*each, (), at_ms) for each in records])
+
+    return record
 
 
 def read_target_groups(checkpoints: Sequence[Checkpoint], target: Cluster) -> TargetGroups:
@@ -114,6 +184,7 @@ def read_target_groups(checkpoints: Sequence[Checkpoint], target: Cluster) -> Ta
         target.positions_of_groups(idle),
         target.offsets(present, "latest"),
         target.offsets(present, "earliest"),
+        {name: topic.topic_id for name, topic in topics.items()},
     )
 
 
@@ -128,11 +199,15 @@ class GroupOffsetsTick:
         settings: FlowSettings,
         target: Cluster,
         checkpoints: Callable[[], Iterable[Checkpoint]],
+        record: Recorder,
+        log: Placements,
         clock: Clock = now_ms,
     ) -> None:
         self._settings = settings
         self._target = target
         self._checkpoints = checkpoints
+        self._record = record
+        self._log = log
         self._clock = clock
         self.decisions: tuple[GroupDecision, ...] = ()
 
@@ -142,15 +217,26 @@ class GroupOffsetsTick:
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         checkpoints = [each for each in self._checkpoints() if self._settings.group_filter.matches(each.group)]
-        self.decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, self._target))
-        results = apply_group_writes(self.decisions, self._target)
-        failures = problems_of(results, f"writing on {self._target.alias} the position of group")
+        target = read_target_groups(checkpoints, self._target)
+        self._log.poll()
+        # The copy may have been created anew before its ends were read: those of the one before are none any more.
+        still = set(self._checkpoints())
+        checkpoints = [each for each in checkpoints if each in still]
+        placed = {(each.group, each.partition): each for each in self._log.placements()}
+        self.decisions = plan_group_writes(checkpoints, replace(target, placed=placed))
+        writes = apply_group_writes(self.decisions, self._target, self._record)
+        failures = [
+            f"writing on {self._target.alias} the position of group {each.decision.group} at "
+            f"{each.decision.partition}: {each.problem}"
+            for each in writes
+            if each.problem is not None
+        ]
         skipped = [
             f"group {each.group} on {self._target.alias}, {each.partition}: {each.reason}"
             for each in self.decisions
             if each.is_problem
         ]
-        return len(results) - len(failures), (*skipped, *failures)
+        return len(writes) - len(failures), (*skipped, *failures)
 
 
 def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
@@ -158,8 +244,18 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     start = target.starts.get(partition, 0)
     wanted = GroupPosition(max(checkpoint.downstream, start), checkpoint.metadata)
 
+    placement = Placement(
+        group,
+        partition,
+        checkpoint.upstream,
+        checkpoint.downstream,
+        wanted.position,
+        target.topic_ids.get(partition.topic, ""),
+    )
+    placed = target.placed.get((group, partition))
+
     def decision(action: GroupAction, reason: str, present: int | None = None) -> GroupDecision:
-        return GroupDecision(group, partition, present, wanted, action, reason)
+        return GroupDecision(group, partition, present, wanted, action, reason, placement, placed)
 
     state = target.states.get(group)
     if state is None:
@@ -178,19 +274,27 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     present = positions[partition].position if partition in positions else None
     if present == wanted.position:
         return decision(GroupAction.KEEP, f"the group is at {present} already", present)
-    if present is not None and present > wanted.position:
-        why = f"the group is at {present} already; from {wanted.position} on it would read again"
-        return decision(GroupAction.SKIP_REWIND, why, present)
     if partition in target.ends.problems:
         why = f"the end of the log is not known: {target.ends.problems[partition]}"
         return decision(GroupAction.SKIP_UNKNOWN, why, present)
     end = target.ends.get(partition)
     if end is None:
         return decision(GroupAction.SKIP_ABSENT, "the target has no such partition", present)
+    if present is None:
+        why = "the group has no position yet"
+    elif present > end:
+        why = f"the group is at {present}, but the log ends at {end}"
+    elif present < wanted.position:
+        if placed and start <= present < placed.written and checkpoint.upstream <= placed.upstream:
+            why = f"the group was set back here, to {present}, after it was put at {placed.written}"
+            return decision(GroupAction.SKIP_SET_BACK, why, present)
+        why = f"the group is behind, at {present}"
+    else:
+        why = f"the group is at {present} already; from {wanted.position} on it would read again"
+        return decision(GroupAction.SKIP_REWIND, why, present)
     if wanted.position > end:
         why = f"the checkpoint says {wanted.position}, but the log ends at {end}: was it truncated or created anew?"
         return decision(GroupAction.SKIP_BEYOND_END, why, present)
-    why = "the group has no position yet" if present is None else f"the group is behind, at {present}"
     if checkpoint.downstream < start:
         why += f"; the checkpoint says {checkpoint.downstream}, but the log begins at {start} only"
     return decision(GroupAction.WRITE, why, present)

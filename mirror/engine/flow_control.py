@@ -9,11 +9,13 @@ from dataclasses import replace
 
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
+from mirror.control.checkpoint_copies import CheckpointCopies
 from mirror.control.checkpoints import CheckpointsTick
 from mirror.control.dead_chunks import DeadChunksTick
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.gone_topics import GoneTopicsTick
-from mirror.control.groups import GroupOffsetsTick
+from mirror.control.group_translator import GroupTranslator, sources_of
+from mirror.control.groups import GroupOffsetsTick, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
 from mirror.control.state_notes import state_notes
@@ -62,6 +64,7 @@ class FlowControl:
         self._settings = settings
         self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
+        self._flows = flows
         self._matches_mm2 = matches_mm2
         self._standing = standing
         self._source = source
@@ -101,14 +104,26 @@ class FlowControl:
         ticks += self._access_ticks(log, writer)
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
-            translator = FlowTranslator(log, self._opposite, settings.policy, flow.target)
-            meshed = MeshTranslator(translator, self._thirds.of_topic)
+            between = FlowTranslator(log, lambda: self._flow_into_source(flow.target), settings.policy, flow.target)
+            translator = GroupTranslator(
+                between,
+                MeshTranslator(between, self._thirds.of_topic),
+                others=sources_of(flow.source, self._flows, flow.target),
+                find=self._flow_into_source,
+            )
             checkpoints = CheckpointsTick(
-                settings, self._source, meshed, tail, writer, before_translating=translator.refresh
+                settings,
+                self._source,
+                translator,
+                tail,
+                writer,
+                before_translating=translator.refresh,
+                copies=CheckpointCopies(between),
+                record=recorder(settings, writer),
             )
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
-                groups = GroupOffsetsTick(settings, self._target, lambda: checkpoints.latest.values())  # noqa: PLW0108  # it is replaced each round
+                groups = GroupOffsetsTick(settings, self._target, checkpoints.writable, recorder(settings, writer), log)
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
         log.close()
@@ -133,13 +148,12 @@ class FlowControl:
             ticks.append(UsersTick(*ends).tick)
         return [(settings.sync_topic_acls_interval_seconds, tick) for tick in ticks]
 
-    def _opposite(self) -> FlowLog | None:
-        """Return the state of the flow in the other direction, which lies on this flow's source, if it ever ran."""
-        flow = self._settings.flow
-        topic = state_topic(flow.target)
+    def _flow_into_source(self, alias: str) -> FlowLog | None:
+        """Return the state of the flow from a cluster to this flow's source, where it lies, if it ever ran."""
+        topic = state_topic(alias)
         if topic not in self._source.topics([topic]):
             return None
-        return FlowLog(self._settings.source_consumer, topic, alias=flow.source)
+        return FlowLog(self._settings.source_consumer, topic, alias=self._settings.flow.source)
 
     def _keep_known(self, log: FlowLog, writer: LogWriter) -> TickReport:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""

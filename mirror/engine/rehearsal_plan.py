@@ -29,7 +29,7 @@ from mirror.model.shadow import (
     processed,
     shadow_name,
 )
-from mirror.model.translation import Bounded, NotMirrored, TooOld, describe
+from mirror.model.translation import Bounded, NothingRead, NotMirrored, TooOld, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class _Planner:
         present = targets.intersection(each for topic in there.values() for each in topic.topic_partitions)
         starts, ends = self._target.offsets(present, "earliest"), self._target.offsets(present, "latest")
         source_starts, source_ends = self._source.offsets(sources, "earliest"), self._source.offsets(sources, "latest")
-        planned, empty = [], 0
+        planned, empty, unmoved = [], 0, 0
         for group, source in wanted:
             target = remote_partition(source, self._settings)
             one = ShadowPartition(group, source, target, None, None)
@@ -222,6 +222,8 @@ class _Planner:
             elif target not in ends or target not in starts:
                 why = ends.problems.get(target, "the target has no such partition")
                 planned.append(replace(one, upstream=told.upstream, refusal=f"{target}: {why}"))
+            elif isinstance(told.translation, NothingRead):
+                unmoved += 1
             elif isinstance(told.translation, NotMirrored) and source_starts.get(source) == source_ends.get(source):
                 empty += 1
             else:
@@ -229,13 +231,19 @@ class _Planner:
                 planned.append(self._one(one, told, starts[target], ends[target], at))
         if empty:
             self.notes.append(f"{empty} positions on partitions without a record are left out: there is nothing to try")
+        if unmoved:
+            flow = self._settings.flow
+            self.notes.append(
+                f"{unmoved} positions are left out: their groups have read nothing on {flow.source} since they were "
+                f"put there from {flow.target}, where their own positions count"
+            )
         return tuple(planned)
 
     def _one(
         self, one: ShadowPartition, told: TranslatedPosition, start: int, end: int, at: tuple[int | None, int | None]
     ) -> ShadowPartition:
         one = replace(one, upstream=told.upstream, note=describe(told.translation))
-        if isinstance(told.translation, TooOld | NotMirrored):
+        if isinstance(told.translation, TooOld | NotMirrored | NothingRead):
             return replace(one, refusal=f"the group would have no position on the target: {one.note}")
         position = told.translation.downstream
         if position > end:

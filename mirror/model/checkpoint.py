@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirror.model.partition import TopicPartition
 from mirror.model.side_records import Malformed, read_numbers, read_string, string
@@ -25,6 +25,8 @@ class Checkpoint:
         the group's position on the source, and on the target.
     metadata
         what the group committed with it (CKP-08).
+    offset
+        where it stands in the checkpoints topic; None if it does not (yet). It is no part of the checkpoint itself.
     """
 
     group: str
@@ -32,6 +34,7 @@ class Checkpoint:
     upstream: int
     downstream: int
     metadata: str = ""
+    offset: int | None = field(default=None, compare=False)
 
     def key_bytes(self) -> bytes:
         """Return the key as MM2 writes it (spec 3.2)."""
@@ -69,3 +72,45 @@ class Checkpoint:
         if self.downstream < previous.downstream:
             return False, f"it would take the group back on the target, from {previous.downstream} to {self.downstream}"
         return False, f"the position on the target is {self.downstream} already"
+
+
+# How brokers without topic ids spell one, and how one is written down that was never known.
+_NO_IDS = frozenset({"", "A" * 22})
+
+
+@dataclass(frozen=True, slots=True)
+class CopyId:
+    """Which copy of which log downstream offsets are of.
+
+    Attributes
+    ----------
+    source_id, target_id
+        the ids of the topic and of its copy.
+    turn
+        how many times the copy has gone back, or begun anew.
+    """
+
+    source_id: str
+    target_id: str
+    turn: int
+
+    def has_same_source(self, other: CopyId) -> bool:
+        """Whether both are of one source topic, as far as is known."""
+        return self.source_id == other.source_id or not _NO_IDS.isdisjoint((self.source_id, other.source_id))
+
+    def has_same_target(self, other: CopyId) -> bool:
+        """Whether both are in one topic on the target, as far as is known."""
+        return self.target_id == other.target_id or not _NO_IDS.isdisjoint((self.target_id, other.target_id))
+
+    def is_same(self, other: CopyId) -> bool:
+        """Whether offsets of the one are offsets of the other."""
+        return self.turn == other.turn and self.has_same_source(other) and self.has_same_target(other)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointedCopy:
+    """Checkpoints of a partition of the target are of ``copy`` from the offset ``since`` of their topic on."""
+
+    partition: TopicPartition
+    copy: CopyId
+    since: int

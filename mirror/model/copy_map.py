@@ -37,10 +37,10 @@ class CopyMap:
 
     def first_at(self, position: int) -> int | None:
         """Return the offset on the source of the first copy at or behind a position on the target; None: not known."""
-        found = self.offset_map.translate(position) if self.is_return else self.offset_map.translate_back(position)
-        if isinstance(found, Exact):
-            return found.downstream
-        return None
+        if not self.is_return:
+            return self.offset_map.source_of(position)
+        found = self.offset_map.translate(position)
+        return found.downstream if isinstance(found, Exact) else None
 
     def origins(self, offsets: Iterable[int]) -> dict[int, int | None]:
         """Return, by offset on the target, of which offset on the source it is the copy; None: it is none.
@@ -52,8 +52,11 @@ class CopyMap:
             origin = self.first_at(offset) if offset < self.known_end else None
             if origin is None:
                 continue
-            there = self.offset_map.translate_back(origin) if self.is_return else self.offset_map.translate(origin)
-            found[offset] = origin if there == Exact(offset) else None
+            if self.is_return:
+                is_copy = self.offset_map.source_of(origin) == offset
+            else:
+                is_copy = self.offset_map.translate(origin) == Exact(offset)
+            found[offset] = origin if is_copy else None
         return found
 
     def copies_between(self, start: int, end: int) -> int:

@@ -16,14 +16,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
+from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 
 RUNS_PER_CHUNK = 256
 
@@ -103,6 +106,11 @@ class Position:
     turn: int = 0
     left_out: int = 0
     unknown: str = ""
+
+    @property
+    def copy_id(self) -> CopyId:
+        """Which copy its offsets are of."""
+        return CopyId(self.topic_id, self.target_id, self.turn)
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -437,6 +445,27 @@ def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
     return _record(["acl", *acl.key], {"origin": None if origin is None else origin.key})
 
 
+def checkpointed_record(copy: CheckpointedCopy) -> StateRecord:
+    """Return the record that says of which copy the checkpoints of a partition are; it goes before them."""
+    return _record(["checkpointed", *copy.partition], {**asdict(copy.copy), "since": copy.since})
+
+
+def placement_record(placement: Placement) -> StateRecord:
+    """Return the record that this flow puts a group at a position on the target; it goes before the position."""
+    value = {
+        "upstream": placement.upstream,
+        "downstream": placement.downstream,
+        "written": placement.written,
+        "target_id": placement.target_id,
+    }
+    return _record(["placement", placement.group, *placement.partition], value)
+
+
+def no_placement_record(placement: Placement) -> StateRecord:
+    """Return the record that forgets where a group was to be put: it was not."""
+    return _compact(["placement", placement.group, *placement.partition]), None
+
+
 def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
     """Return the record that this flow has set a quota on the target; None: that it has removed it, or gives it up."""
     return _record(["quota", [list(part) for part in key.entity], key.limit], {"value": value})
@@ -497,6 +526,8 @@ class FlowState:
     transactional_ids: set[str] = field(default_factory=set)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
+    placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
+    checkpointed: dict[TopicPartition, CheckpointedCopy] = field(default_factory=dict)
     claim: Claim | None = None
     standbys: dict[str, Standby] = field(default_factory=dict)
     producer: DataProducer | None = None
@@ -563,6 +594,10 @@ class FlowState:
                 self.acknowledgements.pop((TopicPartition(topic, partition), start, found_at_ms), None)
             case ["foreign", topic, partition, producer_id]:
                 self.foreign.pop((TopicPartition(topic, partition), producer_id), None)
+            case ["checkpointed", topic, partition]:
+                self.checkpointed.pop(TopicPartition(topic, partition), None)
+            case ["placement", group, topic, partition]:
+                self.placements.pop((group, TopicPartition(topic, partition)), None)
             case ["writer", producer_id]:
                 self.writers.discard(producer_id)
             case ["transactional_id", transactional_id]:
@@ -618,6 +653,14 @@ class FlowState:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}
                 self.foreign[copy, producer_id] = ForeignWriter(**_known(ForeignWriter, content) | found)
+            case ["checkpointed", topic, partition]:
+                copy, since = TopicPartition(topic, partition), content["since"]
+                self.checkpointed[copy] = CheckpointedCopy(copy, CopyId(**_known(CopyId, content)), since)
+            case ["placement", group, topic, partition]:
+                copy = TopicPartition(topic, partition)
+                self.placements[group, copy] = Placement(
+                    **_known(Placement, content) | {"group": group, "partition": copy}
+                )
             case ["source"]:
                 self.source_id = content["cluster_id"]
             case ["claim"]:
@@ -737,13 +780,15 @@ class FlowState:
         """Return the chunks of which the target, whose log begins at ``target_start``, has nothing any more.
 
         A position that they speak of, on either side, leads a reader before the log; without them it leads to what is
-        left. The chunk that is still being filled is never among them. None if there are none.
+        left. The last chunk that begins before the log is kept: by it a reader at the log's start is led back. The
+        chunk that is still being filled is never among them. None if there are none.
         """
         position = self.positions[source]
+        known = sorted(self.chunks.get(source, {}).items())
         dead = tuple(
             number
-            for number, chunk in sorted(self.chunks.get(source, {}).items())
-            if number < position.chunk and chunk.downstream_end <= target_start
+            for (number, _), (following, chunk) in pairwise(known)
+            if following <= position.chunk and chunk.downstream < target_start
         )
         return DeadChunks(position.turn, dead) if dead else None
 

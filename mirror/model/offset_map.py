@@ -4,12 +4,15 @@ A run says that ``length`` consecutive upstream offsets became as many consecuti
 between two runs upstream (transaction markers, records removed by compaction, aborted data, gaps) has no copy; what
 lies between them downstream (markers, other writers) is no copy. So a position translates exactly, in both directions,
 and a hole is known to be a hole.
+
+Downstream a reader passes a hole of the source: nothing of it is there. Back upstream it does not: what was not copied
+it has not read. So there and back leads no further than where one began.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
@@ -203,6 +206,13 @@ class Runs:
         runs = self._chunks[at].runs() if at < len(self._chunks) else ()
         return _first(runs, bisect_right(runs, downstream, key=lambda run: run.downstream_end))
 
+    def last_before_copy(self, downstream: int) -> Run | None:
+        """Return the last run with a copy before a downstream position."""
+        at = bisect_left(self._chunks, downstream, key=lambda chunk: chunk.downstream)
+        runs = self._chunks[at - 1].runs() if at else ()
+        index = bisect_left(runs, downstream, key=lambda run: run.downstream)
+        return runs[index - 1] if index else None
+
     def records_between(self, start: int, end: int) -> int:
         """Return how many records with upstream offsets from ``start`` up to, not including, ``end`` were copied."""
         first = bisect_right(self._chunks, start, key=lambda chunk: chunk.upstream_end)
@@ -258,9 +268,17 @@ class Sketch:
             return TooOld(self.pairs[0].downstream if self.pairs else self.downstream_end)
         upstream, downstream = self.pairs[index]
         if downstream == position:
-            return Exact(upstream)
+            before = self.pairs[index - 1] if index else None
+            # Of what lies between two copies in a row there is none.
+            return Exact(before.upstream + 1 if before and before.downstream + 1 == downstream else upstream)
         following = self.pairs[index + 1].upstream if index + 1 < len(self.pairs) else self.end
         return _between(upstream + 1, position - downstream - 1, following)
+
+    @property
+    def read_through(self) -> int:
+        """The upstream position of a reader who has read all that was copied of it."""
+        last = self.pairs[-1] if self.pairs else None
+        return last.upstream + 1 if last and last.downstream + 1 == self.downstream_end else self.end
 
 
 def _between(position: int, behind: int, following: int) -> Translation:
@@ -287,7 +305,7 @@ class OffsetMap:
         what Java MirrorMaker copied, known only by its syncs; in ascending order.
     is_pruned
         whether runs before the first were forgotten, because the target has nothing of them any more. A position among
-        them leads to the first run.
+        them leads to the first run; back, nothing is known of what was read before it.
     """
 
     origin: int
@@ -317,21 +335,45 @@ class OffsetMap:
         return Exact(run.downstream + max(0, position - run.upstream))
 
     def translate_back(self, position: int) -> Translation:
-        """Return where a reader at downstream ``position`` goes on upstream: at the source of the first copy there."""
+        """Return where a reader at downstream ``position`` goes on upstream: behind the source of the last copy before.
+
+        Not at the source of the first copy that follows: what lies between the two has no copy, so it was not read.
+        """
         if position > self.downstream_next:
             return Bounded(self.upstream_next, position - self.downstream_next)
+        passed: Sketch | None = None
         for sketch in self.sketches:
             if sketch.downstream_start <= position < sketch.downstream_end:
                 return sketch.translate_back(position)
+            if sketch.downstream_end <= position:
+                passed = sketch
+        run = self.runs.last_before_copy(position)
+        if run is not None and (passed is None or passed.downstream_end <= run.downstream):
+            return Exact(run.upstream + min(position - run.downstream, run.length))
+        if passed is not None:
+            return Exact(passed.read_through)
         first = self.runs.first
         if first is None:
             return NotMirrored()
-        if position < first.downstream and not (self.complete_from_origin or self.is_pruned):
+        if self.is_pruned or (position < first.downstream and not self.complete_from_origin):
             return TooOld(first.downstream)
+        return Exact(self.origin)
+
+    def source_of(self, position: int) -> int | None:
+        """Return the upstream offset of the first copy at or behind a downstream position; None if it is not known.
+
+        Where none follows: where the next one will come from.
+        """
+        for sketch in self.sketches:
+            if sketch.downstream_start <= position < sketch.downstream_end:
+                return next((pair.upstream for pair in sketch.pairs if pair.downstream == position), None)
+        first = self.runs.first
+        if first is None or position > self.downstream_next:
+            return None
+        if position < first.downstream and not (self.complete_from_origin or self.is_pruned):
+            return None
         run = self.runs.behind_copy(position)
-        if run is None:
-            return Exact(self.upstream_next)
-        return Exact(run.upstream + max(0, position - run.downstream))
+        return self.upstream_next if run is None else run.upstream + max(0, position - run.downstream)
 
 
 def _first(runs: Sequence[Run], index: int) -> Run | None:

@@ -8,7 +8,7 @@ misses nothing; what of it was read behind that place it meets again, which two 
 from __future__ import annotations
 
 from mirror.model.offset_map import OffsetMap
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
+from mirror.model.translation import Bounded, Exact, TooOld, Translation
 
 
 def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> Translation:
@@ -22,7 +22,7 @@ def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> 
         where the target's own records lie on the source.
     """
     ahead = forward.translate(position)
-    if isinstance(ahead, TooOld | NotMirrored):
+    if not isinstance(ahead, Exact | Bounded):
         return ahead
     # Copies of the source's records from here on are not read.
     own = ahead.downstream
@@ -43,14 +43,19 @@ def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> 
 def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
     """Return from where on the target's own records are not read, at least, and how many behind it may be."""
     # What lies behind the last copy are records of the source itself.
-    match opposite.translate_back(min(position, opposite.downstream_next)):
-        case Exact(upstream):
-            return upstream, 0
-        case Bounded(upstream, behind_records):
-            return upstream, behind_records
-        case TooOld() | NotMirrored():
-            first = opposite.runs.first
-            return (opposite.upstream_next if first is None else first.upstream), 0
+    position = min(position, opposite.downstream_next)
+    back = opposite.translate_back(position)
+    if isinstance(back, Bounded):
+        return back.downstream, back.behind_records
+    if isinstance(back, TooOld) and opposite.is_pruned:
+        # Of what was forgotten nobody knows how much was read.
+        return opposite.origin, opposite.runs.records_between(opposite.origin, opposite.upstream_next)
+    # Not behind the last that was read: what follows it are mostly copies of the source's records, and markers.
+    at = opposite.source_of(position)
+    if at is not None:
+        return at, 0
+    first = opposite.runs.first
+    return (opposite.upstream_next if first is None else first.upstream), 0
 
 
 def _is_sketched(known: OffsetMap, position: int) -> bool:

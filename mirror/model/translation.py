@@ -41,7 +41,18 @@ class NotMirrored:
     """Nothing of the partition has been copied (OST-07, CKP-10)."""
 
 
-Translation = Exact | Bounded | TooOld | NotMirrored
+@dataclass(frozen=True, slots=True)
+class NothingRead:
+    """The group has read nothing on the source since the flow in the other direction put it at ``position`` there.
+
+    It was at ``home`` on the target then. Its own position there counts, whatever it is by now.
+    """
+
+    position: int
+    home: int
+
+
+Translation = Exact | Bounded | TooOld | NotMirrored | NothingRead
 
 
 class Translator(Protocol):
@@ -63,3 +74,5 @@ def describe(translation: Translation) -> str:
             return f"too old: nothing is known before offset {oldest}"
         case NotMirrored():
             return "no record of this partition has been mirrored"
+        case NothingRead(position, _):
+            return f"nothing was read since it was put at {position} from the target: its position there counts"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from mirror.drill.group_moves import move_groups
+from mirror.drill.group_moves import GroupMoves, move_groups
 from mirror.drill.journal import Event
 from mirror.drill.probing import wait_until_gone
 from mirror.kafka.cluster import Cluster
@@ -72,7 +72,8 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
     stage.stop_replicator()
     recovery.cut_at_ms = journal.append(Event.CUT).at_ms
     moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
-    recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts={"positions": moved}).at_ms
+    recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage))).at_ms
+    moved.require()
     start_applications(stage, scenario.standby, "after")
     recovery = _with_service_times(stage, recovery)
     journal.append(
@@ -93,7 +94,9 @@ def fail_back(stage: Stage) -> int:
     await_reading(stage, scenario.standby)
     stage.stop_readers()
     moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
-    journal.append(Event.OFFSETS_APPLIED, facts={"positions": moved, "cluster": scenario.active})
+    facts = {**moved.facts(_names(stage)), "cluster": scenario.active}
+    journal.append(Event.OFFSETS_APPLIED, facts=facts)
+    moved.require()
     returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
     start_applications(stage, scenario.active, "home")
     return returned_at_ms
@@ -184,14 +187,21 @@ def _moving(stage: Stage) -> Sequence[Group]:
     return [group for group in stage.scenario.groups if group.cluster == stage.scenario.active]
 
 
-def _move_groups(stage: Stage, flow: Flow, *, ask_source: bool) -> int:
-    """Move the groups as this replicator's users do; return how many positions were written for it."""
-    groups = [group.name for group in _moving(stage)]
-    if stage.replicator is Replicator.MM2 or not groups:
-        return 0
+def _names(stage: Stage) -> list[str]:
+    """Return the groups that are moved by hand: Java MirrorMaker's users rely on its own writing of positions."""
+    return [] if stage.replicator is Replicator.MM2 else [group.name for group in _moving(stage)]
+
+
+def _move_groups(stage: Stage, flow: Flow, *, ask_source: bool) -> GroupMoves:
+    """Move the groups as this replicator's users do; return what was done for it."""
+    groups = _names(stage)
+    if not groups:
+        return GroupMoves(())
     settings = stage.settings.flow(flow)
     assert settings is not None
-    return len(move_groups(settings, stage.settings.clusters, groups, ask_source=ask_source))
+    return move_groups(
+        settings, stage.settings.clusters, groups, ask_source=ask_source, flows=stage.settings.enabled_flows
+    )
 
 
 def _with_service_times(stage: Stage, recovery: Recovery) -> Recovery:

@@ -247,7 +247,10 @@ def ends_of(
 
 
 def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Sequence[Record]) -> None:
-    """Every position leads to the first copied record not before it, and back: also on markers and in other holes."""
+    """Every position leads to the first copied record not before it, and back behind the last one before it.
+
+    Also on markers and in other holes.
+    """
     upstream, downstream = ([record.offset for record in records] for records in (originals, copies))
     assert len(upstream) == len(downstream)
     up_to, back_to = [*downstream, known.downstream_next], [*upstream, known.upstream_next]
@@ -256,8 +259,10 @@ def assert_translated(known: OffsetMap, originals: Sequence[Record], copies: Seq
             expected = up_to[bisect_left(upstream, position)]
             assert known.translate(position) == Exact(expected), position
         for position in range(downstream[0], known.downstream_next + 1):
-            expected = back_to[bisect_left(downstream, position)]
-            assert known.translate_back(position) == Exact(expected), position
+            following = bisect_left(downstream, position)
+            assert known.source_of(position) == back_to[following], position
+            if following:
+                assert known.translate_back(position) == Exact(upstream[following - 1] + 1), position
 
 
 def can_tell(client: dict[str, str], partitions: Sequence[TopicPartition]) -> bool:

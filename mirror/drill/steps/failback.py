@@ -108,9 +108,14 @@ def drain(stage: Stage) -> pd.DataFrame:
 
 
 def move_groups_home(stage: Stage) -> pd.DataFrame:
-    """Translate every group's position back, and write it on the old cluster, under the same guards as before."""
-    table = write_positions(stage, REVERSE, ask_source=True)
-    stage.run.journal.append(Event.OFFSETS_APPLIED, step=STEP, facts={"groups": list(GROUPS), "positions": len(table)})
+    """Translate every group's position back, and write it on the old cluster, under the same guards as before.
+
+    Raises
+    ------
+    MoveRefused
+        if a group cannot be moved; the others are, the journal names both, and moving again is safe.
+    """
+    table = write_positions(stage, REVERSE, STEP, ask_source=True)
     return table[table.topic.isin(home_topics(stage))]
 
 

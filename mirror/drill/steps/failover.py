@@ -110,11 +110,9 @@ def move_groups(stage: Stage) -> pd.DataFrame:
     Raises
     ------
     MoveRefused
-        if a group cannot be moved; groups moved by then keep their new positions, and moving again is safe.
+        if a group cannot be moved; the others are, the journal names both, and moving again is safe.
     """
-    table = write_positions(stage, FORWARD, ask_source=False)
-    stage.run.journal.append(Event.OFFSETS_APPLIED, step=STEP, facts={"groups": list(GROUPS), "positions": len(table)})
-    return table
+    return write_positions(stage, FORWARD, STEP, ask_source=False)
 
 
 def start_on_standby(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
@@ -176,10 +174,21 @@ def positions(stage: Stage, flow: Flow) -> dict[TopicPartition, Position]:
         log.close()
 
 
-def write_positions(stage: Stage, flow: Flow, *, ask_source: bool) -> pd.DataFrame:
-    """Translate every group's positions along ``flow`` and write them on its target, under all guards."""
-    moved = translate_and_write(stage.flow(flow), stage.settings.clusters, GROUPS, ask_source=ask_source)
-    return pd.DataFrame([each.as_json() for each in moved])
+def write_positions(stage: Stage, flow: Flow, step: str, *, ask_source: bool) -> pd.DataFrame:
+    """Translate every group's positions along ``flow`` and write them on its target, under all guards.
+
+    Raises
+    ------
+    MoveRefused
+        if a group that should move did not; the journal says which did.
+    """
+    settings = stage.settings
+    moves = translate_and_write(
+        stage.flow(flow), settings.clusters, GROUPS, ask_source=ask_source, flows=settings.enabled_flows
+    )
+    stage.run.journal.append(Event.OFFSETS_APPLIED, step=step, facts=moves.facts(GROUPS))
+    moves.require()
+    return pd.DataFrame([each.as_json() for each in moves.positions])
 
 
 def event(stage: Stage, kind: Event) -> Entry:

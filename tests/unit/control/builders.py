@@ -10,6 +10,7 @@ from mirror.config.settings import FlowSettings, load
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.cluster import ConfigEntry, Found, GroupPosition, Partition, Topic
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.translation import NotMirrored, Translation
 
 
@@ -69,6 +70,10 @@ class Table:
     def __init__(self, known: Mapping[tuple[str, int, int], Translation]) -> None:
         self._known = known
 
-    def translate(self, source: TopicPartition, position: int) -> Translation:
+    def placements(self) -> tuple[Placement, ...]:
+        """Return nothing: no flow in the other direction has put a group anywhere."""
+        return ()
+
+    def translate(self, group: str, source: TopicPartition, position: int) -> Translation:
         """Return what was told about (topic, partition, position)."""
         return self._known.get((source.topic, source.partition, position), NotMirrored())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from mirror.control.checkpoints import CheckpointsTick, last_checkpoints, plan_checkpoints, remote_partition
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, Found, GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
-from mirror.model.checkpoint import Checkpoint
+from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
+from mirror.model.flow_state import StateRecord, checkpointed_record
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, Translation
+from mirror.model.placement import Placement
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
 from tests.unit.control.builders import Table, at, flow_settings
 
 ORDERS = TopicPartition("orders", 3)
@@ -137,6 +139,124 @@ def test_a_group_that_cannot_be_read_is_told_and_the_others_get_their_checkpoint
             "group stock on east, orders-4: UNKNOWN_TOPIC_OR_PARTITION",
         ),
     )
+
+
+class PutThere(Table):
+    """A translator by which every group was put where it is by the flow in the other direction."""
+
+    def placements(self) -> tuple[Placement, ...]:
+        return tuple(Placement(group, ORDERS, 40, 5, 5) for group in ("billing", "stock"))
+
+    def translate(self, group: str, source: TopicPartition, position: int) -> Translation:
+        return NothingRead(position, 40) if position == 5 else super().translate(group, source, position)
+
+
+def test_where_a_group_was_put_it_has_a_checkpoint_but_is_not_moved_by_it_nor_by_older_ones() -> None:
+    """Applications that go on by it are told where it was; its own position on the target may be another by now."""
+    older, later = Checkpoint("gone", COPY, 5, 30), Checkpoint("stock", COPY, 3, 35)
+    log = Written(older, later)
+    tick = CheckpointsTick(flow_settings(), cast(Cluster, Source()), PutThere({(*ORDERS, 7): Exact(44)}), log, log)
+    assert tick.tick().done == 2
+    assert log.written == [checkpoint(5, 40), Checkpoint("stock", COPY, 7, 44)]
+    assert [(each.group, each.downstream) for each in tick.writable()] == [("gone", 30), ("stock", 44)]
+    before_any_round = CheckpointsTick(flow_settings(), cast(Cluster, Source()), PutThere({}), log, log)
+    before_any_round.latest = {("stock", COPY): later, ("gone", COPY): older}
+    assert before_any_round.writable() == [older]
+
+
+class Earlier:
+    """Knows that all that was written before an offset is of an earlier copy, and by which it is to be replaced."""
+
+    def __init__(self, since: int, *replaced_by: Checkpoint) -> None:
+        self._since = since
+        self._by = {(each.group, each.topic_partition): each for each in replaced_by}
+
+    def is_current(self, checkpoint: Checkpoint) -> bool:
+        return checkpoint.offset is None or checkpoint.offset >= self._since
+
+    def unrecorded(self, targets: Iterable[TopicPartition], since: int) -> list[CheckpointedCopy]:
+        return [CheckpointedCopy(each, CopyId("source", "new", 1), since) for each in sorted(set(targets))]
+
+    def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        return self._by.get((checkpoint.group, checkpoint.topic_partition))
+
+
+class Written(Checkpoints):
+    """A checkpoints topic with these, in which what is appended stands behind them."""
+
+    def __init__(self, *there: Checkpoint) -> None:
+        super().__init__()
+        self._there = list(there)
+
+    def poll(self) -> list[Record]:
+        there, self._there = self._there, []
+        return [Record(at, 0, each.key_bytes(), each.value_bytes(), (), -1) for at, each in enumerate(there)]
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        super().append(topic, partition, records)
+        return 100
+
+
+def test_checkpoints_of_an_earlier_copy_give_way_to_lower_ones_also_of_groups_that_are_gone() -> None:
+    """And what they are of is on record before the first of them stands there."""
+    old, gone, lost = checkpoint(5, 900), Checkpoint("gone", COPY, 7, 800), Checkpoint("lost", COPY, 7, 800)
+    log, recorded = Written(old, gone, lost), list[StateRecord]()
+    lower = Checkpoint("gone", COPY, 7, 40)
+    tick = CheckpointsTick(
+        flow_settings(),
+        cast(Cluster, Source()),
+        Table({(*ORDERS, 5): Exact(2), (*ORDERS, 7): Exact(4)}),
+        log,
+        log,
+        copies=Earlier(3, lower),
+        record=recorded.extend,
+    )
+    assert tick.tick().done == 3
+    assert log.written == [checkpoint(5, 2), Checkpoint("stock", COPY, 7, 4), lower]
+    assert recorded == [checkpointed_record(CheckpointedCopy(COPY, CopyId("source", "new", 1), 3))]
+    # What nothing takes the place of is written for nobody.
+    assert sorted(each.group for each in tick.writable()) == ["billing", "gone", "stock"]
+    assert tick.tick().done == 0
+
+
+class Changing:
+    """A cluster whose groups change, and where a group moves on while it is looked at."""
+
+    def __init__(self, *groups: str) -> None:
+        self.names = groups
+        self.seen: list[str] = []
+
+    def groups(self) -> list[GroupListing]:
+        return [GroupListing(name, "consumer", "Empty", "classic") for name in self.names]
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        self.seen.append("positions")
+        return Found({name: Found({ORDERS: at(5)}) for name in names})
+
+
+def test_a_group_that_came_later_gets_its_checkpoint_too_unless_groups_are_not_refreshed() -> None:
+    """CKP-01."""
+    for lines, groups in ((), {"billing", "stock"}), (("refresh.groups.enabled = false",), {"billing"}):
+        source, log = Changing("billing"), Checkpoints()
+        tick = CheckpointsTick(flow_settings(*lines), cast(Cluster, source), Table({(*ORDERS, 5): Exact(2)}), log, log)
+        tick.tick()
+        source.names = ("billing", "stock")
+        tick.tick()
+        assert {each.group for each in log.written if each} == groups
+
+
+def test_positions_are_read_before_what_is_known_to_be_copied() -> None:
+    """The other way round a position may be ahead of the map."""
+    source, log = Changing("billing"), Checkpoints()
+    CheckpointsTick(
+        flow_settings(),
+        cast(Cluster, source),
+        Table({}),
+        log,
+        log,
+        before_translating=lambda: source.seen.append("maps"),
+    ).tick()
+    assert source.seen == ["positions", "maps"]
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
+import pytest
+
+from mirror.control import flow_log
 from mirror.control.flow_log import FlowLog, FlowTranslator
-from mirror.model.flow_state import FlowState, Position, chunk_record
+from mirror.control.group_translator import GroupTranslator
+from mirror.kafka.batch import Record
+from mirror.model.checkpoint import CopyId
+from mirror.model.flow_state import FlowState, Position, chunk_record, placement_record
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.topics import DefaultReplicationPolicy, IdentityReplicationPolicy
-from mirror.model.translation import Bounded, Exact, NotMirrored
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored
 
 ORDERS = TopicPartition("orders", 3)
 
@@ -22,10 +30,22 @@ class Log:
         self.copied = copied
         self.is_closed = False
         self.state = FlowState()
+        self.put: dict[str, Placement] = {}
+
+    def placement(self, group: str, _partition: TopicPartition) -> Placement | None:
+        return self.put.get(group)
+
+    def placements(self) -> Iterable[Placement]:
+        return self.put.values()
+
+    def source_of(self, copy: TopicPartition) -> TopicPartition | None:
+        return ORDERS if copy == TopicPartition(self.target, 3) else None
 
     def poll(self) -> FlowState:
         run = Run(0, 100, self.copied)
-        position = Position(self.copied, 100 + self.copied, 0, True, target=self.target)
+        position = Position(
+            self.copied, 100 + self.copied, 0, True, target=self.target, topic_id="from", target_id="to", turn=2
+        )
         for key, value in (chunk_record(ORDERS, 0, [run]), position.record(ORDERS)):
             self.state.apply(key, value)
         return self.state
@@ -73,3 +93,75 @@ def test_of_a_topic_of_one_name_the_other_flow_counts_only_if_it_copies_into_tha
         )
         translator.refresh()
         assert translator.translate(ORDERS, 3) == expected
+
+
+def test_of_which_copy_a_position_is_is_told_of_both_directions() -> None:
+    """A group that returns to the original reads the copy of the other flow: what it copied to is the source here."""
+    forward, opposite = Log("east.orders", copied=5), Log("west.orders", copied=5)
+    translator = FlowTranslator(as_log(forward), lambda: as_log(opposite), DefaultReplicationPolicy("."), "west")
+    mirrored = TopicPartition("west.orders", 3)
+    assert (translator.copy_id(ORDERS), translator.copy_id(mirrored)) == (None, None)
+    translator.refresh()
+    assert translator.copy_id(ORDERS) == CopyId("from", "to", 2)
+    assert translator.copy_id(mirrored) == CopyId("to", "from", 2)
+    assert translator.source_of(TopicPartition("east.orders", 3)) == ORDERS
+    assert translator.source_of(ORDERS) == mirrored
+    assert translator.source_of(TopicPartition("orders", 4)) is None
+    assert (translator.origin(ORDERS), translator.origin(mirrored)) == (0, None)
+
+
+def test_where_other_flows_have_put_a_group_counts_as_soon_as_they_have_begun() -> None:
+    """Raised from 2 to 4 from a third cluster, it has read nothing before 4 for anyone."""
+    forward, third = Log("east.orders", copied=5), Log("orders", copied=0)
+    found: list[Log] = []
+    between = FlowTranslator(as_log(forward), lambda: None, DefaultReplicationPolicy("."), "west")
+    translator = GroupTranslator(
+        between, others=["south"], find=lambda alias: as_log(found[0]) if found and alias == "south" else None
+    )
+    translator.refresh()
+    third.put["billing"] = Placement("billing", ORDERS, 2, 2, 4)
+    assert translator.translate("billing", ORDERS, 4) == Exact(104)
+    found.append(third)
+    translator.refresh()
+    assert translator.translate("billing", ORDERS, 4) == Exact(102)
+    assert translator.translate("stock", ORDERS, 4) == Exact(104)
+    third.put["billing"] = Placement("billing", ORDERS, 4, 4, 4)
+    assert translator.translate("billing", ORDERS, 4) == Exact(104)
+    translator.close()
+    assert third.is_closed
+
+
+def test_where_the_flow_in_the_other_direction_has_put_a_group_it_has_read_nothing() -> None:
+    forward, opposite = Log("east.orders", copied=5), Log("west.orders", copied=5)
+    between = FlowTranslator(as_log(forward), lambda: as_log(opposite), DefaultReplicationPolicy("."), "west")
+    translator = GroupTranslator(between)
+    assert list(translator.placements()) == []
+    translator.refresh()
+    put = opposite.put["billing"] = Placement("billing", ORDERS, 30, 4, 4)
+    assert list(translator.placements()) == [put]
+    assert translator.translate("billing", ORDERS, 4) == NothingRead(4, 30)
+    assert translator.translate("stock", ORDERS, 4) == Exact(104)
+
+
+class Tail:
+    """A state topic with these records."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self._records = records
+
+    def poll(self) -> list[Record]:
+        return self._records
+
+
+def test_a_placement_is_none_in_another_topic_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = TopicPartition("east.orders", 3)
+    put = Placement("billing", copy, 2, 2, 4, "first")
+    for target_id, there in (("first", put), ("second", None), ("", put)):
+        position = Position(5, 5, 0, True, target="east.orders", target_id=target_id)
+        records = [Record(0, 0, *each, (), -1) for each in (placement_record(put), position.record(ORDERS))]
+        monkeypatch.setattr(flow_log, "LogTail", lambda *_, records=records, **__: Tail(records))
+        log = FlowLog({}, "state", alias="west")
+        log.poll()
+        assert log.placement("billing", copy) == there
+        assert list(log.placements()) == ([there] if there else [])
+        assert log.source_of(copy) == ORDERS

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from mirror import cli
-from mirror.control.group_view import GroupView
+from mirror.control.group_view import GroupView, translate_again
 from mirror.control.unread import unread
-from mirror.drill import group_moves
-from mirror.drill.group_moves import MoveRefused, move_groups
 from mirror.kafka.cluster import Found, GroupPosition
+from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
+from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition
-from tests.unit.config.files import flows_of
+from mirror.model.translation import Bounded, Exact, NotMirrored, Translation
 
 ORDERS = TopicPartition("orders", 3)
 NOT_TOLD = GroupView((), None, ("group billing on A: not authorized",))
@@ -28,12 +29,6 @@ def test_groups_and_partitions_that_are_not_told_are_named_with_the_reason() -> 
     )
 
 
-def test_such_a_group_is_not_moved_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: NOT_TOLD)
-    with pytest.raises(MoveRefused, match="group billing on A: not authorized"):
-        move_groups(flows_of("A->B")[0], {}, ["billing"], ask_source=True)
-
-
 def test_offsets_says_so_and_ends_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "view_groups", lambda *_, **__: NOT_TOLD)
     file = tmp_path / "mirror.properties"
@@ -41,3 +36,57 @@ def test_offsets_says_so_and_ends_with_one(tmp_path: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
     assert (done.exit_code, done.stdout.strip()) == (1, "[]")
     assert "group billing on A: not authorized" in done.stderr
+
+
+class Told:
+    """Tells checkpoints of an earlier copy as it was told to."""
+
+    def __init__(self, lowered: Checkpoint | None = None, *, current: bool = True) -> None:
+        self._current, self._lowered = current, lowered
+
+    def is_current(self, checkpoint: Checkpoint) -> bool:
+        return self._current
+
+    def unrecorded(self, targets: Iterable[TopicPartition], since: int) -> list[CheckpointedCopy]:
+        raise AssertionError
+
+    def lowered(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        return self._lowered
+
+
+COPY = TopicPartition("east.orders", 3)
+KNOWN = OffsetMap(100, False, Runs.of([Run(100, 50, 100)]), 200, 150)
+
+
+def again(upstream: int, downstream: int, known: OffsetMap | None = KNOWN, *, shares: bool = False) -> Translation:
+    return translate_again(Checkpoint("billing", COPY, upstream, downstream), known, Told(), shares=shares)
+
+
+def test_a_checkpoint_is_translated_again_by_what_was_copied_since() -> None:
+    """Written when the copy had got to 60, though the group was at 180."""
+    assert again(180, 60) == Exact(130)
+    assert again(250, 60) == Bounded(150, 50)
+    assert again(150, 120) == Exact(100)
+
+
+def test_without_a_map_and_for_a_position_older_than_it_the_checkpoint_counts() -> None:
+    assert again(180, 60, None) == Bounded(60, 0)
+    assert again(20, 7) == Bounded(7, 0)
+
+
+def test_where_both_sides_write_to_a_topic_the_lower_position_counts() -> None:
+    """Between the two may lie records of the target that the group had not read; only the source could tell."""
+    assert again(180, 60, shares=True) == Bounded(60, 70)
+    assert again(150, 120, shares=True) == Exact(100)
+
+
+def test_what_was_written_before_the_map_began_counts_where_it_is_lower() -> None:
+    assert again(180, 49) == Bounded(49, 81)
+    assert again(180, 50) == Exact(130)
+
+
+def test_of_an_earlier_copy_the_lowered_position_counts_or_none() -> None:
+    old = Checkpoint("billing", COPY, 180, 900)
+    lower = Checkpoint("billing", COPY, 180, 130)
+    assert translate_again(old, KNOWN, Told(lower, current=False), shares=False) == Bounded(130, 20)
+    assert translate_again(old, KNOWN, Told(current=False), shares=False) == NotMirrored()

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
-from mirror.control.groups import GroupAction, GroupDecision, TargetGroups, plan_group_writes
-from mirror.kafka.cluster import Found, GroupDescription, GroupPosition
+from mirror.control.groups import (
+    GroupAction,
+    GroupDecision,
+    GroupOffsetsTick,
+    TargetGroups,
+    apply_group_writes,
+    plan_group_writes,
+)
+from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult, Topic
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import FlowState, StateRecord
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from tests.unit.control.builders import flow_settings, topic
 
 COPY = TopicPartition("east.orders", 3)
 EMPTY, DEAD = GroupDescription("Empty", 0), GroupDescription("Dead", 0)
@@ -19,14 +33,20 @@ def plan_one(
     end: int | None = 1000,
     unread: str | None = None,
     start: int = 0,
+    unread_partition: str | None = None,
+    placed: Placement | None = None,
 ) -> GroupDecision:
     """Return what becomes of a checkpoint at 42, for a group in ``state`` that is at ``present``."""
-    positions: Found[TopicPartition, GroupPosition] = Found({} if present is None else {COPY: GroupPosition(present)})
+    positions: Found[TopicPartition, GroupPosition] = Found(
+        {} if present is None else {COPY: GroupPosition(present)},
+        {COPY: unread_partition} if unread_partition else {},
+    )
     target = TargetGroups(
         Found({} if state is None else {"billing": state}, {"billing": "NOT_COORDINATOR"} if state is None else {}),
         Found({}, {"billing": unread}) if unread else Found({"billing": positions}),
         Found({} if end is None else {COPY: end}),
         {COPY: start},
+        placed={("billing", COPY): placed} if placed else {},
     )
     (decision,) = plan_group_writes([Checkpoint("billing", COPY, 100, 42, "note")], target)
     return decision
@@ -75,10 +95,14 @@ def test_a_group_in_use_is_left_to_its_members(state: GroupDescription) -> None:
 
 def test_what_could_not_be_read_is_not_written_over_and_is_a_problem() -> None:
     """GOS-04: MirrorMaker 2 writes then, possibly backwards."""
-    for decision in (plan_one(state=None), plan_one(unread="GROUP_AUTHORIZATION_FAILED")):
+    for decision, error in (
+        (plan_one(state=None), "NOT_COORDINATOR"),
+        (plan_one(unread="GROUP_AUTHORIZATION_FAILED"), "GROUP_AUTHORIZATION_FAILED"),
+        (plan_one(unread_partition="UNSTABLE_OFFSET_COMMIT"), "UNSTABLE_OFFSET_COMMIT"),
+    ):
         assert decision.action is GroupAction.SKIP_UNKNOWN
         assert decision.is_problem
-        assert any(error in decision.reason for error in ("NOT_COORDINATOR", "GROUP_AUTHORIZATION_FAILED"))
+        assert error in decision.reason
 
 
 def test_no_position_is_written_beyond_the_end_of_the_log() -> None:
@@ -96,6 +120,106 @@ def test_a_position_that_the_log_has_left_behind_is_raised_to_its_start() -> Non
         assert "the checkpoint says 42, but the log begins at 50 only" in decision.reason
     assert plan_one(present=50, start=50).action is GroupAction.KEEP
     assert plan_one(present=60, start=50).action is GroupAction.SKIP_REWIND
+
+
+def put_at(upstream: int, written: int) -> Placement:
+    return Placement("billing", COPY, upstream, written, written)
+
+
+def test_a_group_that_was_set_back_here_is_not_carried_forward_by_what_it_was_given_before() -> None:
+    decision = plan_one(present=20, placed=put_at(100, 42))
+    assert (decision.action, decision.is_problem) == (GroupAction.SKIP_SET_BACK, False)
+    # Since it was put there it has read on the source; or what it was set back to is gone.
+    assert plan_one(present=20, placed=put_at(99, 42)).action is GroupAction.WRITE
+    assert plan_one(present=20, placed=put_at(100, 42), start=30).action is GroupAction.WRITE
+
+
+def test_a_position_beyond_the_end_was_read_of_another_log_and_gives_way_to_a_lower_one() -> None:
+    """Left there, the group would pass what the log grows by."""
+    decision = plan_one(present=900, end=800)
+    assert (decision.action, decision.wanted.position) == (GroupAction.WRITE, 42)
+    assert "the group is at 900, but the log ends at 800" in decision.reason
+    assert plan_one(present=800, end=800).action is GroupAction.SKIP_REWIND
+    assert plan_one(present=900, end=41).action is GroupAction.SKIP_BEYOND_END
+
+
+def test_what_is_put_on_record_says_how_far_the_group_had_read() -> None:
+    assert plan_one().placement == Placement("billing", COPY, 100, 42, 42)
+    raised = plan_one(start=50).placement
+    assert raised == Placement("billing", COPY, 100, 42, 50)
+    assert raised.is_raised
+
+
+class Writable:
+    """A cluster that refuses what it is told to, and the record of what was put there; in order."""
+
+    def __init__(self, problem: str | None) -> None:
+        self.problem = problem
+        self.done: list[str] = []
+        self.state = FlowState()
+
+    def record(self, records: Sequence[StateRecord]) -> None:
+        self.done.append("record")
+        for key, value in records:
+            self.state.apply(key, value)
+
+    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
+        self.done.append(f"write {group}")
+        return [ItemResult(str(each), self.problem) for each in positions]
+
+
+def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_members_came() -> None:
+    """Whoever reads the position must know; of what may have been written nothing is taken back."""
+    decision, before = plan_one(), put_at(7, 7)
+    for problem, kept in ((None, True), ("REQUEST_TIMED_OUT", True), ("UNKNOWN_MEMBER_ID: it has members", False)):
+        cluster = Writable(problem)
+        (write,) = apply_group_writes([decision], cast(Cluster, cluster), cluster.record)
+        assert (write.decision, write.problem) == (decision, problem)
+        assert cluster.done[:2] == ["record", "write billing"]
+        assert cluster.state.placements == ({("billing", COPY): decision.placement} if kept else {})
+    cluster = Writable("UNKNOWN_MEMBER_ID")
+    apply_group_writes([replace(decision, placed_before=before)], cast(Cluster, cluster), cluster.record)
+    assert cluster.state.placements == {("billing", COPY): before}
+
+
+class Target(Writable):
+    """A cluster on which one idle group has no position yet."""
+
+    alias = "west"
+
+    def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
+        return Found(dict.fromkeys(names, EMPTY))
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        return Found({name: Found({}) for name in names})
+
+    def topics(self, names: Collection[str]) -> Found[str, Topic]:
+        return Found({name: topic(name, 4) for name in names})
+
+    def offsets(self, partitions: Collection[TopicPartition], at: str) -> Found[TopicPartition, int]:
+        return Found(dict.fromkeys(partitions, 1000 if at == "latest" else 0))
+
+
+class Placed:
+    """What is on record; reading it may show that the copy was created anew."""
+
+    def __init__(self, read: Callable[[], object] = lambda: None) -> None:
+        self.poll = read
+
+    def placements(self) -> list[Placement]:
+        return []
+
+
+def test_a_checkpoint_that_turns_out_to_be_of_an_earlier_copy_is_not_written() -> None:
+    """The ends of the log were read of the new one, which had grown past it by then."""
+    there = [Checkpoint("billing", COPY, 100, 42)]
+    for read, written in ((lambda: None, ["record", "write billing"]), (there.clear, [])):
+        target = Target(None)
+        tick = GroupOffsetsTick(
+            flow_settings(), cast(Cluster, target), lambda: list(there), target.record, Placed(read)
+        )
+        assert tick.tick().problems == ()
+        assert target.done == written
 
 
 def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:

@@ -43,7 +43,7 @@ from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Exact
+from mirror.model.translation import Exact, TooOld
 
 ORDERS = TopicPartition("orders", 3)
 ANN = Acl(Resource.TOPIC, Pattern.LITERAL, "orders", "User:ann", "*", Operation.READ, Permission.ALLOW)
@@ -251,17 +251,28 @@ def test_what_is_dead_can_be_forgotten_without_changing_any_position_from_the_lo
     for position in {each for run in runs for each in range(run.downstream - 1, run.downstream_end + 2)}:
         if position >= start:
             assert after.translate_back(position) == before.translate_back(position)
+            assert after.source_of(position) == before.source_of(position)
     if dead and after.runs.first is not None:
         assert after.translate(0) == Exact(after.runs.first.downstream)
-        assert after.translate_back(0) == Exact(after.runs.first.upstream)
-        filled = sorted(whole.chunks[ORDERS].items())[:-1]
-        assert dead.chunks == tuple(number for number, each in filled if each.downstream_end <= start)
+        assert after.translate_back(0) == TooOld(after.runs.first.downstream)
+        assert after.runs.first.downstream < start
 
 
 def test_the_chunk_that_is_being_filled_is_never_dead() -> None:
     records = in_chunks([Run(0, 0, 5), Run(5, 6, 5), Run(10, 12, 5)], 1)
     assert folded(*records).dead_chunks(ORDERS, 100) == DeadChunks(0, (0, 1))
     assert folded(*records).dead_chunks(ORDERS, 4) is None
+
+
+def test_by_the_chunk_before_the_log_a_reader_at_its_start_is_led_back() -> None:
+    records = in_chunks([Run(0, 0, 5), Run(9, 6, 5), Run(30, 12, 5)], 1)
+    state = folded(*records)
+    assert state.dead_chunks(ORDERS, 6) is None
+    assert state.dead_chunks(ORDERS, 12) == DeadChunks(0, (0,))
+    state.apply(*no_chunk_record(ORDERS, 0))
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert known.translate_back(12) == Exact(14)
 
 
 def test_a_million_transactions_are_some_megabytes() -> None:

@@ -54,8 +54,8 @@ def test_a_copied_record_is_found_exactly(history: History) -> None:
 
 @given(histories())
 def test_a_copy_leads_back_to_its_record(history: History) -> None:
-    assert {downstream: history.map.translate_back(downstream) for downstream in history.copied.values()} == {
-        downstream: Exact(upstream) for upstream, downstream in history.copied.items()
+    assert {downstream: history.map.source_of(downstream) for downstream in history.copied.values()} == {
+        downstream: upstream for upstream, downstream in history.copied.items()
     }
 
 
@@ -67,12 +67,58 @@ def test_a_reader_goes_on_at_the_first_copied_record_not_before_its_position(his
 
 
 @given(histories(), st.integers(0, 60))
-def test_a_reader_goes_back_to_the_source_of_the_first_copy_not_before_its_position(
-    history: History, position: int
-) -> None:
+def test_the_source_of_the_first_copy_not_before_a_position_is_known(history: History, position: int) -> None:
     if history.copied and position <= history.map.downstream_next:
         following = [upstream for upstream, downstream in history.copied.items() if downstream >= position]
-        assert history.map.translate_back(position) == Exact(min(following, default=history.map.upstream_next))
+        assert history.map.source_of(position) == min(following, default=history.map.upstream_next)
+
+
+@given(histories(), st.integers(0, 60))
+def test_a_reader_goes_back_behind_the_source_of_the_last_copy_before_its_position(
+    history: History, position: int
+) -> None:
+    """What was not copied it has not read: on the source it is handed that."""
+    if history.copied and position <= history.map.downstream_next:
+        read = [upstream for upstream, downstream in history.copied.items() if downstream < position]
+        assert history.map.translate_back(position) == Exact(max(read, default=history.map.origin - 1) + 1)
+
+
+@given(histories(complete=False), st.integers(0, 60))
+def test_there_and_back_leads_no_further_than_where_one_began(history: History, position: int) -> None:
+    there = history.map.translate(position)
+    if not history.copied or isinstance(there, TooOld | NotMirrored):
+        return
+    back = history.map.translate_back(there.downstream)
+    assert isinstance(back, Exact)
+    assert back.downstream <= position
+
+
+@st.composite
+def taken_over(draw: st.DrawFn) -> tuple[dict[int, int], OffsetMap]:
+    """A stretch that Java MirrorMaker copied, with holes on both sides, of which some syncs are known; and runs."""
+    upstream, downstream = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    start, downstream_start, copied, pairs = upstream, downstream, {}, []
+    steps = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=12)
+    for upstream_hole, downstream_hole, is_known in draw(steps):
+        upstream, downstream = upstream + upstream_hole, downstream + downstream_hole
+        copied[upstream] = downstream
+        if is_known:
+            pairs.append(Pair(upstream, downstream))
+        upstream, downstream = upstream + 1, downstream + 1
+    end, length = upstream + draw(st.integers(0, 2)), draw(st.integers(1, 3))
+    sketch = Sketch(start, end, downstream_start, downstream, tuple(pairs))
+    runs = Runs.of([Run(end, downstream, length)])
+    return copied, OffsetMap(end, False, runs, end + length, downstream + length, (sketch,))
+
+
+@given(taken_over(), st.integers(0, 60))
+def test_there_and_back_over_what_java_mirrormaker_copied_leads_no_further_either(
+    taken: tuple[dict[int, int], OffsetMap], position: int
+) -> None:
+    there = taken[1].translate(position)
+    if isinstance(there, Exact | Bounded):
+        back = taken[1].translate_back(there.downstream)
+        assert isinstance(back, TooOld) or (isinstance(back, Exact | Bounded) and back.downstream <= position)
 
 
 @given(histories())

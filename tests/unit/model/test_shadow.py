@@ -216,6 +216,65 @@ def test_what_could_not_be_read_is_not_proven_and_a_position_outside_the_log_fai
         assert (found.verdict, found.reasons) == (verdict, ("too old",))
 
 
+def test_how_many_records_were_handed_and_compared_is_told_whatever_comes_of_it() -> None:
+    world = world_of(b"abcdefghij")
+    good = world.try_out(4, 4)
+    assert (good.verdict, good.handed, good.compared, good.seconds_to_first) == (PASS, 6, 6, 0.1)
+    by_content = world.try_out(4, 4, with_map=False)
+    assert (by_content.verdict, by_content.handed, by_content.compared) == (PASS, 6, 6)
+    narrow = SourceWindow(0, 6, tuple(Seen(*each) for each in sorted(world.source.items()) if each[0] < 6))
+    assert (world.try_out(4, 4, window=narrow).handed, world.try_out(4, 4, window=narrow).compared) == (6, 2)
+    other = world_of(b"abcdefghij", b"abcdUVWXYZ").try_out(4, 4)
+    assert (other.verdict, other.handed, other.compared) == (FAIL, 6, 6)
+
+
+def test_how_many_records_were_handed_is_told_of_what_is_not_proven() -> None:
+    plan = world_of(b"abcdefghij").try_out(4, 4).plan
+    handed = Handed((Seen(4, b"e"), Seen(5, b"f")))
+    window = SourceWindow(0, 0, ())
+    for tried_plan, what in (
+        (replace(plan, processed=None), handed),
+        (plan, replace(handed, problem="cut off")),
+    ):
+        found = judge(tried_plan, what, window, {}, lambda start, end: 0)
+        assert (found.verdict, found.handed, found.compared) == (UNKNOWN, 2, 0)
+    others = judge(plan, handed, window, {4: None, 5: None}, lambda start, end: 0)
+    assert (others.verdict, others.handed) == (PASS, 2)
+    ahead = judge(replace(plan, processed=Processed(1, 1)), handed, window, {4: None, 5: None}, lambda start, end: 0)
+    assert (ahead.verdict, ahead.handed) == (FAIL, 2)
+    waiting = SourceWindow(0, 9, (Seen(8, b"x"),))
+    late = judge(plan, handed, waiting, {4: None, 5: None}, lambda start, end: 0)
+    assert (late.verdict, late.handed) == (UNKNOWN, 2)
+
+
+def test_a_known_gap_ends_before_its_end() -> None:
+    """Offset 6 lacks, and is no part of the gap from 5 to 6."""
+    world = world_of(b"abcdefghij")
+    lacking = replace(
+        world,
+        target={offset: content for offset, content in world.target.items() if offset != 6},
+        map=CopyMap(OffsetMap(0, True, Runs.of([Run(0, 0, 6), Run(7, 7, 3)]), 10, 10)),
+    )
+    handed = Handed(tuple(Seen(*each) for each in sorted(lacking.target.items()) if each[0] >= 4))
+    window = SourceWindow(0, 10, tuple(Seen(*each) for each in sorted(world.source.items())))
+    origins = lacking.map.origins(seen.offset for seen in handed.records)
+    plan = world.try_out(4, 4).plan
+    assert judge(plan, handed, window, origins, lacking.map.copies_between, [(5, 6)]).verdict is FAIL
+
+
+def test_what_compaction_may_have_removed_is_doubted_and_not_called_skipped() -> None:
+    world = world_of(b"abcdefghij")
+    whole = SourceWindow(0, 10, tuple(Seen(*each) for each in sorted(world.source.items())))
+    assert world.try_out(4, 5, window=whole).verdict is FAIL
+    assert world.try_out(4, 5, window=replace(whole, compacted=True)).verdict is UNKNOWN
+
+
+def test_when_half_of_the_records_differ_they_are_altered_and_when_more_do_they_are_others() -> None:
+    half, more = (world_of(b"abcdefghij", copies).try_out(4, 4) for copies in (b"abcdeXgYiZ", b"abcdeXYZWV"))
+    assert half.reasons[0].startswith("3 records are altered, the first at 5")
+    assert "none of those" in more.reasons[0]
+
+
 def test_a_group_that_returns_to_the_original_is_followed_through_the_opposite_map() -> None:
     """CKP-07: on the source it read a copy; upstream of that copy is the target."""
     copies = CopyMap(OffsetMap(0, True, Runs.of([Run(0, 10, 3), Run(5, 13, 2)]), 7, 15), is_return=True)

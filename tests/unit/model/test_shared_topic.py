@@ -100,3 +100,10 @@ def test_records_that_never_reached_the_standby_are_not_passed_over_when_its_rea
     standby, home = after([("b writes", 9), ("b to a", 6), ("a writes", 4), ("a to b", 99)])
     assert translate_shared(standby.map, home.map, 3) == Exact(3)
     assert translate_shared(standby.map, home.map, 10) == Bounded(6, 4)
+
+
+def test_of_what_the_map_has_forgotten_nothing_is_taken_for_read() -> None:
+    """A group stands before the log of the source, which has lost the copies that it had not read."""
+    forward = OffsetMap(0, True, Runs(), 10, 0)
+    opposite = OffsetMap(0, True, Runs.of([Run(20, 30, 10)]), 30, 40, is_pruned=True)
+    assert translate_shared(forward, opposite, 5) == Bounded(0, 10)

@@ -1,0 +1,127 @@
+"""Positions of groups, translated by what each group has read: not by where flows have put it.
+
+A group that a flow has put somewhere on its target has read nothing there. Led back by that position it would pass
+records on the source wherever it was put behind some: at the start of a log that is shorter on the target. And a group
+that was set back on the source would be carried forward again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog, FlowTranslator
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.translation import Bounded, Exact, NothingRead, Translation, Translator
+
+
+class ReadTranslator(Protocol):
+    """Whoever can translate positions of groups; :class:`GroupTranslator` is one."""
+
+    def translate(self, group: str, source: TopicPartition, position: int) -> Translation:
+        """Return where ``group``, at upstream ``position`` of the partition ``source``, goes on downstream."""
+        ...
+
+    def placements(self) -> Iterable[Placement]:
+        """Return where the flow in the other direction has put groups on the source."""
+        ...
+
+
+class GroupTranslator:
+    """Translates positions of groups on a flow's source."""
+
+    def __init__(
+        self,
+        flow: FlowTranslator,
+        between: Translator | None = None,
+        *,
+        others: Sequence[str] = (),
+        find: Callable[[str], FlowLog | None] = lambda _: None,
+    ) -> None:
+        """Translate as ``between`` does, which knows more clusters than ``flow``, by what groups have read.
+
+        Parameters
+        ----------
+        others
+            the clusters, besides the target, from which flows lead to the source.
+        find
+            returns the state of the flow from such a cluster to the source, None as long as there is none.
+        """
+        self._flow = flow
+        self._between = between or flow
+        self._find = find
+        self._others: dict[str, FlowLog | None] = dict.fromkeys(others)
+
+    def refresh(self) -> None:
+        """Take in what all flows have recorded by now; to be called when the groups' positions have been read.
+
+        A placement is recorded before it is made, so none of those positions is one that is not known.
+
+        Raises
+        ------
+        BrokerRefused, ClusterError, ConnectionFailed, LeaderUnknown
+            if a cluster does not answer.
+        """
+        self._flow.refresh()
+        for alias, log in self._others.items():
+            found = log or self._find(alias)
+            if found is not None:
+                found.poll()
+            self._others[alias] = found
+
+    def placements(self) -> Iterable[Placement]:
+        """Return where the flow in the other direction has put groups on the source."""
+        return self._flow.opposite.placements() if self._flow.opposite else ()
+
+    def translate(self, group: str, source: TopicPartition, position: int) -> Translation:
+        """Return where ``group``, at upstream ``position`` of the partition ``source``, goes on downstream."""
+        opposite = self._flow.opposite
+        logs = [log for log in self._others.values() if log is not None]
+        return translate_read(
+            self._between,
+            source,
+            position,
+            opposite.placement(group, source) if opposite else None,
+            [found for log in logs if (found := log.placement(group, source))],
+        )
+
+    def close(self) -> None:
+        """Close the connections to the source."""
+        self._flow.close()
+        for log in self._others.values():
+            if log is not None:
+                log.close()
+
+
+def sources_of(alias: str, flows: Iterable[FlowSettings], but: str) -> list[str]:
+    """Return the clusters from which ``flows`` lead to the cluster ``alias``, without one."""
+    return sorted({each.flow.source for each in flows if each.flow.target == alias} - {but})
+
+
+def translate_read(
+    translator: Translator,
+    source: TopicPartition,
+    position: int,
+    from_target: Placement | None,
+    from_others: Iterable[Placement] = (),
+) -> Translation:
+    """Return where a group at upstream ``position`` goes on downstream, no further than it has read.
+
+    Parameters
+    ----------
+    from_target, from_others
+        where flows from the target, and from other clusters, have put the group on the partition ``source``.
+    """
+    if from_target is not None and position == from_target.written:
+        return NothingRead(position, from_target.upstream)
+    begun_behind = min((each.downstream for each in from_others if each.is_raised), default=position)
+    found = translator.translate(source, min(position, begun_behind))
+    if not isinstance(found, Exact | Bounded) or from_target is None or not from_target.is_raised:
+        return found
+    if found.downstream <= from_target.upstream:
+        return found
+    # What the target has from there on it was put behind on the source.
+    behind = found.behind_records if isinstance(found, Bounded) else 0
+    return Bounded(from_target.upstream, behind + found.downstream - from_target.upstream)

@@ -1,0 +1,135 @@
+"""Moving groups: what was not moved is named with its reason, and who should have been is a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from mirror.config.settings import ClusterSettings
+from mirror.control.group_view import GroupView, TranslatedPosition
+from mirror.control.groups import TargetGroups
+from mirror.drill import group_moves
+from mirror.drill.group_moves import GroupMoves, MoveRefused, Unmoved, move_groups, untranslated
+from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, Translation
+from tests.unit.config.files import flows_of
+
+FLOW = flows_of("A->B")[0]
+COPY = TopicPartition("A.orders", 3)
+
+
+def at(position: int, translation: Translation, group: str = "billing") -> TranslatedPosition:
+    return TranslatedPosition(group, *COPY, position, translation)
+
+
+def seen(*positions: TranslatedPosition, source_problem: str | None = None) -> GroupView:
+    return GroupView(positions, source_problem)
+
+
+def test_a_group_of_which_nothing_is_known_is_refused_with_the_reason() -> None:
+    for view, reason in (
+        (seen(), "it has no position on A, or does not pass the filters of A->B"),
+        (seen(source_problem="gone"), "no checkpoint on B says where it stands on A"),
+    ):
+        assert untranslated(view, ["billing"], FLOW) == ([Unmoved("billing", None, reason)], [])
+
+
+def test_a_group_and_a_partition_that_the_source_does_not_tell_are_refused() -> None:
+    told = Found({TopicPartition("orders", 0): GroupPosition(5)}, {TopicPartition("orders", 3): "unstable"})
+    read = Found({"stock": told}, {"billing": "not authorized"})
+    refused, left = untranslated(GroupView((), None, (), read), ["billing", "stock"], FLOW)
+    assert list(map(str, refused)) == ["group billing: not authorized", "group stock, orders-3: unstable"]
+    assert left == []
+
+
+@pytest.mark.parametrize("translation", [TooOld(7), NotMirrored()])
+def test_a_position_that_leads_nowhere_is_refused(translation: Translation) -> None:
+    (refused,), left = untranslated(seen(at(5, translation)), ["billing"], FLOW)
+    assert (refused.group, refused.partition, left) == ("billing", COPY, [])
+    assert refused.reason
+
+
+@pytest.mark.parametrize("position", [at(5, NothingRead(5, 5)), at(0, NotMirrored())])
+def test_who_has_read_nothing_is_left_where_it_is_and_named(position: TranslatedPosition) -> None:
+    refused, (left,) = untranslated(seen(position), ["billing"], FLOW)
+    assert (refused, left.group, left.partition) == ([], "billing", COPY)
+
+
+def test_who_has_a_position_is_neither() -> None:
+    assert untranslated(seen(at(5, Exact(5))), ["billing"], FLOW) == ([], [])
+
+
+def test_ids_are_names_and_not_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``a.b`` is not ``aXb``, and nothing of them may be an alternative of the whole."""
+    asked: list[str] = []
+
+    def view(*_: object, pattern: str, **__: object) -> GroupView:
+        asked.append(pattern)
+        return seen()
+
+    monkeypatch.setattr(group_moves, "view_groups", view)
+    moves = move_groups(FLOW, {}, ["a.b", "c|d"], ask_source=True)
+    assert asked == [r"a\.b|c\|d"]
+    assert moves.moved(["a.b", "c|d", "e"]) == ["e"]
+
+
+def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle, used = GroupDescription("Empty", 0), GroupDescription("Stable", 2)
+    target = TargetGroups(
+        Found({"audit": idle, "billing": used, "stock": idle, "late": idle}),
+        Found({"audit": Found({}), "stock": Found({COPY: GroupPosition(9)}), "late": Found({})}),
+        Found({COPY: 20}),
+    )
+    positions = [at(5, Exact(5), group) for group in ("audit", "billing", "stock")] + [at(30, Exact(30), "late")]
+    written: list[str] = []
+
+    class Standby:
+        def __enter__(self) -> Standby:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def write_group_positions(self, group: str, positions: Collection[TopicPartition]) -> list[ItemResult]:
+            written.append(group)
+            return [ItemResult(str(each)) for each in positions]
+
+    class Writer:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def append(self, topic: str, *_: object) -> int:
+            written.append(topic)
+            return 0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves, "LogWriter", Writer)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
+    groups = ["audit", "billing", "stock", "late"]
+    moves = move_groups(FLOW, {"B": ClusterSettings("B", {})}, groups, ask_source=True)
+    assert written == ["mm2-state.A.internal", "audit"]
+    assert [each.group for each in moves.refused] == ["billing", "late"]
+    assert [each.group for each in moves.left] == ["stock"]
+    assert (moves.written, moves.moved(groups)) == (1, ["audit", "stock"])
+
+
+def test_a_journal_says_who_moved_and_who_did_not_and_a_refusal_stops_what_follows() -> None:
+    moves = GroupMoves((), 3, (Unmoved("billing", COPY, "in use"),), (Unmoved("stock", COPY, "ahead"),))
+    assert moves.facts(["billing", "stock"]) == {
+        "groups": ["stock"],
+        "positions": 3,
+        "refused": ["group billing, A.orders-3: in use"],
+        "left": ["group stock, A.orders-3: ahead"],
+    }
+    with pytest.raises(MoveRefused, match=r"group billing, A\.orders-3: in use") as told:
+        moves.require()
+    assert told.value.refused == moves.refused
+    GroupMoves((), 3).require()
