@@ -154,7 +154,7 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     share = _Share(flow.flow, writer, [], [], {}, transactions)
     for work in partitions:
         match places[work.source]:
-            case Ready(handover, _, skipped):
+            case Ready(handover, _, skipped, _):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 sequence = writer.sequence(work.target)
                 lane = Lane(work, handover, writer.producer, sequence, syncs, flow.parked_topic, transactions, mirrored)

@@ -210,6 +210,8 @@ class PartitionResult:
         whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
     others
         offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
+    note
+        what people should know of where it begins.
     """
 
     flow: Flow
@@ -224,6 +226,7 @@ class PartitionResult:
     trouble: str | None = None
     was_javas: bool = False
     others: tuple[tuple[int, int], ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,9 @@ class Takeovers:
             # The engine has lost its place meanwhile, and reads it back; this is decided again.
             return
         standing.take_over(result)
-        if result.handover is not None and result.trouble is None and result.stopped is None:
+        if result.note:
+            self._tell(f"{result.flow}: {result.source}: {result.note}")
+        elif result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
             self._tell(
                 f"{result.flow}: {result.source} is taken over from Java MirrorMaker at upstream offset "
