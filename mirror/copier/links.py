@@ -17,6 +17,9 @@ _FIRST_REST_SECONDS = 0.1
 _LONGEST_REST_SECONDS = 5.0
 # Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
 _REST_A_SECOND_LOST = 5.0
+# After a follower failed only the leader is read for so long. Leaders name a dead one until its session is over, and
+# one that only we cannot reach for ever.
+_LEADER_ALONE_SECONDS = 60.0
 # What a broker's socket.request.max.bytes is by default.
 LARGEST_REQUEST_BYTES = 100 << 20
 
@@ -90,6 +93,7 @@ class Cluster:
         self._idle: dict[tuple[int, str], Connection] = {}
         self._writers: dict[Flow, Writer] = {}
         self._largest_requests: dict[int, int] = {}
+        self._leader_alone_until: dict[TopicPartition, float] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -127,6 +131,14 @@ class Cluster:
         """Ask anew who leads the partitions of these topics, or all, before one is used next."""
         if self._channel is not None:
             self._channel.forget_leaders(topics)
+
+    def read_leader(self, partition: TopicPartition) -> None:
+        """Read a partition from its leader alone for a while: a follower that it named failed."""
+        self._leader_alone_until[partition] = time.monotonic() + _LEADER_ALONE_SECONDS
+
+    def may_read_follower(self, partition: TopicPartition) -> bool:
+        """Whether the leader of a partition may name another replica to read from."""
+        return time.monotonic() >= self._leader_alone_until.get(partition, 0.0)
 
     def lease(self, node: int, role: str) -> Connection:
         """Return a connection to a broker for one role; give it back with :meth:`give_back`.
