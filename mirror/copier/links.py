@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.copier.rests import Rest
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
+from mirror.kafka.versions import Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -140,13 +141,14 @@ class Cluster:
         """Whether the leader of a partition may name another replica to read from."""
         return time.monotonic() >= self._leader_alone_until.get(partition, 0.0)
 
-    def lease(self, node: int, role: str) -> Connection:
-        """Return a connection to a broker for one role; give it back with :meth:`give_back`.
+    def lease(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
+        """Return a connection to a broker for the requests of one role; give it back with :meth:`give_back`.
 
         Raises
         ------
         ConnectionFailed
-            if the broker cannot be reached, or could not a moment ago; who leads what is then asked anew.
+            if the broker cannot be reached or does not know the requests, or so a moment ago; who leads what is then
+            asked anew.
         """
         idle = self._idle.pop((node, role), None)
         if idle is not None:
@@ -154,7 +156,7 @@ class Cluster:
         channel = self.channel()
 
         def connect() -> Connection:
-            connection = channel.connect(node)
+            connection = channel.connect(node, needed)
             try:
                 connection.measure()
             except ConnectionFailed:

@@ -25,6 +25,7 @@ from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, ConnectionFailed, LeaderUnknown
+from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -235,7 +236,7 @@ class CopyLoop:
         work = self._flows[flow]
         rack = work.fetch_limits.rack if cluster.may_read_follower(lane.work.source) else ""
         if (flow, node, rack) not in self._fetchers:
-            connection = cluster.lease(node, _fetch_role(flow, rack))
+            connection = cluster.lease(node, _fetch_role(flow, rack), (FETCH,))
             limits, read_committed = work.fetch_limits, work.read_committed
             fetcher = Fetcher(cluster, connection, limits, read_committed=read_committed, rack=rack)
             self._selector.register(connection, selectors.EVENT_READ, fetcher)
@@ -262,7 +263,7 @@ class CopyLoop:
             place = cluster, node, stream.transactional_id
             if place not in self._senders:
                 largest = cluster.largest_request(node)
-                connection = cluster.lease(node, _produce_role(stream.transactional_id))
+                connection = cluster.lease(node, _produce_role(stream.transactional_id), (PRODUCE,))
                 sender = Sender(cluster, connection, largest, stream.transactional_id)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
                 self._senders[place] = sender

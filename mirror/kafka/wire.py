@@ -10,11 +10,12 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
-FETCH_KEY, FETCH_VERSION = 1, 12
-PRODUCE_KEY, PRODUCE_VERSION = 0, 8
+FETCH_KEY, FETCH_VERSION = FETCH.key, FETCH.newest
+PRODUCE_KEY, PRODUCE_VERSION = PRODUCE.key, PRODUCE.newest
 
 # Session id and epoch of a fetch that belongs to no session and wants none.
 NO_SESSION = (0, -1)
@@ -23,6 +24,7 @@ Content = TypeVar("Content")
 
 _CLIENT_ID = b"mirror"
 _PING_KEY = 18
+_OFFERED = struct.Struct(">hhh")
 _PARTITION_HEAD = struct.Struct(">ihqqq")
 _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
@@ -102,6 +104,13 @@ def ping_request(correlation: int) -> bytes:
     """Return the frame of a request that asks nearly nothing (ApiVersions version 0): brokers answer it at once."""
     body = struct.pack(">hhih", _PING_KEY, 0, correlation, len(_CLIENT_ID)) + _CLIENT_ID
     return struct.pack(">i", len(body)) + body
+
+
+def parse_ping(frame: memoryview) -> dict[int, tuple[int, int]]:
+    """Return the oldest and newest version that a broker offers of each request, by key; ``frame`` answers a ping."""
+    (count,) = struct.unpack_from(">i", frame, 6)
+    offered = _OFFERED.iter_unpack(frame[10 : 10 + count * _OFFERED.size])
+    return {key: (oldest, newest) for key, oldest, newest in offered}
 
 
 def fetch_request(
