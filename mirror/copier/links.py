@@ -94,7 +94,7 @@ class Cluster:
         self._idle: dict[tuple[int, str], Connection] = {}
         self._writers: dict[Flow, Writer] = {}
         self._largest_requests: dict[int, int] = {}
-        self._leader_alone_until: dict[TopicPartition, float] = {}
+        self._leader_alone: dict[TopicPartition, tuple[float, str]] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -133,13 +133,14 @@ class Cluster:
         if self._channel is not None:
             self._channel.forget_leaders(topics)
 
-    def read_leader(self, partition: TopicPartition) -> None:
+    def read_leader(self, partition: TopicPartition, reason: str) -> None:
         """Read a partition from its leader alone for a while: a follower that it named failed."""
-        self._leader_alone_until[partition] = time.monotonic() + _LEADER_ALONE_SECONDS
+        self._leader_alone[partition] = time.monotonic() + _LEADER_ALONE_SECONDS, reason
 
-    def may_read_follower(self, partition: TopicPartition) -> bool:
-        """Whether the leader of a partition may name another replica to read from."""
-        return time.monotonic() >= self._leader_alone_until.get(partition, 0.0)
+    def leader_alone(self, partition: TopicPartition) -> str | None:
+        """Return why a partition is to be read from its leader and no other replica now; None: it need not be."""
+        until, reason = self._leader_alone.get(partition, (0.0, ""))
+        return reason if time.monotonic() < until else None
 
     def lease(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
         """Return a connection to a broker for the requests of one role; give it back with :meth:`give_back`.

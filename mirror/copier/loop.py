@@ -214,9 +214,9 @@ class CopyLoop:
             if lane.replica is not None:
                 try:
                     self._fetcher(cluster, lane, lane.replica).add(lane)
-                except ConnectionFailed:
+                except ConnectionFailed as problem:
                     lane.replica = None
-                    cluster.read_leader(source)
+                    cluster.read_leader(source, str(problem))
                 else:
                     return None
             self._fetcher(cluster, lane, node).add(lane)
@@ -234,7 +234,7 @@ class CopyLoop:
         """
         flow = lane.work.flow
         work = self._flows[flow]
-        rack = work.fetch_limits.rack if cluster.may_read_follower(lane.work.source) else ""
+        rack = "" if cluster.leader_alone(lane.work.source) else work.fetch_limits.rack
         if (flow, node, rack) not in self._fetchers:
             connection = cluster.lease(node, _fetch_role(flow, rack), (FETCH,))
             limits, read_committed = work.fetch_limits, work.read_committed
@@ -327,7 +327,7 @@ class CopyLoop:
                 continue
             if part.diverging is not None and lane.replica is not None:
                 # A follower that lags says the same of what it has not got yet.
-                self._to_leader(fetcher, lane)
+                self._to_leader(fetcher, lane, f"its log parts from what was read at {part.diverging.end}")
                 continue
             if part.diverging is not None:
                 lane.look_again(
@@ -346,7 +346,7 @@ class CopyLoop:
             except (UnsupportedMagic, CorruptBatch) as problem:
                 if lane.replica is not None:
                     self._active[lane.work.flow][lane] = None
-                    self._to_leader(fetcher, lane)
+                    self._to_leader(fetcher, lane, str(problem))
                     continue
                 lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
             # Who got something is asked for last, here and in the broker's session: only the first in an answer gets a
@@ -359,9 +359,9 @@ class CopyLoop:
     def _fetch_refused(self, fetcher: Fetcher, refused: list[tuple[Lane, int]]) -> None:
         now = time.monotonic()
         fetcher.cluster.forget_leaders({lane.work.source.topic for lane, _ in refused})
-        for lane in [lane for lane, _ in refused if lane.replica is not None]:
+        for lane, code in [(lane, code) for lane, code in refused if lane.replica is not None]:
             # It may be behind its leader, or ahead of it with what is removed: the leader says what is there.
-            self._to_leader(fetcher, lane)
+            self._to_leader(fetcher, lane, codes.name(code))
         refused = [(lane, code) for lane, code in refused if lane.work.source in fetcher.lanes]
         outside = [lane for lane, code in refused if code == codes.OFFSET_OUT_OF_RANGE]
         for lane, code in refused:
@@ -398,9 +398,9 @@ class CopyLoop:
         fetcher.drop(lane)
         self._unplaced_lanes.append(lane)
 
-    def _to_leader(self, fetcher: Fetcher, lane: Lane) -> None:
+    def _to_leader(self, fetcher: Fetcher, lane: Lane, reason: str) -> None:
         """Read a lane from its leader again, soon: what a follower refuses says nothing of the log."""
-        fetcher.cluster.read_leader(lane.work.source)
+        fetcher.cluster.read_leader(lane.work.source, f"{fetcher.connection.name}: {reason}")
         lane.replica = None
         lane.rest_until = time.monotonic() + lane.rest.next_seconds()
         fetcher.drop(lane)
@@ -518,7 +518,7 @@ class CopyLoop:
             self._fetchers = {key: one for key, one in self._fetchers.items() if one is not end}
             for lane in tuple(end.lanes.values()):
                 if lane.replica is not None:
-                    self._to_leader(end, lane)
+                    self._to_leader(end, lane, reason.removeprefix(f"{end.connection.name}: "))
                     continue
                 self._rest(lane, time.monotonic(), reason)
                 self._unplaced_lanes.append(lane)

@@ -88,7 +88,11 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     troubles = loop.troubles()
     slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [
-        replace(result, trouble=result.trouble or troubles.get(result.flow))
+        replace(
+            result,
+            trouble=result.trouble or troubles.get(result.flow),
+            leader_alone=clusters[result.flow, "source"].leader_alone(result.source),
+        )
         for share in shares
         for result in [*share.idle, *_close(share, clusters[share.flow, "target"])]
     ]

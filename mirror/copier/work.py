@@ -212,6 +212,8 @@ class PartitionResult:
         offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
     note
         what people should know of where it begins.
+    leader_alone
+        why it is read from its leader although another replica may be closer (``client.rack``).
     """
 
     flow: Flow
@@ -227,6 +229,7 @@ class PartitionResult:
     was_javas: bool = False
     others: tuple[tuple[int, int], ...] = ()
     note: str = ""
+    leader_alone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class FlowStanding:
     writers: set[int] = field(default_factory=set)
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Of partitions that are read from their leaders although client.rack is set: why.
+    leaders_alone: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
     takeover_trouble: str | None = None
@@ -90,7 +92,7 @@ class FlowStanding:
             self.partitions = partitions
             copied = {source for source, *_ in partitions}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
-            for reasons in (self.stopped, self.troubles):
+            for reasons in (self.stopped, self.troubles, self.leaders_alone):
                 for source in reasons.keys() - copied:
                     reasons.pop(source, None)
             self.changed()
@@ -138,7 +140,11 @@ class FlowStanding:
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
-        for reasons, reason in ((self.stopped, result.stopped), (self.troubles, result.trouble)):
+        for reasons, reason in (
+            (self.stopped, result.stopped),
+            (self.troubles, result.trouble),
+            (self.leaders_alone, result.leader_alone),
+        ):
             if reason:
                 reasons[result.source] = reason
             else:
@@ -193,9 +199,14 @@ class FlowStanding:
 
     def notes(self) -> tuple[str, ...]:
         """Return what people should know of the flow although nothing is wrong."""
-        return tuple(
-            dict.fromkeys(f"{report.name}: {note}" for report in self.reports.values() for note in report.notes)
-        )
+        said = [f"{report.name}: {note}" for report in self.reports.values() for note in report.notes]
+        if alone := sorted(self.leaders_alone.items()):
+            source, reason = alone[0]
+            said.append(
+                f"{len(alone)} partition(s) are read from their leaders for now, and not from the closest replica "
+                f"(client.rack): {source}: {reason}"
+            )
+        return tuple(dict.fromkeys(said))
 
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""

@@ -161,3 +161,4 @@ def test_when_the_follower_is_killed_the_leader_is_read_on(
     assert_copied(copying)
     assert copying.state().gaps == {}
     assert min(answers.bytes[LEADER], answers.bytes[FOLLOWER]) > 0
+    assert (result.leader_alone or "").startswith(FOLLOWER)
