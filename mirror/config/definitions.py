@@ -576,6 +576,7 @@ READER: Final = _by_name(
         Definition("fetch.max.wait.ms", Type.INT, 500, Importance.LOW, _at_least(0)),
         Definition("max.partition.fetch.bytes", Type.INT, 1 << 20, Importance.HIGH, _at_least(0)),
         Definition("fetch.max.bytes", Type.INT, 50 << 20, Importance.MEDIUM, _at_least(0)),
+        Definition("client.rack", Type.STRING, "", Importance.LOW),
     )
 )
 """The settings of the source's consumer that this engine's reader keeps to."""

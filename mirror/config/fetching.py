@@ -1,4 +1,4 @@
-"""How much of the source is read at once, and how long it waits: four settings of Java's consumer."""
+"""How the source is read: how much at once, how long it waits, and from where; five settings of Java's consumer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ class FetchLimits:
         ``max.partition.fetch.bytes``, ``fetch.max.bytes``: how far what is asked for may grow, a partition and in all.
         Java's consumer never asks for more than 1 MB of a partition unless told to; what is asked for here follows the
         line, up to 8 MB when nothing is set.
+    rack
+        ``client.rack``: where this reader is, so that a leader may name a replica that is closer (KIP-392); empty: only
+        leaders are read.
     """
 
     least_bytes: int = 1
     poll_ms: int = 500
     partition_bytes: int = 8 << 20
     total_bytes: int = 50 << 20
+    rack: str = ""
 
 
 _KEYS = {
@@ -34,6 +38,7 @@ _KEYS = {
     "poll_ms": "fetch.max.wait.ms",
     "partition_bytes": "max.partition.fetch.bytes",
     "total_bytes": "fetch.max.bytes",
+    "rack": "client.rack",
 }
 
 

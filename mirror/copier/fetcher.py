@@ -1,5 +1,7 @@
 """The fetch connection to one source broker: what to ask for next, and how much of it.
 
+A broker gets what it leads and, where ``client.rack`` is set, what it is the closest replica of (KIP-392).
+
 At most one fetch is under way. Work is proportional to the lanes that move: the others are left as the broker has them
 in the fetch session.
 """
@@ -24,14 +26,17 @@ _SHORT_POLL_MS = 20
 class Fetcher:
     """One fetch connection and the lanes it feeds."""
 
-    def __init__(self, cluster: Cluster, connection: Connection, limits: FetchLimits, *, read_committed: bool) -> None:
-        """Feed no lane yet."""
+    def __init__(
+        self, cluster: Cluster, connection: Connection, limits: FetchLimits, *, read_committed: bool, rack: str = ""
+    ) -> None:
+        """Feed no lane yet; the broker is told of ``rack``, unless that is empty."""
         self.cluster = cluster
         self.connection = connection
         self.read_committed = read_committed
         self.lanes: dict[TopicPartition, Lane] = {}
         self.asked_at: float | None = None
         self._limits = limits
+        self._rack = rack
         self._sizes = connection.sizes
         self._session = connection.session
         self._session.leave_all()
@@ -90,6 +95,7 @@ class Fetcher:
             total_bytes=self._sizes.total(self._limits.total_bytes),
             session=(step.session_id, step.epoch),
             forgotten=step.forgotten,
+            rack=self._rack,
         )
         self.asked_at = now
         self.connection.send([request])

@@ -154,6 +154,8 @@ class Lane:
         why the partition is given up until somebody looks at it.
     leader_epoch
         the epoch of the leader it is fetched from, as the cluster told; -1 when not known.
+    replica
+        the follower that it is read from, as its leader asked for (KIP-392); None: it is read from its leader.
     read_epoch
         the leader epoch under which the source wrote what was read last; -1 when not known.
     was_resumed
@@ -199,6 +201,7 @@ class Lane:
         self.was_resumed = work.handover is not None and not work.handover.clean
         self._letters = 0
         self.leader_epoch = NOT_KNOWN
+        self.replica: int | None = None
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
         self._epochs = list(handover.position.epochs[:-1])
         self._source_end = handover.position.source_end

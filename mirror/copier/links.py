@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.copier.rests import Rest
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
+from mirror.kafka.versions import Versions
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
@@ -16,6 +17,9 @@ _FIRST_REST_SECONDS = 0.1
 _LONGEST_REST_SECONDS = 5.0
 # Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
 _REST_A_SECOND_LOST = 5.0
+# After a follower failed only the leader is read for so long. Leaders name a dead one until its session is over, and
+# one that only we cannot reach for ever.
+_LEADER_ALONE_SECONDS = 60.0
 # What a broker's socket.request.max.bytes is by default.
 LARGEST_REQUEST_BYTES = 100 << 20
 
@@ -88,6 +92,7 @@ class Cluster:
         self._largest_requests: dict[int, int] = {}
         #: The largest joined batch that a topic may take, where one was refused.
         self.largest_batches: dict[str, float] = {}
+        self._leader_alone: dict[TopicPartition, tuple[float, str]] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -126,13 +131,23 @@ class Cluster:
         if self._channel is not None:
             self._channel.forget_leaders(topics)
 
-    def lease(self, node: int, role: str) -> Connection:
-        """Return a connection to a broker for one role; give it back with :meth:`give_back`.
+    def read_leader(self, partition: TopicPartition, reason: str) -> None:
+        """Read a partition from its leader alone for a while: a follower that it named failed."""
+        self._leader_alone[partition] = time.monotonic() + _LEADER_ALONE_SECONDS, reason
+
+    def leader_alone(self, partition: TopicPartition) -> str | None:
+        """Return why a partition is to be read from its leader and no other replica now; None: it need not be."""
+        until, reason = self._leader_alone.get(partition, (0.0, ""))
+        return reason if time.monotonic() < until else None
+
+    def lease(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
+        """Return a connection to a broker for the requests of one role; give it back with :meth:`give_back`.
 
         Raises
         ------
         ConnectionFailed
-            if the broker cannot be reached, or could not a moment ago; who leads what is then asked anew.
+            if the broker cannot be reached or does not know the requests, or so a moment ago; who leads what is then
+            asked anew.
         """
         idle = self._idle.pop((node, role), None)
         if idle is not None:
@@ -140,7 +155,7 @@ class Cluster:
         channel = self.channel()
 
         def connect() -> Connection:
-            connection = channel.connect(node)
+            connection = channel.connect(node, needed)
             try:
                 connection.measure()
             except ConnectionFailed:

@@ -25,6 +25,7 @@ from mirror.copier.work import FlowWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, ConnectionFailed, LeaderUnknown
+from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -68,7 +69,8 @@ class CopyLoop:
         }
         # Lanes with something under way or not yet written down; the others cost nothing.
         self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
-        self._fetchers: dict[tuple[Flow, int], Fetcher] = {}
+        # By flow, broker, and the rack it is told of: none where the leader is to be read and nobody else.
+        self._fetchers: dict[tuple[Flow, int, str], Fetcher] = {}
         self._senders: dict[tuple[Cluster, int, str | None], Sender] = {}
         self._sync_at = 0.0
         self._place_streams_at = 0.0
@@ -203,22 +205,43 @@ class CopyLoop:
                     self._unplaced_lanes.append(lane)
 
     def _place_lane(self, cluster: Cluster, lane: Lane) -> str | None:
-        """Give the lane to the fetcher of its leader; return why not, if not."""
-        flow = lane.work.flow
+        """Give the lane to the fetcher of its leader, or of the follower that it named; return why not, if not."""
+        source = lane.work.source
         try:
-            node = cluster.ask(lambda channel: channel.leader(lane.work.source))
-            lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(lane.work.source))
-            lane.check_topic(cluster.ask(lambda channel: channel.topic_id(lane.work.source.topic)))
-            if (flow, node) not in self._fetchers:
-                connection = cluster.lease(node, _fetch_role(flow))
-                read_committed = self._flows[flow].read_committed
-                fetcher = Fetcher(cluster, connection, self._flows[flow].fetch_limits, read_committed=read_committed)
-                self._selector.register(connection, selectors.EVENT_READ, fetcher)
-                self._fetchers[flow, node] = fetcher
+            node = cluster.ask(lambda channel: channel.leader(source))
+            lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(source))
+            lane.check_topic(cluster.ask(lambda channel: channel.topic_id(source.topic)))
+            if lane.replica is not None:
+                try:
+                    self._fetcher(cluster, lane, lane.replica).add(lane)
+                except ConnectionFailed as problem:
+                    lane.replica = None
+                    cluster.read_leader(source, str(problem))
+                else:
+                    return None
+            self._fetcher(cluster, lane, node).add(lane)
         except (LeaderUnknown, ConnectionFailed) as problem:
             return str(problem)
-        self._fetchers[flow, node].add(lane)
         return None
+
+    def _fetcher(self, cluster: Cluster, lane: Lane, node: int) -> Fetcher:
+        """Return the fetcher of a broker for a lane.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the broker cannot be reached.
+        """
+        flow = lane.work.flow
+        work = self._flows[flow]
+        rack = "" if cluster.leader_alone(lane.work.source) else work.fetch_limits.rack
+        if (flow, node, rack) not in self._fetchers:
+            connection = cluster.lease(node, _fetch_role(flow, rack), (FETCH,))
+            limits, read_committed = work.fetch_limits, work.read_committed
+            fetcher = Fetcher(cluster, connection, limits, read_committed=read_committed, rack=rack)
+            self._selector.register(connection, selectors.EVENT_READ, fetcher)
+            self._fetchers[flow, node, rack] = fetcher
+        return self._fetchers[flow, node, rack]
 
     def _place_streams(self) -> None:
         unplaced, self._unplaced_streams = self._unplaced_streams, []
@@ -240,7 +263,7 @@ class CopyLoop:
             place = cluster, node, stream.transactional_id
             if place not in self._senders:
                 largest = cluster.largest_request(node)
-                connection = cluster.lease(node, _produce_role(stream.transactional_id))
+                connection = cluster.lease(node, _produce_role(stream.transactional_id), (PRODUCE,))
                 connection.discard_unsent()
                 sender = Sender(cluster, connection, largest, stream.transactional_id)
                 self._selector.register(sender.connection, selectors.EVENT_READ, sender)
@@ -300,6 +323,13 @@ class CopyLoop:
             if part.error:
                 refused.append((lane, part.error))
                 continue
+            if part.preferred_replica >= 0:
+                self._move(fetcher, lane, part.preferred_replica)
+                continue
+            if part.diverging is not None and lane.replica is not None:
+                # A follower that lags says the same of what it has not got yet.
+                self._to_leader(fetcher, lane, f"its log parts from what was read at {part.diverging.end}")
+                continue
             if part.diverging is not None:
                 lane.look_again(
                     f"{lane.work.source} on the source is no longer the log that was read: it parts from it at the end "
@@ -315,6 +345,10 @@ class CopyLoop:
             except Undecided as problem:
                 self._rest(lane, time.monotonic(), str(problem))
             except (UnsupportedMagic, CorruptBatch) as problem:
+                if lane.replica is not None:
+                    self._active[lane.work.flow][lane] = None
+                    self._to_leader(fetcher, lane, str(problem))
+                    continue
                 lane.stop(f"{lane.work.source} on the source cannot be read further: {problem}")
             # Who got something is asked for last, here and in the broker's session: only the first in an answer gets a
             # batch over the size limit, and an answer that is full leaves the last without any.
@@ -326,6 +360,10 @@ class CopyLoop:
     def _fetch_refused(self, fetcher: Fetcher, refused: list[tuple[Lane, int]]) -> None:
         now = time.monotonic()
         fetcher.cluster.forget_leaders({lane.work.source.topic for lane, _ in refused})
+        for lane, code in [(lane, code) for lane, code in refused if lane.replica is not None]:
+            # It may be behind its leader, or ahead of it with what is removed: the leader says what is there.
+            self._to_leader(fetcher, lane, codes.name(code))
+        refused = [(lane, code) for lane, code in refused if lane.work.source in fetcher.lanes]
         outside = [lane for lane, code in refused if code == codes.OFFSET_OUT_OF_RANGE]
         for lane, code in refused:
             if code != codes.OFFSET_OUT_OF_RANGE:
@@ -354,6 +392,20 @@ class CopyLoop:
                     f"{source} on the source has the offsets {starts[source]} to {ends[source]} and does not know the "
                     f"position {lane.fetch_position}: it was truncated, or the topic was created anew"
                 )
+
+    def _move(self, fetcher: Fetcher, lane: Lane, replica: int) -> None:
+        """Read a lane from the follower that its leader named, until the epoch ends or the follower fails."""
+        lane.replica = replica
+        fetcher.drop(lane)
+        self._unplaced_lanes.append(lane)
+
+    def _to_leader(self, fetcher: Fetcher, lane: Lane, reason: str) -> None:
+        """Read a lane from its leader again, soon: what a follower refuses says nothing of the log."""
+        fetcher.cluster.read_leader(lane.work.source, f"{fetcher.connection.name}: {reason}")
+        lane.replica = None
+        lane.rest_until = time.monotonic() + lane.rest.next_seconds()
+        fetcher.drop(lane)
+        self._unplaced_lanes.append(lane)
 
     def _rest(self, lane: Lane, now: float, trouble: str) -> None:
         lane.trouble = trouble
@@ -465,7 +517,10 @@ class CopyLoop:
         if isinstance(end, Fetcher):
             end.connection.close()
             self._fetchers = {key: one for key, one in self._fetchers.items() if one is not end}
-            for lane in end.lanes.values():
+            for lane in tuple(end.lanes.values()):
+                if lane.replica is not None:
+                    self._to_leader(end, lane, reason.removeprefix(f"{end.connection.name}: "))
+                    continue
                 self._rest(lane, time.monotonic(), reason)
                 self._unplaced_lanes.append(lane)
         elif isinstance(end, Transactions):
@@ -477,9 +532,9 @@ class CopyLoop:
 
     def _release(self) -> None:
         """Keep idle connections for the next epoch, close the others."""
-        for (flow, node), fetcher in self._fetchers.items():
+        for (flow, node, rack), fetcher in self._fetchers.items():
             if fetcher.asked_at is None:
-                fetcher.cluster.give_back(node, _fetch_role(flow), fetcher.connection)
+                fetcher.cluster.give_back(node, _fetch_role(flow, rack), fetcher.connection)
             else:
                 fetcher.connection.close()
         for (cluster, node, transactional_id), sender in self._senders.items():
@@ -492,9 +547,12 @@ class CopyLoop:
         self._selector.close()
 
 
-def _fetch_role(flow: Flow) -> str:
-    """Each flow fetches over connections of its own: two flows may read the same partition from different positions."""
-    return f"fetch {flow}"
+def _fetch_role(flow: Flow, rack: str) -> str:
+    """Each flow fetches over connections of its own: two flows may read the same partition from different positions.
+
+    A fetch names the rack for all its partitions, so that those that are read from leaders alone have others.
+    """
+    return f"fetch {flow} {rack}"
 
 
 def _produce_role(transactional_id: str | None) -> str:

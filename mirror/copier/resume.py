@@ -50,11 +50,12 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Copying may begin at ``handover``, once ``records`` are in the state topic."""
+    """Copying may begin at ``handover``, once ``records`` are in the state topic; ``note``: what people should know."""
 
     handover: Handover
     records: tuple[StateRecord, ...] = ()
     skipped_by_match: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,9 @@ def take_over(work: TaskWork) -> TaskResult:
 
 def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionResult:
     match place:
-        case Ready(handover, records, skipped):
+        case Ready(handover, records, skipped, note):
             ready = replace(handover, is_recorded=False, unwritten=records)
-            return PartitionResult(work.flow, work.source, ready, skipped_by_match=skipped)
+            return PartitionResult(work.flow, work.source, ready, skipped_by_match=skipped, note=note)
         case NotYet(reason):
             return PartitionResult(work.flow, work.source, work.handover, trouble=reason)
         case Refused(reason, _):
@@ -165,9 +165,11 @@ class _Taking:
 
     def place(self) -> Ready | NotYet | Refused:
         """Decide where to go on."""
+        if self._own is None and self.trace.position is None and self.trace.stretches and self._is_empty:
+            return self._known_by_syncs_alone()
         anchor = self._anchor(newest=False)
         if isinstance(anchor, NoAnchor):
-            return self._refused(anchor.reason)
+            return self._among_syncs_of_others(anchor)
         if anchor is None:
             return self._without_syncs()
         outcome = self._match(anchor)
@@ -205,35 +207,69 @@ class _Taking:
             tell=lambda seen: self.tell(seen, span),
         )
 
+    @property
+    def _is_empty(self) -> bool:
+        return self.ends.target_end == self.ends.target_start
+
+    def _known_by_syncs_alone(self) -> Ready | Refused:
+        """Begin an empty copy of which only syncs speak: flows that differ in their aliases only share their topic.
+
+        A sync names the source partition and not the copy. What was never written to cannot be doubled; what was
+        written to and emptied since can have been copied by this very flow.
+        """
+        newest = self.trace.stretches[-1][-1]
+        told = f"an offset sync says that upstream offset {newest.upstream} was copied to offset {newest.downstream}"
+        if self.ends.target_end > 0:
+            return self._refused(
+                f"{told}, and the copy begins and ends at offset {self.ends.target_end}: its records were removed"
+            )
+        note = (
+            f"{self.work.target} has never had a record and begins at its start, although {told}: that is of another "
+            f"flow that shares {self.flow.syncs_topic}, or of a copy that is no more"
+        )
+        begun = resume.begin(self.work, self.flow, self.ends)
+        position = begun.handover.position
+        report = Takeover(self.work.source, None, position.upstream, position.downstream, 0, 0, note=note)
+        return replace(begun, records=(*begun.records, report.record()), note=note)
+
+    def _among_syncs_of_others(self, none: NoAnchor) -> Ready | Refused:
+        """Find by contents what this flow recorded last; its syncs cannot be told from those of another flow."""
+        found = None if self.trace.position is None or self._own is not None or self._is_empty else self._search()
+        if not isinstance(found, Found):
+            return self._refused(
+                f"{none.reason}, or the sync is of another flow that shares {self.flow.syncs_topic}"
+                + (f"; by contents: {found.reason}" if found else "")
+            )
+        # Whose the older ones are is not known either, so that no position is translated by them.
+        return replace(self, trace=replace(self.trace, stretches=()))._found_by_contents(found)
+
     def _without_syncs(self) -> Ready | Refused:
         """Look for what MirrorMaker recorded last, or else for the source's first record, by contents."""
         work, ends, position = self.work, self.ends, self.trace.position
-        nowhere = Found(ends.source_start if position is None else position, ())
-        if ends.target_end == ends.target_start:
-            if position is None:
-                return resume.begin(work, self.flow, ends)
-            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
+        outcome = None if self._is_empty else self._search()
+        if isinstance(outcome, Unclear):
+            return self._refused(f"it left no offset sync, and {outcome.reason}")
+        if outcome is not None:
+            return self._found_by_contents(outcome)
+        if position is None and self.trace.is_alone and not self._is_empty:
+            return self._refused("it holds no copy of the first record that the source has")
+        if position is None:
+            return resume.begin(work, self.flow, ends)
+        return taken(work, self.trace, Pair(position, ends.target_end), Found(position, ()), ends, "")
+
+    def _search(self) -> Found | Unclear | None:
+        ends, position = self.ends, self.trace.position
         first = ends.source_start if position is None else max(ends.source_start, position - 1)
         source = self._source_from(first)
         lowest = self._earliest_copy(source)
         target = list(self._told(self._target_from(lowest), ends.target_end - lowest))
-        outcome = takeover.search(
-            source,
-            target,
-            position,
-            is_ours=self.flow.writers.__contains__,
-            is_shared=self._is_shared,
+        return takeover.search(
+            source, target, position, is_ours=self.flow.writers.__contains__, is_shared=self._is_shared
         )
-        if isinstance(outcome, Unclear):
-            return self._refused(f"it left no offset sync, and {outcome.reason}")
-        if outcome is None:
-            if position is None and self.trace.is_alone:
-                return self._refused("it holds no copy of the first record that the source has")
-            if position is None:
-                return resume.begin(work, self.flow, ends)
-            return taken(work, self.trace, Pair(nowhere.upstream, ends.target_end), nowhere, ends, "")
-        at = Pair(outcome.runs[0].upstream, outcome.runs[0].downstream)
-        return taken(work, self.trace, at, outcome, ends, "found by contents alone")
+
+    def _found_by_contents(self, found: Found) -> Ready:
+        at = Pair(found.runs[0].upstream, found.runs[0].downstream)
+        return taken(self.work, self.trace, at, found, self.ends, "found by contents alone")
 
     def _earliest_copy(self, source: SourceLog) -> int:
         """Return an offset of the target before which no copy of the source's first record can stand."""

@@ -88,7 +88,11 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     troubles = loop.troubles()
     slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [
-        replace(result, trouble=result.trouble or troubles.get(result.flow))
+        replace(
+            result,
+            trouble=result.trouble or troubles.get(result.flow),
+            leader_alone=clusters[result.flow, "source"].leader_alone(result.source),
+        )
         for share in shares
         for result in [*share.idle, *_close(share)]
     ]
@@ -150,7 +154,7 @@ def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[
     share = _Share(flow.flow, target, [], [], {}, transactions)
     for work in partitions:
         match places[work.source]:
-            case Ready(handover, _, skipped):
+            case Ready(handover, _, skipped, _):
                 syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
                 lane = Lane(work, handover, *_as_whom(flow, work), syncs, flow.parked_topic, transactions, mirrored)
                 lane.merging.largest = target.largest_batches.get(work.target.topic, math.inf)

@@ -20,6 +20,7 @@ from mirror.copier.streams import ANSWER_SECONDS
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
 from mirror.kafka.channel import BrokerRefused, Connection, ConnectionFailed
+from mirror.kafka.versions import TRANSACTIONS
 from mirror.model.partition import TopicPartition
 
 _FIRST_REST_SECONDS = 0.002
@@ -179,7 +180,7 @@ class Transactions:
             return False
         try:
             self._node = self.cluster.ask(lambda channel: coordinator.find_coordinator(channel, self.transactional_id))
-            self.connection = self.cluster.lease(self._node, self.role)
+            self.connection = self.cluster.lease(self._node, self.role, TRANSACTIONS)
         except (ConnectionFailed, BrokerRefused) as problem:
             self._rest(str(problem))
             return False

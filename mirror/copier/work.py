@@ -228,6 +228,10 @@ class PartitionResult:
         the flow's producer's next sequence on the target, None if nothing was written.
     may_arrive_late
         whether something that was sent is neither acknowledged nor refused, so that the log may still get it.
+    note
+        what people should know of where it begins.
+    leader_alone
+        why it is read from its leader although another replica may be closer (``client.rack``).
     """
 
     flow: Flow
@@ -244,6 +248,8 @@ class PartitionResult:
     others: tuple[tuple[int, int], ...] = ()
     sequence: int | None = None
     may_arrive_late: bool = False
+    note: str = ""
+    leader_alone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class FlowStanding:
     # Those of them that stay stopped as long as the state topic holds what is not understood of them.
     not_understood: dict[TopicPartition, str] = field(default_factory=dict)
     troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Of partitions that are read from their leaders although client.rack is set: why.
+    leaders_alone: dict[TopicPartition, str] = field(default_factory=dict)
     copy_trouble: str | None = None
     throttles: tuple[str, ...] = ()
     takeover_trouble: str | None = None
@@ -205,7 +207,7 @@ class FlowStanding:
             self.partitions = partitions
             copied = {source for source, *_ in partitions}
             # Of what is not copied any more, such as a deleted topic, nothing is wrong.
-            for reasons in (self.stopped, self.troubles):
+            for reasons in (self.stopped, self.troubles, self.leaders_alone):
                 for source in reasons.keys() - copied - self.not_understood.keys():
                     reasons.pop(source, None)
             self.changed()
@@ -272,7 +274,11 @@ class FlowStanding:
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
         stopped = result.stopped or self.not_understood.get(result.source)
-        for reasons, reason in ((self.stopped, stopped), (self.troubles, result.trouble)):
+        for reasons, reason in (
+            (self.stopped, stopped),
+            (self.troubles, result.trouble),
+            (self.leaders_alone, result.leader_alone),
+        ):
             if reason:
                 reasons[result.source] = reason
             else:
@@ -332,6 +338,12 @@ class FlowStanding:
     def notes(self) -> tuple[str, ...]:
         """Return what people should know of the flow although nothing is wrong."""
         said = [f"{report.name}: {note}" for report in list(self.reports.values()) for note in report.notes]
+        if alone := sorted(self.leaders_alone.items()):
+            source, reason = alone[0]
+            said.append(
+                f"{len(alone)} partition(s) are read from their leaders for now, and not from the closest replica "
+                f"(client.rack): {source}: {reason}"
+            )
         return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
 
     def take_over(self, result: PartitionResult) -> None:

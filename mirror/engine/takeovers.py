@@ -88,7 +88,9 @@ class Takeovers:
             # The engine has lost its place meanwhile, and reads it back; this is decided again.
             return
         standing.take_over(result)
-        if result.handover is not None and result.trouble is None and result.stopped is None:
+        if result.note:
+            self._tell(f"{result.flow}: {result.source}: {result.note}")
+        elif result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
             whose = "Java MirrorMaker" if standing.loss is None else "what lies on the target, for positions were lost,"
             self._tell(

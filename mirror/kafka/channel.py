@@ -33,6 +33,15 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
+from mirror.kafka.versions import (
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    Versions,
+    misfit,
+)
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
@@ -226,6 +235,18 @@ class Connection:
                 return frame
         raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s")
 
+    def require(self, needed: Iterable[Versions]) -> None:
+        """Make sure that the broker offers what is spoken here; nothing else may be under way.
+
+        Raises
+        ------
+        ConnectionFailed
+            if it does not, with the versions; or if the broker hung up or said nothing for half a minute.
+        """
+        wrong = misfit(wire.parse_ping(self.ask([wire.ping_request(self.next_correlation())])), needed)
+        if wrong:
+            raise ConnectionFailed(f"{self.name}: {wrong}")
+
     def measure(self) -> None:
         """Find out how long a round trip takes while nothing else is under way; some round trips' time.
 
@@ -379,6 +400,7 @@ class Channel:
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(wanted)],
             allow_auto_topic_creation=False,
+            min_version=METADATA.oldest,
         )
         answer = self.call(request)
         # Brokers come and go: whom to ask follows the same answer.
@@ -494,7 +516,11 @@ class Channel:
             if the cluster gives none; while it is still loading it is asked again for some seconds.
         """
         request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1, max_version=4
+            transactional_id=None,
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+            max_version=INIT_PRODUCER_ID.newest,
         )
         try:
             answer = wait_until(
@@ -545,13 +571,13 @@ class Channel:
         except (kafka.errors.KafkaError, OSError) as error:
             raise ConnectionFailed(f"{self.alias}: {_said(error)}") from error
 
-    def connect(self, node: int) -> Connection:
-        """Open one more connection to a broker, for hot frames.
+    def connect(self, node: int, needed: Iterable[Versions]) -> Connection:
+        """Open one more connection to a broker, for the hot frames of ``needed``.
 
         Raises
         ------
         ConnectionFailed
-            if the broker cannot be reached.
+            if the broker cannot be reached, or does not offer what is needed.
         """
         # A selector of its own: once its socket is handed over it is never polled again.
         net, manager = self._bootstrap()
@@ -568,10 +594,15 @@ class Channel:
         try:
             transport = net.run(reach).transport
             transport.pause_reading()
-            return Connection(f"{self.alias}, broker {node}", transport._sock, release)
+            connection = Connection(f"{self.alias}, broker {node}", transport._sock, release)
+            connection.require(needed)
+        except ConnectionFailed:
+            release()
+            raise
         except (kafka.errors.KafkaError, OSError) as error:
             release()
             raise ConnectionFailed(f"{self.alias}, broker {node}: {_said(error)}") from error
+        return connection
 
     def reading(self, node: int) -> Connection:
         """Return the connection over which this process reads from a broker, one reader after the other.
@@ -582,7 +613,7 @@ class Channel:
             if the broker cannot be reached.
         """
         if node not in self._reading:
-            self._reading[node] = self.connect(node)
+            self._reading[node] = self.connect(node, (FETCH,))
         return self._reading[node]
 
     def give_up_reading(self, connection: Connection) -> None:
@@ -617,7 +648,7 @@ class Channel:
                 )
                 for name, numbers in by_topic(epochs).items()
             ],
-            min_version=3,
+            min_version=OFFSET_FOR_LEADER_EPOCH.oldest,
         )
         for topic in self.call(request, node).topics:
             for entry in topic.partitions:
@@ -668,8 +699,7 @@ def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = 
             for name, numbers in by_topic(partitions).items()
         ],
         timeout_ms=_REQUEST_MS,
-        # The first that knows of isolation levels.
-        min_version=2,
+        min_version=LIST_OFFSETS.oldest,
     )
 
 

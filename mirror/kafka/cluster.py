@@ -38,6 +38,7 @@ from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.security import client_arguments
+from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
 
@@ -59,7 +60,7 @@ class ClusterError(Portable):
 
 
 class ClusterUnreachable(ClusterError):
-    """Nobody answered at a cluster's addresses, or not in time, or the connection was refused."""
+    """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused."""
 
     def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
         super().__init__(alias, f"connecting to {bootstrap}", reason)
@@ -285,7 +286,7 @@ class Cluster:
         manager = KafkaConnectionManager(net, **arguments)
         try:
             with _errors_of(settings, "connecting"):
-                answering, reasons = _greet(manager, deadline)
+                answering, reasons = _greet(settings, manager, deadline)
             if answering is not None:
                 manager.close()
                 manager = KafkaConnectionManager(net, **arguments | {"bootstrap_servers": [answering]})
@@ -734,9 +735,11 @@ class Cluster:
 
     def _fetch_positions(self, groups: Sequence[str], coordinator: int) -> dict[str, _Answer]:
         # Version 10 speaks of topic ids; version 8 is the first to take many groups at once.
-        if self._manager.broker_version_data.api_version(OffsetFetchRequest) >= 8:
+        if self._manager.broker_version_data.api_version(OffsetFetchRequest) >= OFFSET_FETCH.newest:
             asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
-            response = self.send(OffsetFetchRequest(groups=asked, require_stable=False, max_version=8), coordinator)
+            response = self.send(
+                OffsetFetchRequest(groups=asked, require_stable=False, max_version=OFFSET_FETCH.newest), coordinator
+            )
             return {each.group_id: _positions(each.error_code, each.topics) for each in response.groups}
         answers = {}
         for group in groups:
@@ -775,7 +778,7 @@ class Cluster:
                         )
                         for topic, indexes in by_topic(asked).items()
                     ],
-                    max_version=8,
+                    max_version=OFFSET_COMMIT.newest,
                 ),
                 coordinator,
             )
@@ -806,12 +809,22 @@ class Cluster:
 
     def _coordinators(self, groups: Sequence[str]) -> tuple[dict[str, _Answer], dict[int, list[str]]]:
         """Return the answers for groups whose coordinator cannot be told, and the others by coordinator."""
-        if self._manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
-            request = FindCoordinatorRequest(key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4)
+        many = FIND_COORDINATORS.oldest
+        if self._manager.broker_version_data.api_version(FindCoordinatorRequest) >= many:
+            request = FindCoordinatorRequest(
+                key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=many
+            )
             told = [(each.key, each) for each in self.send(request).coordinators]
         else:
             told = [
-                (group, self.send(FindCoordinatorRequest(key=group, key_type=_GROUP_COORDINATOR, max_version=3)))
+                (
+                    group,
+                    self.send(
+                        FindCoordinatorRequest(
+                            key=group, key_type=_GROUP_COORDINATOR, max_version=FIND_COORDINATOR.newest
+                        )
+                    ),
+                )
                 for group in groups
             ]
         answers: dict[str, _Answer] = {}
@@ -828,29 +841,34 @@ class Cluster:
         return int(self._timeout_seconds * 1000)
 
 
-def _greet(manager: KafkaConnectionManager, deadline: float) -> tuple[str | None, list[str]]:
+def _greet(settings: ClusterSettings, manager: KafkaConnectionManager, deadline: float) -> tuple[str | None, list[str]]:
     """Connect to the addresses in turn until one answers; return that one, and why those before it did not.
 
     The library's own start picks an address at random, gives it all the time there is, repeats every failure until the
-    timeout and keeps the reasons to its log. A refused login is raised at once: repeating it may lock the account.
+    timeout and keeps the reasons to its log. A refused login is raised at once: repeating it may lock the account. So
+    is what a broker does not offer: it would hang up without a word later.
     """
     reasons = []
     brokers = manager.cluster.bootstrap_brokers()
     for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
 
-        async def greet(node: str = broker.node_id, share_ms: float = _ms_until(deadline) / (left + 1)) -> None:
+        async def greet(node: str = broker.node_id, share_ms: float = _ms_until(deadline) / (left + 1)) -> Any:
             connection = manager.get_connection(node, share_ms, refresh_metadata_on_err=False)
             await connection
             connection.close()
+            return connection.broker_version_data.api_versions
 
         address = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
         try:
-            manager.run(greet)
+            offered = manager.run(greet)
         except client_errors.SaslAuthenticationFailedError:
             raise
         except client_errors.KafkaError as error:
             reasons.append(f"{address}: {error}")
         else:
+            wrong = misfit(offered, ALWAYS)
+            if wrong:
+                raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, f"{address}: {wrong}")
             return address, reasons
     return None, reasons
 

@@ -22,12 +22,10 @@ from kafka.protocol.producer import (
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
-# The oldest that tell a fenced producer from other trouble; from version 5 on, ending a transaction would change the
-# producer's epoch.
-_VERSION = 2
 _TRANSACTION = 1
 _FENCING_SECONDS = 30.0
 _MARKER_SECONDS = 5.0
@@ -44,7 +42,8 @@ def find_coordinator(channel: Channel, transactional_id: str) -> int:
     ConnectionFailed
         if the cluster cannot be reached.
     """
-    answer = channel.call(FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION, max_version=3))
+    request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION, max_version=FIND_COORDINATOR.newest)
+    answer = channel.call(request)
     if answer.error_code:
         raise _refused(channel, f"the coordinator of {transactional_id}", answer.error_code)
     node: int = answer.node_id
@@ -85,7 +84,7 @@ def take_over(
         transaction_timeout_ms=timeout_ms,
         producer_id=-1,
         producer_epoch=-1,
-        max_version=4,
+        max_version=INIT_PRODUCER_ID.newest,
     )
 
     def ask() -> tuple[int, Any]:
@@ -194,7 +193,7 @@ def _ended(channel: Channel, node: int, transactional_id: str, producer: Produce
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
         committed=False,
-        max_version=_VERSION,
+        max_version=END_TXN.newest,
     )
     first, again = (channel.call(request, node).error_code for _ in range(2))
     for code in (first, again):
@@ -207,7 +206,8 @@ def add_partitions_request(
     correlation: int, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
 ) -> bytes:
     """Return the frame that adds partitions to the transaction, which begins with the first."""
-    return _framed(_adding(transactional_id, producer, partitions), correlation)
+    request = _adding(transactional_id, producer, partitions)
+    return _framed(request, ADD_PARTITIONS_TO_TXN.newest, correlation)
 
 
 def _adding(transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]) -> Any:
@@ -220,13 +220,15 @@ def _adding(transactional_id: str, producer: Producer, partitions: Iterable[Topi
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.epoch,
         v3_and_below_topics=[asked(name=name, partitions=numbers) for name, numbers in by_topic.items()],
-        max_version=_VERSION,
+        max_version=ADD_PARTITIONS_TO_TXN.newest,
     )
 
 
 def parse_added(frame: memoryview) -> Iterator[tuple[TopicPartition, int]]:
     """Yield (partition, error code) of an answer to :func:`add_partitions_request`."""
-    for topic in AddPartitionsToTxnResponse.decode(frame, version=_VERSION, header=True).results_by_topic_v3_and_below:
+    for topic in AddPartitionsToTxnResponse.decode(
+        frame, version=ADD_PARTITIONS_TO_TXN.newest, header=True
+    ).results_by_topic_v3_and_below:
         for each in topic.results_by_partition:
             yield TopicPartition(topic.name, each.partition_index), each.partition_error_code
 
@@ -239,17 +241,17 @@ def commit_request(correlation: int, transactional_id: str, producer: Producer) 
         producer_epoch=producer.epoch,
         committed=True,
     )
-    return _framed(request, correlation)
+    return _framed(request, END_TXN.newest, correlation)
 
 
 def parse_committed(frame: memoryview) -> int:
     """Return the error code of an answer to :func:`commit_request`."""
-    code: int = EndTxnResponse.decode(frame, version=_VERSION, header=True).error_code
+    code: int = EndTxnResponse.decode(frame, version=END_TXN.newest, header=True).error_code
     return code
 
 
-def _framed(request: Any, correlation: int) -> bytes:
-    request.API_VERSION = _VERSION
+def _framed(request: Any, version: int, correlation: int) -> bytes:
+    request.API_VERSION = version
     request.with_header(correlation, "mirror")
     framed: bytes = request.encode(header=True, framed=True)
     return framed

@@ -14,6 +14,7 @@ from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
 from mirror.kafka.transactions import AbortedTransactions
+from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 
@@ -302,7 +303,7 @@ class LogWriter:
         node = self._channel.leader(address)
         try:
             if node not in self._connections:
-                self._connections[node] = self._channel.connect(node)
+                self._connections[node] = self._channel.connect(node, (PRODUCE,))
             connection = self._connections[node]
             frame = connection.ask(wire.produce_request(connection.next_correlation(), [(address, content)]))
         except ConnectionFailed:

@@ -10,11 +10,12 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.partition import TopicPartition
 
-FETCH_KEY, FETCH_VERSION = 1, 12
-PRODUCE_KEY, PRODUCE_VERSION = 0, 8
+FETCH_KEY, FETCH_VERSION = FETCH.key, FETCH.newest
+PRODUCE_KEY, PRODUCE_VERSION = PRODUCE.key, PRODUCE.newest
 
 # Session id and epoch of a fetch that belongs to no session and wants none.
 NO_SESSION = (0, -1)
@@ -23,11 +24,13 @@ Content = TypeVar("Content")
 
 _CLIENT_ID = b"mirror"
 _PING_KEY = 18
+_OFFERED = struct.Struct(">hhh")
 _PARTITION_HEAD = struct.Struct(">ihqqq")
 _PARTITION_REQUEST = struct.Struct(">iiqiqi")
 _PRODUCE_ANSWER = struct.Struct(">ihqqq")
 _FETCH_HEAD = struct.Struct(">ihi")
 _THROTTLE = struct.Struct(">i")
+_REPLICA = struct.Struct(">i")
 _DIVERGING_TAG, _DIVERGING = 0, struct.Struct(">iq")
 
 
@@ -42,7 +45,8 @@ class FetchedPartition(NamedTuple):
     """One partition's part of a fetch answer; its batches lie at ``start`` to ``stop`` of the answer's buffer.
 
     ``diverging`` is the newest leader epoch up to which the log can be the one that was read before, with its end;
-    None if it is that log.
+    None if it is that log. ``preferred_replica`` is the broker to read from instead, -1 if it is this one (KIP-392);
+    a leader that names another sends no batches.
     """
 
     partition: TopicPartition
@@ -54,6 +58,7 @@ class FetchedPartition(NamedTuple):
     start: int
     stop: int
     diverging: EpochEnd | None = None
+    preferred_replica: int = -1
 
 
 class FetchFrom(NamedTuple):
@@ -101,6 +106,13 @@ def ping_request(correlation: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def parse_ping(frame: memoryview) -> dict[int, tuple[int, int]]:
+    """Return the oldest and newest version that a broker offers of each request, by key; ``frame`` answers a ping."""
+    (count,) = struct.unpack_from(">i", frame, 6)
+    offered = _OFFERED.iter_unpack(frame[10 : 10 + count * _OFFERED.size])
+    return {key: (oldest, newest) for key, oldest, newest in offered}
+
+
 def fetch_request(
     correlation: int,
     wanted: Mapping[TopicPartition, FetchFrom],
@@ -111,6 +123,7 @@ def fetch_request(
     total_bytes: int = 50_000_000,
     session: tuple[int, int] = NO_SESSION,
     forgotten: Iterable[TopicPartition] = (),
+    rack: str = "",
 ) -> bytes:
     """Return the frame of a fetch, to be answered when ``least_bytes`` are there or after ``wait_ms``.
 
@@ -120,6 +133,8 @@ def fetch_request(
         all that is to be read, or in a session what of it has changed.
     session, forgotten
         id and epoch of the session, and what is not to be read in it any more; see ``mirror.kafka.fetch_session``.
+    rack
+        where the reader is (``client.rack``): a leader may then name a closer replica. Empty: it sends what it has.
     """
     head = struct.pack(">hhih", FETCH_KEY, FETCH_VERSION, correlation, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
     body = bytearray(head)
@@ -138,7 +153,8 @@ def fetch_request(
         name = topic.encode()
         body += _unsigned(len(name) + 1) + name + _unsigned(len(numbers) + 1)
         body += struct.pack(f">{len(numbers)}i", *(number for number, _ in numbers)) + b"\0"
-    body += b"\x01\0"
+    place = rack.encode()
+    body += _unsigned(len(place) + 1) + place + b"\0"
     return struct.pack(">i", len(body)) + body
 
 
@@ -170,12 +186,13 @@ def parse_fetch(frame: memoryview) -> Iterator[FetchedPartition]:
             for _ in range(max(0, count - 1)):
                 aborted.append(Aborted._make(struct.unpack_from(">qq", frame, position)))
                 position = _skip_tags(frame, position + 16)
-            size, position = _read_unsigned(frame, position + 4)
+            (preferred,) = _REPLICA.unpack_from(frame, position)
+            size, position = _read_unsigned(frame, position + _REPLICA.size)
             stop = position + max(0, size - 1)
             address = TopicPartition(topic, index)
             diverging = _read_diverging(frame, stop) if frame[stop] else None
             yield FetchedPartition(
-                address, error, high, stable, start_offset, tuple(aborted), position, stop, diverging
+                address, error, high, stable, start_offset, tuple(aborted), position, stop, diverging, preferred
             )
             position = _skip_tags(frame, stop)
         position = _skip_tags(frame, position)

@@ -170,6 +170,9 @@ def node_properties(layout: ClusterLayout, node: Node, data_directory: Path) -> 
         "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        # every broker is a place of its own: who sets client.rack reads from the one that has its name
+        "broker.rack": f"rack-{node.node_id}",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         "log.dirs": str(data_directory),
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(replicas),

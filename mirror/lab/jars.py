@@ -1,8 +1,8 @@
 """Kafka's jars, without a package of Kafka: fetched once a user by the Ivy that PySpark ships.
 
-``kafka-jars.lock`` names every jar with its version and SHA-256. Nothing is resolved at run time: Ivy downloads exactly
-these (no metadata, no dependencies of dependencies), each is verified, and only a complete set becomes visible under
-its final name. ``python -m mirror.lab.jars`` fetches; with ``--lock`` it writes the lock anew from ``ROOTS``.
+A lock names every jar with its version and SHA-256. Nothing is resolved at run time: Ivy downloads exactly these (no
+metadata, no dependencies of dependencies), each is verified, and only a complete set becomes visible under its final
+name. ``python -m mirror.lab.jars`` fetches those of labs; with ``--lock`` it writes all locks anew from their roots.
 """
 
 from __future__ import annotations
@@ -29,18 +29,51 @@ from mirror.lab.errors import LabError
 from mirror.lab.progress import OnProgress, Progress
 
 KAFKA_VERSION = "4.3.1"
-#: What is wanted; the rest of the lock is what these need. Kafka logs through SLF4J 1.7, which needs its Log4j binding.
-ROOTS = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-    f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
-)
-LOCK_PATH = Path(__file__).with_name("kafka-jars.lock")
 #: Names a file of Ivy settings of one's own, for a company's own repository.
 SETTINGS_VARIABLE = "MIRROR_IVY_SETTINGS"
 #: Ivy has said nothing for so long: the network swallows packets.
 _SILENCE_SECONDS = 60.0
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """The jars of one Kafka version.
+
+    Attributes
+    ----------
+    roots
+        what is wanted, as ``organisation:name:version``; the rest of the lock is what these need.
+    lock
+        the file that names them all.
+    """
+
+    version: str
+    roots: tuple[str, ...]
+    lock: Path
+
+
+_LOG4J = "2.25.4"
+#: What labs run. Kafka logs through SLF4J 1.7, which needs its Log4j binding.
+CURRENT = JarSet(
+    KAFKA_VERSION,
+    (
+        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+        f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J}",
+    ),
+    Path(__file__).with_name("kafka-jars.lock"),
+)
+#: The last 3.x, for tests against older brokers. It speaks to Log4j 1 as well.
+OLDER = JarSet(
+    "3.9.1",
+    (
+        "org.apache.kafka:kafka_2.13:3.9.1",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J}",
+        f"org.apache.logging.log4j:log4j-1.2-api:{_LOG4J}",
+    ),
+    Path(__file__).with_name("kafka-3.9-jars.lock"),
+)
 
 
 class JarsUnavailable(LabError):
@@ -90,15 +123,15 @@ def parse_lock(text: str) -> tuple[Jar, ...]:
     return tuple(jars)
 
 
-def render_lock(jars: Iterable[Jar]) -> str:
-    """Return the text that ``parse_lock`` reads, sorted."""
-    head = f"# Written by `python -m mirror.lab.jars --lock`: {', '.join(ROOTS)}\n"
+def render_lock(jars: Iterable[Jar], roots: Iterable[str]) -> str:
+    """Return the text that ``parse_lock`` reads, sorted; it says what it was resolved from."""
+    head = f"# Written by `python -m mirror.lab.jars --lock`: {', '.join(roots)}\n"
     return head + "".join(f"{jar.coordinates} {jar.sha256}\n" for jar in sorted(jars))
 
 
-def locked() -> tuple[Jar, ...]:
+def locked(wanted: JarSet) -> tuple[Jar, ...]:
     """Return the jars of the lock that comes with the package."""
-    return parse_lock(LOCK_PATH.read_text("utf-8"))
+    return parse_lock(wanted.lock.read_text("utf-8"))
 
 
 def render_ivy_module(coordinates: Iterable[str], *, transitive: bool) -> str:
@@ -176,8 +209,10 @@ def verify(directory: Path, jars: Sequence[Jar]) -> None:
             )
 
 
-def ensure(on_progress: OnProgress = progress.nobody) -> Path:
+def ensure(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = None) -> Path:
     """Return the directory with Kafka's jars, fetching them if they are not in the user's cache yet.
+
+    Those of labs, unless others are ``wanted``.
 
     Raises
     ------
@@ -186,8 +221,8 @@ def ensure(on_progress: OnProgress = progress.nobody) -> Path:
     JavaMissing
         if there is no Java to fetch them with.
     """
-    directory = cache.directory() / f"kafka-{KAFKA_VERSION}"
-    wanted = LOCK_PATH.read_text("utf-8")
+    wanted = wanted or CURRENT
+    directory = cache.directory() / f"kafka-{wanted.version}"
     if _is_complete(directory, wanted):
         return directory
     with cache.exclusive(directory.with_name(f"{directory.name}.lock")):
@@ -196,25 +231,30 @@ def ensure(on_progress: OnProgress = progress.nobody) -> Path:
     return directory
 
 
-def _is_complete(directory: Path, lock: str) -> bool:
+def _is_complete(directory: Path, wanted: JarSet) -> bool:
     """Tell whether the directory was filled from this very lock; it got its name only after it was verified."""
-    marker = directory / LOCK_PATH.name
-    return marker.exists() and marker.read_text("utf-8") == lock
+    marker = directory / wanted.lock.name
+    return marker.exists() and marker.read_text("utf-8") == wanted.lock.read_text("utf-8")
 
 
-def _fill(directory: Path, lock: str, on_progress: OnProgress) -> None:
-    jars = parse_lock(lock)
+def _fill(directory: Path, wanted: JarSet, on_progress: OnProgress) -> None:
+    jars = locked(wanted)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as scratch:
-        arrived = _run_ivy([jar.coordinates for jar in jars], Path(scratch), on_progress)
+        arrived = _run_ivy(wanted.version, [jar.coordinates for jar in jars], Path(scratch), on_progress)
         verify(arrived, jars)
-        (arrived / LOCK_PATH.name).write_text(lock, "utf-8")
+        (arrived / wanted.lock.name).write_bytes(wanted.lock.read_bytes())
         if directory.exists():
             directory.rename(Path(scratch) / "outdated")
         arrived.rename(directory)
 
 
 def _run_ivy(
-    coordinates: Sequence[str], scratch: Path, on_progress: OnProgress = progress.nobody, *, transitive: bool = False
+    version: str,
+    coordinates: Sequence[str],
+    scratch: Path,
+    on_progress: OnProgress = progress.nobody,
+    *,
+    transitive: bool = False,
 ) -> Path:
     """Download with Ivy into a directory under ``scratch``, and return it."""
     (scratch / "ivy.xml").write_text(render_ivy_module(coordinates, transitive=transitive), "utf-8")
@@ -227,7 +267,7 @@ def _run_ivy(
         *("-settings", str(settings), "-ivy", str(scratch / "ivy.xml"), "-cache", str(scratch / "cache")),
         *("-retrieve", str(retrieve / "[artifact]-[revision].[ext]")),
     ]
-    what, total = f"Kafka {KAFKA_VERSION} jars", 2 * len(coordinates)
+    what, total = f"Kafka {version} jars", 2 * len(coordinates)
     output = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL) as ivy:
         pipe = cast(IO[bytes], ivy.stdout)
@@ -261,11 +301,11 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def resolve() -> tuple[Jar, ...]:
-    """Resolve ``ROOTS`` with everything they need, as Maven would, and return what a lock of them holds."""
+def resolve(wanted: JarSet) -> tuple[Jar, ...]:
+    """Resolve the roots with everything they need, as Maven would, and return what a lock of them holds."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        arrived = _run_ivy(ROOTS, scratch, transitive=True)
+        arrived = _run_ivy(wanted.version, wanted.roots, scratch, transitive=True)
         report = ET.parse(scratch / "cache" / "mirrorbook-kafka-default.xml")  # noqa: S314 - Ivy wrote it
         found = []
         for module in report.iter("module"):
@@ -278,13 +318,14 @@ def resolve() -> tuple[Jar, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fetch the jars and print where they are, or write the lock anew."""
+    """Fetch the jars of labs and print where they are, or write the locks anew."""
     parser = argparse.ArgumentParser(prog="python -m mirror.lab.jars", description=main.__doc__)
-    parser.add_argument("--lock", action="store_true", help="resolve this module's versions anew and write the lock")
+    parser.add_argument("--lock", action="store_true", help="resolve this module's versions anew and write the locks")
     try:
         if parser.parse_args(arguments).lock:
-            LOCK_PATH.write_text(render_lock(resolve()), "utf-8")
-            print(LOCK_PATH)
+            for wanted in (CURRENT, OLDER):
+                wanted.lock.write_text(render_lock(resolve(wanted), wanted.roots), "utf-8")
+                print(wanted.lock)
         else:
             print(ensure())
     except (JarsUnavailable, java.JavaMissing) as problem:

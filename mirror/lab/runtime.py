@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirror.lab import jars, java, progress
+from mirror.lab.jars import JarSet
 from mirror.lab.java import Java
 from mirror.lab.progress import OnProgress
 
@@ -73,12 +74,12 @@ class KafkaRuntime:
         ]
 
 
-def prepare(on_progress: OnProgress = progress.nobody) -> KafkaRuntime:
-    """Return the runtime, fetching the jars the first time.
+def prepare(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = None) -> KafkaRuntime:
+    """Return the runtime, fetching the jars the first time: those of labs, unless others are ``wanted``.
 
     Raises
     ------
     JavaMissing, JarsUnavailable
         with a message that says what to do.
     """
-    return KafkaRuntime(java.find(), jars.ensure(on_progress))
+    return KafkaRuntime(java.find(), jars.ensure(on_progress, wanted))

@@ -15,10 +15,12 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.copier import loop
 from mirror.copier.work import Handover
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogReader, LogTail
+from mirror.kafka.versions import Versions
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets
 from mirror.model.flow_state import Position
@@ -430,5 +432,39 @@ def test_a_broker_that_is_killed_and_comes_back_costs_nothing(
 
     wait_until(copied, "the broker to be back", timeout_seconds=60)
     thread.join()
+    copying.until_caught_up()
+    assert_copied(copying)
+
+
+@pytest.mark.parametrize(
+    ("request_name", "side", "needed", "told"),
+    [
+        ("FETCH", "east", Versions(1, "Fetch", 99, 99, "9.9"), "must be of Kafka 9.9 or later"),
+        ("PRODUCE", "west", Versions(0, "Produce", -2, -1, "0.1"), "is too new for this release of the engine"),
+    ],
+)
+def test_a_broker_that_does_not_offer_what_is_needed_is_named_until_it_does(
+    request_name: str,
+    side: str,
+    needed: Versions,
+    told: str,
+    new_copying: NewCopying,
+    new_process: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As while a cluster is upgraded: the broker would hang up without a word."""
+    copying = new_copying()
+    (source,) = copying.pairs
+    write(copying.flow.source_client, source, range(10))
+    copying.epoch()
+    new_process()
+    with monkeypatch.context() as other:
+        other.setattr(loop, request_name, needed)
+        (result,) = copying.epoch().values()
+        trouble = result.trouble or ""
+        assert f"{side}, broker 1: it offers {needed.name} versions" in trouble
+        assert told in trouble
+        assert result.records == 0
+    new_process()
     copying.until_caught_up()
     assert_copied(copying)

@@ -196,6 +196,53 @@ def test_what_does_not_fit_stops_the_partition_and_says_what_to_do(made: Made) -
     assert values[35:] == [b"value %d" % number for number in range(10, 100)]
 
 
+# Two flows that differ in their aliases only share the topic of offset syncs, and so its keys.
+OTHERS = (Pair(3000, 3000), Pair(3100, 3100))
+
+
+def test_syncs_of_another_flow_do_not_keep_a_copy_from_beginning(made: Made) -> None:
+    copying, java = made()
+    result = taken(copying, Mm2Trace(None, (OTHERS,)), java)
+    assert (result.stopped, result.skipped_by_match) == (None, 0)
+    assert "begins at its start" in result.note
+    assert_once(copying, java)
+    (report,) = copying.state().takeovers.values()
+    assert (report.upstream, report.downstream, report.note) == (0, 0, result.note)
+
+
+def test_a_copy_whose_records_were_deleted_is_not_one_that_never_had_any(made: Made) -> None:
+    copying, java = made()
+    java.life(0, 62)
+    admin = confluent_kafka.admin.AdminClient(copying.flow.target_client)
+    emptied = confluent_kafka.TopicPartition(*copying.pairs[java.source], 62)
+    for done in admin.delete_records([emptied]).values():
+        done.result(20)
+    result = taken(copying, java.trace(None), java)
+    assert result.stopped is not None
+    assert "begins and ends at offset 62" in result.stopped
+    assert copying.copies(java.source) == []
+
+
+def test_among_syncs_of_another_flow_a_copy_is_found_by_its_contents(made: Made) -> None:
+    copying, java = made()
+    java.life(0, 62)
+    trace = replace(java.trace(20), stretches=(*java.trace(20).stretches, OTHERS))
+    result = taken(copying, trace, java)
+    assert (result.stopped, result.skipped_by_match) == (None, 42)
+    copies = copying.copies(java.source)
+    assert contents(copies) == contents(copying.originals(java.source))
+
+
+@pytest.mark.parametrize("left", [0, 30])
+def test_a_copy_that_lacks_what_was_recorded_is_truncated_and_stops(left: int, made: Made) -> None:
+    copying, java = made()
+    java.life(0, left)
+    result = taken(copying, Mm2Trace(40, ((Pair(0, 0), Pair(50, 50)),)), java)
+    assert result.stopped is not None
+    assert f"the target ends at {left}: it was truncated or created anew" in result.stopped
+    assert len(copying.copies(java.source)) == left
+
+
 def test_what_java_copied_behind_our_own_position_is_found_although_it_recorded_nothing(made: Made) -> None:
     copying, java = made()
     copying.until_caught_up()

@@ -19,6 +19,7 @@ from mirror.kafka import batch, codes, wire
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import EARLIEST, LATEST, Channel, Connection
 from mirror.kafka.log import LogReader
+from mirror.kafka.versions import PRODUCE
 from mirror.lab.errors import LabError
 from mirror.model.partition import TopicPartition
 
@@ -104,7 +105,7 @@ def replay(servers: str, topic: str, raw: RawBatches) -> int:
                 sequence = batch.next_sequence(sequence, header.record_count)
             queues.append(queue)
         requests = list(compose(queues))
-        connection = channel.connect(channel.leader(TopicPartition(topic, 0)))
+        connection = channel.connect(channel.leader(TopicPartition(topic, 0)), (PRODUCE,))
         try:
             _push(connection, requests)
         finally:

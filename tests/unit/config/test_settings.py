@@ -53,8 +53,9 @@ def test_the_reader_keeps_to_the_consumer_s_limits(file: Path) -> None:
         "A.consumer.max.partition.fetch.bytes = 3000",
         "A->B.consumer.fetch.max.bytes = 4000",
         "A.consumer.fetch.min.bytes = 5",
+        "A.consumer.client.rack = zone-1",
     ).enabled_flows
-    assert flow.fetch_limits == FetchLimits(5, 100, 3000, 4000)
+    assert flow.fetch_limits == FetchLimits(5, 100, 3000, 4000, "zone-1")
 
 
 def test_a_limit_that_java_s_consumer_refuses_is_refused_with_its_key(file: Path) -> None:

@@ -18,6 +18,7 @@ from mirror.copier.work import Handover, PartitionWork, Slot
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.versions import Versions
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position
@@ -97,7 +98,7 @@ class Target:
         """The coordinator is found."""
         return 1
 
-    def lease(self, node: int, role: str) -> Connection:
+    def lease(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
         return self.connection
 
     def give_back(self, node: int, role: str, connection: Connection) -> None:

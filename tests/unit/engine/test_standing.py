@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import load
-from mirror.copier.work import SlotEnd, Throttled
+from mirror.copier.work import PartitionResult, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
@@ -72,3 +72,19 @@ def test_throttling_is_told_by_cluster_and_only_as_long_as_it_lasts() -> None:
     )
     standing.take_throttled([Throttled(0, 0)], 5.0)
     assert standing.reasons() == ()
+
+
+def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as_they_are() -> None:
+    """Between zones that costs money, and nothing is wrong."""
+    standing = FlowStanding(flow_settings(), lambda: None)
+    for source in (BILLS, ORDERS):
+        standing.take_result(
+            PartitionResult(standing.settings.flow, source, None, leader_alone="east, broker 2: it hung up")
+        )
+    (note,) = standing.notes()
+    assert note.startswith("2 partition(s) are read from their leaders for now")
+    assert f"{min(BILLS, ORDERS)}: east, broker 2: it hung up" in note
+    assert standing.reasons() == ()
+    for source in (BILLS, ORDERS):
+        standing.take_result(PartitionResult(standing.settings.flow, source, None))
+    assert standing.notes() == ()

@@ -45,6 +45,7 @@ def answer(message: Any, version: int) -> memoryview:
     st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)),
     st.integers(0, 5000),
     st.booleans(),
+    st.text(max_size=200),
 )
 def test_a_fetch_is_read_by_another_implementation(
     wanted: dict[TopicPartition, FetchFrom],
@@ -52,6 +53,7 @@ def test_a_fetch_is_read_by_another_implementation(
     session: tuple[int, int],
     wait_ms: int,
     committed: bool,
+    rack: str,
 ) -> None:
     frame = wire.fetch_request(
         5,
@@ -62,13 +64,14 @@ def test_a_fetch_is_read_by_another_implementation(
         total_bytes=99,
         session=session,
         forgotten=forgotten,
+        rack=rack,
     )
     read = FetchRequest.decode(unframed([frame]), version=wire.FETCH_VERSION, header=True)
     assert (read.header.request_api_key, read.header.request_api_version) == (wire.FETCH_KEY, wire.FETCH_VERSION)
     assert (read.header.correlation_id, read.header.client_id) == (5, "mirror")
     assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (wait_ms, 7, 99)
     assert (read.session_id, read.session_epoch, read.replica_id) == (*session, -1)
-    assert read.isolation_level == int(committed)
+    assert (read.isolation_level, read.rack_id) == (int(committed), rack)
     found = {
         TopicPartition(topic.topic, each.partition): FetchFrom(
             each.fetch_offset, each.partition_max_bytes, each.current_leader_epoch, each.last_fetched_epoch
@@ -84,7 +87,13 @@ def test_a_fetch_is_read_by_another_implementation(
 fetched = st.dictionaries(
     partitions,
     st.tuples(
-        st.integers(0, 100), offsets, offsets, offsets, st.lists(st.tuples(offsets, offsets), max_size=3), contents
+        st.integers(0, 100),
+        offsets,
+        offsets,
+        offsets,
+        st.lists(st.tuples(offsets, offsets), max_size=3),
+        st.integers(-1, 2**31 - 1),
+        contents,
     ),
     max_size=5,
 )
@@ -113,10 +122,10 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
                                 data.AbortedTransaction(producer_id=producer, first_offset=first)
                                 for producer, first in aborted
                             ],
-                            preferred_read_replica=-1,
+                            preferred_read_replica=preferred,
                             records=records,
                         )
-                        for each, (code, high, stable, start, aborted, records) in parts.items()
+                        for each, (code, high, stable, start, aborted, preferred, records) in parts.items()
                         if each.topic == topic
                     ],
                 )
@@ -132,6 +141,7 @@ def test_a_fetch_answer_of_another_implementation_is_read(parts: dict[TopicParti
             part.last_stable_offset,
             part.log_start_offset,
             [tuple(entry) for entry in part.aborted],
+            part.preferred_replica,
             bytes(frame[part.start : part.stop]),
         )
         for part in wire.parse_fetch(frame)

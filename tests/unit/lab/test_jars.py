@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from mirror.lab import jars
-from mirror.lab.jars import Jar, JarsUnavailable
+from mirror.lab.jars import Jar, JarSet, JarsUnavailable
 from mirror.lab.progress import OnProgress
 
 DIGEST = hashlib.sha256(b"jar").hexdigest()
@@ -20,7 +21,7 @@ JAR = Jar("org.example", "thing", "1.0", DIGEST)
 def test_a_lock_reads_back_what_was_rendered() -> None:
     others = (Jar("a", "b", "2", "0" * 64), JAR)
 
-    assert jars.parse_lock(jars.render_lock(reversed(others))) == others
+    assert jars.parse_lock(jars.render_lock(reversed(others), ["a:b:2"])) == others
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,12 @@ def test_a_broken_lock_names_the_line(text: str, message: str) -> None:
         jars.parse_lock(text)
 
 
-def test_the_lock_of_the_package_holds_what_is_wanted_and_names_no_address() -> None:
-    coordinates = {jar.coordinates for jar in jars.locked()}
+@pytest.mark.parametrize("wanted", [jars.CURRENT, jars.OLDER], ids=lambda wanted: wanted.version)
+def test_a_lock_of_the_package_holds_what_is_wanted_and_names_no_address(wanted: JarSet) -> None:
+    coordinates = {jar.coordinates for jar in jars.locked(wanted)}
 
-    assert coordinates >= set(jars.ROOTS)
-    assert "//" not in jars.LOCK_PATH.read_text()
+    assert coordinates >= set(wanted.roots)
+    assert "//" not in wanted.lock.read_text()
 
 
 def test_ivy_is_asked_for_exactly_the_jars() -> None:
@@ -86,9 +88,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, byt
     contents = {JAR.file_name: b"jar"}
     lock = tmp_path / "package" / "kafka-jars.lock"
     lock.parent.mkdir()
-    lock.write_text(jars.render_lock([JAR]))
+    lock.write_text(jars.render_lock([JAR], []))
 
-    def deliver(coordinates: Sequence[str], scratch: Path, on_progress: OnProgress) -> Path:
+    def deliver(version: str, coordinates: Sequence[str], scratch: Path, on_progress: OnProgress) -> Path:
         directory = scratch / "jars"
         directory.mkdir()
         for name, data in contents.items():
@@ -96,7 +98,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, byt
         return directory
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(jars, "LOCK_PATH", lock)
+    monkeypatch.setattr(jars, "CURRENT", replace(jars.CURRENT, lock=lock))
     monkeypatch.setattr(jars, "_run_ivy", deliver)
     return contents
 
@@ -112,7 +114,7 @@ def test_jars_are_fetched_once(repository: dict[str, bytes]) -> None:
 def test_another_lock_replaces_what_is_in_the_cache(repository: dict[str, bytes]) -> None:
     jars.ensure()
     newer = Jar("org.example", "thing", "1.1", DIGEST)
-    jars.LOCK_PATH.write_text(jars.render_lock([newer]))
+    jars.CURRENT.lock.write_text(jars.render_lock([newer], []))
     repository.clear()
     repository[newer.file_name] = b"jar"
 
