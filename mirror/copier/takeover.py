@@ -378,7 +378,7 @@ class _Walk:
         count = len(copy.hashes)
         if self._source.agrees(start, copy):
             return np.arange(start, start + count)
-        index, used = start, self._hole_used[1] if self._hole_used[0] == start else 0
+        index, used = start, self._used_before(start)
         indices = np.full(count, -1, np.int64)
         for number in range(count):
             if self._source.record_agrees(index, copy, number):
@@ -388,8 +388,12 @@ class _Walk:
                 used += 1
             else:
                 return None
-        self._hole_used = (index, used)
         return indices
+
+    def _used_before(self, start: int) -> int:
+        """Return how many records the hole before a record has explained: it explains no more than it is wide."""
+        index, used = self._hole_used
+        return used if index == start else 0
 
     def _took(self, start: int, indices: Numbers, copy: Prints) -> None:
         if start < self._cursor:
@@ -410,6 +414,9 @@ class _Walk:
         self._gone += len(indices) - len(upstream)
         if len(upstream):
             self._cursor = int(indices[there][-1]) + 1
+            self._hole_used = (self._cursor, int(np.argmax(there[::-1])))
+        else:
+            self._hole_used = (start, self._used_before(start) + len(indices))
         if self._again is not None and self._cursor >= self._frontier:
             self._runs = [*runs_before(self._runs, self._offset(self._again_from)), *self._again]
             self._again = None

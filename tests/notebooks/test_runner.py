@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
 from pathlib import Path
 
 import nbformat
@@ -12,42 +11,19 @@ import pytest
 
 from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.evidence import read_evidence
-from mirror.drill.gates import GateResult, StepsPassed
+from mirror.drill.gates import StepsPassed
 from mirror.drill.journal import Event
-from mirror.drill.notebook import CellProgress, NotebookRefused, NotebookResult, run_notebook
+from mirror.drill.notebook import NotebookRefused, NotebookResult, run_notebook
 from mirror.drill.report import write_report
-from mirror.drill.runbook import Decision, PlannedStep, Step
+from mirror.drill.runbook import Decision
 from mirror.drill.rundir import RunDirectory, write_json
-from mirror.drill.runner import ResumeRefused, RunStatus, StepResult, resume_run, start_run
+from mirror.drill.runner import ResumeRefused, RunStatus, resume_run, start_run
 from mirror.model.verdict import Verdict
-from tests.unit.drill.builders import conclude, loaded, runbook, step, write_notebook
+from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
 
 pytestmark = pytest.mark.notebook
 
 PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
-
-
-class Told:
-    """An observer that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.cells: list[CellProgress] = []
-
-    def run_began(self, run: RunDirectory, planned: Collection[PlannedStep]) -> None:
-        self.lines.append(" ".join(f"{item.step.name}:{item.decision}" for item in planned))
-
-    def point_of_no_return(self, step: Step) -> None:
-        self.lines.append(f"no return {step.name}")
-
-    def step_began(self, step: Step) -> None:
-        self.lines.append(f"began {step.name}")
-
-    def cell_began(self, progress: CellProgress) -> None:
-        self.cells.append(progress)
-
-    def step_ended(self, result: StepResult) -> None:
-        self.lines.append(f"ended {result.step.name} {result.outcome.verdict}")
 
 
 @pytest.fixture
@@ -191,41 +167,6 @@ def test_a_runbook_stops_at_the_first_step_that_does_not_pass_and_is_resumed_the
     events = [entry.event for entry in read_evidence(resumed.run).journal.entries]
     assert events.index(Event.POINT_OF_NO_RETURN) < events.index(Event.STEP_STARTED, events.index(Event.GATE_CHECKED))
     assert (resumed.run.notebooks / "earlier" / "two-1.ipynb").exists()
-
-
-class ShutGate:
-    """A gate that is shut, or cannot be measured."""
-
-    title = "east answers"
-
-    def __init__(self, *, breaks: bool) -> None:
-        self._breaks = breaks
-
-    def check(self, run: RunDirectory) -> GateResult:
-        """Say no, or break."""
-        if self._breaks:
-            raise TimeoutError("no answer")
-        return GateResult(FAIL, "it does not")
-
-
-@pytest.mark.parametrize(
-    ("breaks", "said"),
-    [
-        (False, "gate shut: east answers: it does not"),
-        (True, "gate shut: east answers: could not be measured: TimeoutError: no answer"),
-    ],
-)
-def test_a_step_behind_a_shut_gate_is_not_started(tmp_path: Path, breaks: bool, said: str) -> None:
-    write_notebook(tmp_path / "notebooks" / "one.ipynb", conclude("one"))
-    told = Told()
-    book = loaded(runbook(step("one", ShutGate(breaks=breaks))), tmp_path / "notebooks")
-
-    result = start_run(book, {}, tmp_path / "runs", told)
-
-    assert result.verdict is UNKNOWN
-    assert result.steps[0].outcome.reasons == (said,)
-    assert told.lines[1:] == ["ended one UNKNOWN"]
-    assert list(result.run.notebooks.iterdir()) == []
 
 
 def test_a_point_of_no_return_that_is_not_confirmed_is_not_crossed(tmp_path: Path) -> None:

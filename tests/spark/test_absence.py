@@ -36,6 +36,16 @@ def test_what_is_missing_in_front_of_copied_records_is_silent_unless_the_replica
     assert parked == Absence(told=1, silent=2, tail=2, uncopied=2)
     elsewhere = measure_absence(sends, logs, MIRRORED, {TopicPartition("orders", 1): [(1, 3)]})
     assert elsewhere.told == 0
+    up_to_there = measure_absence(sends, logs, MIRRORED, {PARTITION: [(0, 1), (3, 4), (5, 6)]})
+    assert up_to_there.told == 0
+
+
+def test_a_partition_of_which_nothing_is_copied_lacks_its_tail(spark: SparkSession) -> None:
+    """It is no silent loss: nothing behind it was copied either."""
+    sends = sends_of(spark, sent(0), *(sent(n, partition=1, producer="q") for n in (0, 1)))
+    logs = logs_of(spark, own(0), logged(0), *(own(n, partition=1, producer="q") for n in (0, 1)))
+
+    assert measure_absence(sends, logs, MIRRORED, {}) == Absence(tail=2, uncopied=2)
 
 
 def test_a_send_that_was_not_acked_is_no_loss_though_its_record_may_be_uncopied(spark: SparkSession) -> None:

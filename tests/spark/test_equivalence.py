@@ -238,6 +238,34 @@ def test_a_side_that_was_not_read_to_its_end_leaves_the_verdict_unknown(spark: S
     )
 
 
+def test_a_side_of_which_only_a_part_was_read_leaves_the_verdict_unknown(spark: SparkSession) -> None:
+    """Too late a beginning, or too early an end, of either side: what was not read may differ."""
+    story = Story("", FOUR, [logged(number) for number in range(4)])
+    pairs = [pair_of(number, story) for number in range(5)]
+    rows = [in_partition(number, row) for number in range(5) for row in (*story.source, *story.copy)]
+    outcomes = []
+    for pair, (of_source, change) in zip(pairs, [(True, {}), *PARTS], strict=True):
+        outcomes.append(replace(was_read(pair.source), **(change if of_source else {})))
+        outcomes.append(replace(was_read(pair.target), **({} if of_source else change)))
+    said = compare(logs_of(spark, *rows), pairs, outcomes)
+
+    assert [pair.verdict for pair in said.partitions] == [Verdict.PASS, *[Verdict.UNKNOWN] * 4]
+    assert [pair.problem for pair in said.partitions[1:]] == [
+        "east orders-1 [0, 100) was not read",
+        "east orders-2 [0, 100) was not read",
+        "west east.orders-3 [0, 100) was not read",
+        "west east.orders-4 [0, 100) was not read",
+    ]
+
+
+PARTS: list[tuple[bool, dict[str, int]]] = [
+    (True, {"start": 1}),
+    (True, {"end": 99}),
+    (False, {"start": 1}),
+    (False, {"end": 99}),
+]
+
+
 def test_the_json_is_the_contract(compared: Equivalence) -> None:
     number = next(number for number, story in enumerate(STORIES) if story.first == ("missing", 1, None))
     how = Compared((0, 4), (0, 3), Amount(1, 100), Amount(3, 330), Amount(7, 700), notes=("remembered",))

@@ -81,6 +81,20 @@ def test_a_record_in_no_log_breaks_the_account_and_is_named(spark: SparkSession)
     assert (account.is_balanced, account.verdict) == (False, Verdict.FAIL)
 
 
+def test_where_nothing_was_acknowledged_nothing_is_accounted_for(spark: SparkSession) -> None:
+    account = settle_account(sends_of(spark, sent(0, status="failed")), logs_of(spark), SIDES)
+
+    assert (account.acked, account.is_balanced, account.verdict) == (0, True, Verdict.UNKNOWN)
+
+
+def test_what_was_sent_at_the_very_return_is_of_after_it_and_must_be_there(spark: SparkSession) -> None:
+    """It need not be copied again; but a record that is nowhere is missing, whenever it was sent."""
+    returned, lost = sent(50, 5), sent(51, 6)
+    account = settle_account(sends_of(spark, returned, lost), logs_of(spark, own(50, 5)), SIDES)
+
+    assert fates(account) == {Fate.WRITTEN_AFTER_RETURN: 1, Fate.MISSING: 1}
+
+
 def test_what_was_written_on_the_standby_must_come_home(spark: SparkSession) -> None:
     account = settle(spark, [*WEST, *EAST, RETURNED[0]], listed=[sent(3), sent(4)])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from mirror.copier.lane import Lane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
@@ -17,6 +19,7 @@ SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 OURS = Producer(7, 0)
 
 _NO_GAPS = GapPolicy()
+_OUT_OF_ORDER = 45
 
 
 def new_lane(upstream: int = 0, downstream: int = 0, gaps: GapPolicy = _NO_GAPS) -> Lane:
@@ -43,3 +46,39 @@ def send_all(lane: Lane, base_offset: int) -> list[Record]:
         log += batch.records(as_logged(content, place)[0])
         lane.stream.answered(0, place, "")
     return log
+
+
+class Target:
+    """A target partition that takes no batch over a limit, and knows its producers as a broker does."""
+
+    def __init__(self, limit: int, code: int = 10) -> None:
+        self.limit = limit
+        self.code = code
+        self.log: list[Batch] = []
+        self.end = 0
+        self.appended = 0
+        self.refused = 0
+        self._next: dict[int, int] = {}
+        self._remembered: dict[int, deque[tuple[int, int, int]]] = {}
+
+    def append(self, content: bytes) -> tuple[int, int]:
+        """Return (error, base offset)."""
+        if len(content) > self.limit:
+            self.refused += 1
+            return self.code, -1
+        one, header = as_logged(content, self.end)
+        known = self._remembered.setdefault(header.producer_id, deque(maxlen=5))
+        for sequence, count, base in known:
+            if (sequence, count) == (header.base_sequence, header.record_count):
+                return 0, base
+        if header.base_sequence != self._next.get(header.producer_id, header.base_sequence):
+            return _OUT_OF_ORDER, -1
+        known.append((header.base_sequence, header.record_count, self.end))
+        self._next[header.producer_id] = batch.next_sequence(header.base_sequence, header.record_count)
+        self.log.append((one, header))
+        self.end = header.next_offset
+        self.appended += 1
+        return 0, header.base_offset
+
+    def records(self) -> list[Record]:
+        return [each for content, _ in self.log for each in batch.records(content)]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import pytest
+
+from mirror.copier import oversized
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.streams import Stream
@@ -11,8 +15,10 @@ from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
-from mirror.model.flow_state import FlowState, Position
+from mirror.kafka.channel import ConnectionFailed
+from mirror.model.flow_state import FlowState, Gap, Position
 from mirror.model.offset_sync import OffsetSync
+from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
 from tests.unit.copier.builders import as_logged, dense, record
 from tests.unit.copier.lanes import OURS, SOURCE, TARGET, send_all, take
@@ -156,3 +162,165 @@ def test_positions_that_are_not_acknowledged_are_sent_again_and_the_copy_does_no
     copied.answer(copied.commits.work.offsets_topic)
     copied.commit()
     assert copied.upstream_sent() == 35
+
+
+def test_nothing_is_taken_for_recorded_before_the_last_of_several_batches_is_acknowledged() -> None:
+    """What the state topic lacks may be more than a request holds; the position stands in the last batch."""
+    lacking = tuple(Gap(SOURCE, number, number + 1, "x" * 600_000, 0).record() for number in range(3))
+    copied = Copied(Handover(Position(4, 4, 0, True), (), clean=True, is_recorded=False, unwritten=lacking))
+    state = copied.commits.work.state_topic
+    copied.commit()
+    for _ in range(2):
+        assert copied.upstream_sent() is None
+        copied.answer(state)
+        assert copied.handover().unwritten == lacking
+        assert not copied.handover().is_recorded
+        copied.commit()
+        assert copied.sent(copied.commits.work.offsets_topic) == [], "MirrorMaker's position comes behind ours"
+    assert copied.upstream_sent() == 4
+    copied.answer(state)
+    assert (copied.handover().unwritten, copied.handover().is_recorded) == ((), True)
+    assert copied.sent(copied.commits.work.offsets_topic)
+
+
+def test_of_a_partition_of_which_nothing_is_copied_mirrormaker_has_no_position() -> None:
+    copied = Copied(Handover(Position(0, 0, 0, True), (), clean=True, is_recorded=False))
+    copied.commit()
+    assert copied.upstream_sent() == 0
+    copied.answer(copied.commits.work.state_topic)
+    assert copied.sent(copied.commits.work.offsets_topic) == []
+
+
+LIMIT = 1_000
+NOTHING: oversized.Parked = frozenset()
+
+
+class Parking:
+    """Some partitions with a record each that the target does not take, and the flow that parks it."""
+
+    def __init__(self, count: int, before: int = 0) -> None:
+        """Copy ``before`` records of each first."""
+        self.commits = FlowCommits(flow_work(parked_topic="parked"))
+        self.lanes = []
+        for number in range(count):
+            source, target = TopicPartition("orders", number), TopicPartition("east.orders", number)
+            lane = Lane(PartitionWork(EAST_WEST, source, target, "", _BEGIN), _BEGIN, OURS, 0, None, "parked")
+            if before:
+                take(lane, dense([record(offset) for offset in range(before)]))
+                send_all(lane, 0)
+            take(lane, dense([record(before, b"x" * LIMIT)]), dense([record(before + 1)]))
+            while not lane.is_held:
+                lane.stream.take()
+                lane.stream.answered(TOO_LARGE, -1, "")
+            self.lanes.append(lane)
+
+    def park(self) -> None:
+        for lane in self.lanes:
+            self.commits.park(lane)
+
+    def opened(self) -> Stream | None:
+        """Return the stream of letters that was opened since the last call."""
+        return next((stream for _, stream in self.commits.new_streams() if stream.partition.topic == "parked"), None)
+
+
+def sent_from(stream: Stream) -> TopicPartition:
+    """Send the next letter; return where its record comes from."""
+    (letter,) = batch.records(stream.take().content)
+    headers = dict(letter.headers)
+    return TopicPartition(
+        (headers["mirror.parked.topic"] or b"").decode(), int(headers["mirror.parked.partition"] or b"")
+    )
+
+
+@pytest.fixture
+def parked_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[oversized.Parked], None]:
+    """Say what lies in the topic of parked records already; nothing unless told."""
+
+    def tell(parked: oversized.Parked) -> None:
+        monkeypatch.setattr(oversized, "parked_last", lambda _flow: parked)
+
+    tell(NOTHING)
+    return tell
+
+
+@pytest.mark.usefixtures("parked_before")
+def test_a_letter_that_is_refused_stops_its_partition_and_no_other() -> None:
+    """Those behind it, which were never sent, go out anew; whoever is told of them is the one whose letter it was."""
+    parking = Parking(3)
+    first, second, third = parking.lanes
+    parking.park()
+    stream = parking.opened()
+    assert stream is not None
+    assert sent_from(stream) == first.work.source
+    stream.answered(TOO_LARGE, -1, "")
+    assert "nor parked in parked" in str(first.stopped)
+    assert (second.stopped, third.stopped) == (None, None)
+    parking.park()
+    again = parking.opened()
+    assert again is not None
+    for lane in (second, third):
+        assert not lane.awaits_commit
+        assert sent_from(again) == lane.work.source
+        again.answered(0, 0, "")
+        assert lane.awaits_commit
+    assert not again.has_unsent
+    assert not first.awaits_commit
+
+
+@pytest.mark.usefixtures("parked_before")
+def test_a_letter_goes_out_once_however_often_it_is_due() -> None:
+    parking = Parking(1)
+    for _ in range(3):
+        parking.park()
+    stream = parking.opened()
+    assert stream is not None
+    sent_from(stream)
+    stream.answered(0, 0, "")
+    parking.park()
+    assert not stream.has_unsent
+    assert parking.opened() is None
+
+
+@pytest.mark.parametrize(("before", "was_resumed"), [(0, False), (0, True), (2, True)])
+def test_a_letter_that_may_have_been_written_before_is_looked_for(
+    before: int, was_resumed: bool, parked_before: Callable[[oversized.Parked], None]
+) -> None:
+    """A partition's first: whoever was there before had it under way, perhaps, and then it is not written again."""
+    parking = Parking(1, before)
+    (lane,) = parking.lanes
+    lane.was_resumed = was_resumed
+    letter = lane.letter
+    assert letter is not None
+    parked_before(oversized._parked(letter.content))
+    parking.park()
+    assert parking.opened() is None
+    assert lane.awaits_commit
+    lane.unrecorded()
+    assert not lane.awaits_commit
+    lane.recorded()
+    assert lane.upstream == before + 1
+
+
+def test_another_record_that_was_parked_before_is_not_taken_for_this_one(
+    parked_before: Callable[[oversized.Parked], None],
+) -> None:
+    parking, other = Parking(1), Parking(2)
+    letter = other.lanes[1].letter
+    assert letter is not None
+    parked_before(oversized._parked(letter.content))
+    parking.park()
+    assert parking.opened() is not None
+    assert not parking.lanes[0].awaits_commit
+
+
+def test_where_it_cannot_be_told_what_was_parked_nothing_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_flow: object) -> oversized.Parked:
+        raise ConnectionFailed("west: nobody there")
+
+    monkeypatch.setattr(oversized, "parked_last", away)
+    parking = Parking(1)
+    parking.park()
+    assert parking.opened() is None
+    (lane,) = parking.lanes
+    assert "is parked is not known: west: nobody there" in str(lane.result().trouble)
+    assert lane.is_over

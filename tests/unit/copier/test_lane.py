@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.copier.lane import SMALL_BATCH_BYTES, Lane
+from mirror.copier.lane import BACKLOG_BYTES, SMALL_BATCH_BYTES, Lane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import DeadChunks, FlowState, GapKind, Position, no_chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, DeadChunks, FlowState, GapKind, Position, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, dense, flagged, record, sparse
-from tests.unit.copier.lanes import OURS, SOURCE, TARGET, new_lane, send_all, take
+from tests.unit.copier.lanes import OURS, SOURCE, TARGET, fetched, new_lane, send_all, take
 
 TOO_LARGE, OUT_OF_ORDER, TIMED_OUT = 10, 45, 7
 
@@ -108,7 +108,10 @@ def test_append_time_becomes_the_records_time() -> None:
     """MM2 sends the timestamp a consumer sees, which is the batch's, not the record's."""
     lane = new_lane()
     take(lane, flagged(dense([record(0), record(1)]), 0x08))
-    assert [each.timestamp for each in send_all(lane, 0)] == [TIME + 1] * 2
+    going_out = lane.stream.take().content
+    assert [each.timestamp for each in batch.records(going_out)] == [TIME + 1] * 2
+    # A broker refuses what says of itself that it was stamped by a log.
+    assert not Header._make(HEADER.unpack_from(going_out)).has_append_time
 
 
 def test_markers_and_aborted_data_are_holes_for_a_reader_of_committed_data() -> None:
@@ -127,9 +130,27 @@ def test_markers_and_aborted_data_are_holes_for_a_reader_of_committed_data() -> 
     assert without_place(send_all(lane, 0)) == without_place([record(0), record(2), record(5)])
     assert map_of(lane) == [(0, 0), (2, 1), (5, 2)]
     assert lane.upstream == 7
-    lane = new_lane()
-    take(lane, *batches, aborted=())
-    assert without_place(send_all(lane, 0)) == without_place([record(number) for number in (0, 1, 2, 5)])
+    # Who reads uncommitted data leaves nothing out, whatever an answer tells.
+    for aborted in ((), (Aborted(2, 1),)):
+        lane = new_lane()
+        take(lane, *batches, aborted=aborted)
+        assert without_place(send_all(lane, 0)) == without_place([record(number) for number in (0, 1, 2, 5)])
+
+
+def test_a_transaction_that_was_aborted_before_the_position_says_nothing_of_the_next_one() -> None:
+    """The broker answers with whole batches: its first ones, and their marker, may lie before what is asked for."""
+    producer = Producer(2, 0)
+    lane = new_lane(2)
+    take(
+        lane,
+        flagged(dense([record(0)], producer=producer, sequence=0), 0x10),
+        marker(1, producer, abort=True),
+        flagged(dense([record(2)], producer=producer, sequence=1), 0x10),
+        marker(3, producer, abort=False),
+        aborted=(Aborted(2, 0),),
+        read_committed=True,
+    )
+    assert without_place(send_all(lane, 0)) == without_place([record(2)])
 
 
 def test_a_damaged_batch_stops_the_lane_and_what_came_before_it_is_copied() -> None:
@@ -286,6 +307,112 @@ def test_dead_chunks_are_forgotten_unless_the_copy_has_gone_back_since(turn: int
     assert written == [no_chunk_record(SOURCE, chunk) for chunk in forgotten]
     lane.recorded()
     assert not any(value is None for _, value in lane.unrecorded())
+
+
+def test_what_is_found_while_a_commit_is_under_way_is_written_with_the_next() -> None:
+    """A gap, and a chunk of the map that is full: the commit did not say them."""
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    send_all(lane, 0)
+    offered = lane.unrecorded()
+    lane.skip_gap(10, TIME)
+    offsets = list(range(10, 10 + 2 * RUNS_PER_CHUNK + 10, 2))
+    take(lane, *(dense([record(offset)]) for offset in offsets))
+    send_all(lane, 1)
+    lane.recorded()
+    assert lane.is_dirty
+    state = FlowState()
+    for key, value in (*offered, *lane.unrecorded()):
+        state.apply(key, value)
+    assert [gap.start for gap in state.gaps.values()] == [1]
+    known = state.offset_map(SOURCE)
+    assert known is not None
+    mapped = [(run.upstream + each, run.downstream + each) for run in known.runs for each in range(run.length)]
+    assert mapped == [(offset, place) for place, offset in enumerate([0, *offsets])]
+    assert len(state.chunks[SOURCE]) == 2, "what is full is not written with every commit"
+
+
+def test_whatever_is_to_be_written_down_keeps_a_lane_from_its_rest_until_it_is_written() -> None:
+    lane = new_lane()
+    assert lane.is_at_rest
+    take(lane, dense([record(0)]))
+    send_all(lane, 0)
+    assert not lane.is_at_rest
+    lane.unrecorded()
+    assert not lane.is_dirty
+    assert not lane.is_at_rest, "the commit is under way"
+    lane.recorded()
+    assert lane.is_at_rest
+
+
+@pytest.mark.parametrize("gaps", [GapPolicy(), GapPolicy(stops=True)])
+def test_a_gap_is_to_be_written_down_though_nothing_more_is_copied(gaps: GapPolicy) -> None:
+    """Also while what was read before it is under way, so that the position stays where it is."""
+    lane = new_lane(gaps=gaps)
+    take(lane, dense([record(0)]))
+    lane.unrecorded()
+    lane.recorded()
+    assert not lane.is_dirty
+    lane.skip_gap(10, TIME)
+    assert lane.upstream == 0
+    assert lane.is_dirty
+    state = FlowState()
+    for key, value in lane.unrecorded():
+        state.apply(key, value)
+    (gap,) = state.gaps.values()
+    assert (gap.start, gap.end, gap.downstream) == (1, 10, None), "where it will be in the copy is not known yet"
+
+
+def test_how_far_the_source_reached_is_recorded_though_nothing_is_copied() -> None:
+    """A log that ends before that was truncated."""
+    lane = new_lane()
+    frame, part = fetched()
+    lane.take(frame, part._replace(high_watermark=1), read_committed=False)
+    assert lane.is_dirty
+    lane.unrecorded()
+    lane.recorded()
+    lane.take(frame, part._replace(high_watermark=1), read_committed=False)
+    assert not lane.is_dirty
+    handover = lane.result().handover
+    assert handover is not None
+    assert handover.position.source_end == 1
+    take(lane, dense([record(number) for number in range(5)]))
+    ahead = Lane(lane.work, replace(handover, position=replace(handover.position, upstream=7)), OURS, 0, None)
+    told = ahead.result().handover
+    assert told is not None
+    assert told.position.source_end == 7, "what was copied was there"
+
+
+def test_batches_of_different_codecs_are_not_made_one() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)], 3), dense([record(1)], 1), dense([record(2)], 1))
+    assert len(batch.records(lane.stream.take().content)) == 1
+    lane.stream.answered(0, 0, "")
+    following = lane.stream.take().content
+    assert (len(batch.records(following)), batch.codec_of(following)) == (2, 1)
+
+
+def test_a_lane_reads_no_further_while_much_waits_for_the_target() -> None:
+    lane = new_lane()
+    assert lane.wants_data(0.0)
+    offset = 0
+    while lane.stream.bytes < BACKLOG_BYTES:
+        assert lane.wants_data(0.0)
+        take(lane, dense([record(offset, b"x" * (1 << 20))]))
+        offset += 1
+    assert not lane.wants_data(0.0)
+    send_all(lane, 0)
+    assert lane.wants_data(0.0)
+
+
+def test_a_topic_that_was_created_anew_is_read_no_further() -> None:
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None)
+    lane = Lane(work, Handover(Position(0, 0, 0, True, 0, "id"), (), clean=True), OURS, 0, None)
+    lane.check_topic("id")
+    assert not lane.is_lost
+    lane.check_topic("other")
+    assert lane.is_lost
+    assert not lane.wants_data(0.0)
 
 
 def test_a_full_chunk_of_the_map_is_kept_until_it_is_in_the_state_topic() -> None:

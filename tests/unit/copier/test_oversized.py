@@ -6,7 +6,6 @@ Whatever is killed, or lost on its way, at whatever moment.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,48 +24,13 @@ from mirror.model.flow_state import FlowState, Position, StateRecord
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
-from tests.unit.copier.builders import TIME, as_logged, dense, record, sparse
+from tests.unit.copier.builders import TIME, dense, record, sparse
+from tests.unit.copier.lanes import Target
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
-TOO_LARGE, LIST_TOO_LARGE, OUT_OF_ORDER = 10, 18, 45
+TOO_LARGE, LIST_TOO_LARGE = 10, 18
 PARKED = parked_topic("east")
 REST = float("inf")
-
-
-class Target:
-    """A target partition that takes no batch over a limit, and knows its producers as a broker does."""
-
-    def __init__(self, limit: int, code: int = TOO_LARGE) -> None:
-        self.limit = limit
-        self.code = code
-        self.log: list[Batch] = []
-        self.end = 0
-        self.appended = 0
-        self.refused = 0
-        self._next: dict[int, int] = {}
-        self._remembered: dict[int, deque[tuple[int, int, int]]] = {}
-
-    def append(self, content: bytes) -> tuple[int, int]:
-        """Return (error, base offset)."""
-        if len(content) > self.limit:
-            self.refused += 1
-            return self.code, -1
-        one, header = as_logged(content, self.end)
-        known = self._remembered.setdefault(header.producer_id, deque(maxlen=5))
-        for sequence, count, base in known:
-            if (sequence, count) == (header.base_sequence, header.record_count):
-                return 0, base
-        if header.base_sequence != self._next.get(header.producer_id, header.base_sequence):
-            return OUT_OF_ORDER, -1
-        known.append((header.base_sequence, header.record_count, self.end))
-        self._next[header.producer_id] = batch.next_sequence(header.base_sequence, header.record_count)
-        self.log.append((one, header))
-        self.end = header.next_offset
-        self.appended += 1
-        return 0, header.base_offset
-
-    def records(self) -> list[Record]:
-        return [each for content, _ in self.log for each in batch.records(content)]
 
 
 def work() -> PartitionWork:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
+import pytest
+
+from mirror.copier.others import LeftOut
 from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_target, resume
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
-from mirror.kafka.batch import Producer
+from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Gap, Position
+from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
@@ -69,6 +74,67 @@ def test_a_tail_that_is_the_sources_is_skipped_and_recorded() -> None:
         state.apply(key, value)
     assert state.positions[SOURCE] == outcome.handover.position
     assert state.open_runs(SOURCE) == outcome.handover.runs == (Run(5, 0, 3), Run(20, 8, 2))
+
+
+def under(epoch: int, one: Batch) -> Batch:
+    """The batch as the leader of an epoch has written it."""
+    content, _ = one
+    struct.pack_into(">i", content, 12, epoch)
+    return content, Header._make(HEADER.unpack_from(content))
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ((), (EpochEnd(NOT_KNOWN, 20), EpochEnd(3, 22), EpochEnd(5, 23))),
+        ((EpochEnd(3, 20),), (EpochEnd(3, 22), EpochEnd(5, 23))),
+        ((EpochEnd(1, 9), EpochEnd(2, 20)), (EpochEnd(1, 9), EpochEnd(2, 20), EpochEnd(3, 22), EpochEnd(5, 23))),
+    ],
+    ids=["none known", "in the epoch that was read last", "in others"],
+)
+def test_the_leader_epochs_of_what_was_matched_are_carried_on(
+    known: tuple[EpochEnd, ...], found: tuple[EpochEnd, ...]
+) -> None:
+    """Up to where the copy goes on, not further: a log that was truncated meanwhile is known by them."""
+    source = (
+        under(3, dense([record(20), record(21)])),
+        under(5, dense([record(22), record(23)])),
+        under(8, dense([record(24)])),
+    )
+    tail = [dense([record(20), record(21)], producer=OURS, sequence=0), dense([record(22)], producer=OURS, sequence=2)]
+    logged = tuple(as_logged(content, place) for (content, _), place in zip(tail, (8, 10), strict=True))
+    outcome = resumed(replace(ENDS, target_end=11), source, logged, replace(POSITION, epochs=known))
+    assert isinstance(outcome, Ready)
+    assert outcome.handover.position.upstream == 23
+    assert outcome.handover.position.epochs == found
+
+
+def test_without_a_tail_what_is_known_of_leader_epochs_stays() -> None:
+    known = (EpochEnd(1, 9), EpochEnd(2, 20))
+    outcome = resumed(position=replace(POSITION, epochs=known))
+    assert isinstance(outcome, Ready)
+    assert outcome.handover.position.epochs == known
+
+
+def test_topic_ids_are_those_that_the_clusters_give_now_as_far_as_they_give_any() -> None:
+    for work_ids, expected in ((("new", "copy"), ("new", "copy")), (("", ""), ("id", "copy before"))):
+        work, handover = known(replace(POSITION, target_id="copy before"))
+        work = replace(work, topic_id=work_ids[0], target_id=work_ids[1])
+        outcome = resume(work, handover, ENDS, is_ours, lambda: Logs((), ()))
+        assert isinstance(outcome, Ready)
+        assert (outcome.handover.position.topic_id, outcome.handover.position.target_id) == expected
+
+
+def test_records_that_are_left_out_are_counted_as_far_as_the_match_got() -> None:
+    left_out = LeftOut(4)
+    left_out.add(21, 2)
+    left_out.add(30, 5)
+    source = (dense([record(21), record(22)]),)
+    tail = (as_logged(dense([record(21)], producer=OURS, sequence=0)[0], 8),)
+    work, handover = known()
+    outcome = resume(work, handover, replace(ENDS, target_end=9), is_ours, lambda: Logs(source, tail, left_out))
+    assert isinstance(outcome, Ready)
+    assert (outcome.handover.position.upstream, outcome.handover.position.left_out) == (22, 6)
 
 
 def test_an_offset_sync_that_was_not_written_is_owed_still() -> None:

@@ -238,6 +238,101 @@ def test_batches_are_pipelined_once_the_first_is_acknowledged() -> None:
     assert len(line.requests) == REQUESTS_IN_FLIGHT
 
 
+def test_after_a_failure_one_batch_goes_out_alone_until_it_is_acknowledged() -> None:
+    """The broker may have forgotten the producer since: what came behind a first batch that is refused would be taken."""
+    broker, writer = Broker(), Writer()
+    writer.put(20)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(rested())
+    assert len(line.requests) == REQUESTS_IN_FLIGHT
+    sender.abandon("gone")
+    sender, line = connected(writer)
+    sender.send(rested())
+    assert len(line.requests) == 1
+    line.handle(refusing(TOO_FEW_REPLICAS))
+    for stream in sender.receive() or ():
+        sender.add(stream)
+    sender.send(rested())
+    assert len(line.requests) == 1
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(rested())
+    assert len(line.requests) == REQUESTS_IN_FLIGHT
+
+
+def in_flight_lost(count: int) -> Writer:
+    """A writer whose first ``count`` batches of ten went out and whose connection broke."""
+    writer = Writer()
+    writer.put()
+    writer.stream.take()
+    writer.stream.answered(0, 0, "")
+    writer.put(9)
+    for _ in range(count):
+        assert writer.stream.can_send(math.inf)
+        writer.stream.take()
+    writer.stream.lost("gone")
+    return writer
+
+
+def taken(writer: Writer) -> int:
+    return cast(Piece, writer.stream.take()).number
+
+
+def test_what_may_be_in_the_log_is_not_settled_before_each_batch_of_it_is_answered() -> None:
+    """One that times out when it is sent again leaves those behind it as unsure as they were."""
+    writer = in_flight_lost(3)
+    assert taken(writer) == 1
+    writer.stream.answered(TIMED_OUT, -1, "")
+    assert not writer.stream.is_settled
+    for number in (1, 2, 3):
+        assert not writer.stream.is_settled
+        assert taken(writer) == number
+        writer.stream.answered(0, number, "")
+    assert writer.stream.is_settled
+
+
+@pytest.mark.parametrize("again", [0, 1, 2])
+def test_winding_down_drops_what_was_never_sent_and_nothing_that_may_be_in_the_log(again: int) -> None:
+    """Also while some of that is in flight once more, or acknowledged by now."""
+    writer = in_flight_lost(3)
+    numbers = [taken(writer) for _ in range(min(again, 1))]
+    if again == 2:
+        writer.stream.answered(0, 1, "")
+    writer.stream.wind_down()
+    if again == 1:
+        writer.stream.answered(0, 1, "")
+    while writer.stream.can_send(math.inf):
+        numbers.append(taken(writer))
+        writer.stream.answered(0, numbers[-1], "")
+    assert numbers == [1, 2, 3]
+    assert writer.stream.is_settled
+    assert writer.stream.bytes == 0
+
+
+def test_what_is_given_up_is_not_sent_again_whatever_the_last_answer_says() -> None:
+    writer = in_flight_lost(2)
+    taken(writer)
+    writer.stream.give_up()
+    writer.stream.answered(TIMED_OUT, -1, "")
+    assert not writer.stream.has_unsent
+    assert writer.stream.is_quiet
+    assert not writer.stream.is_settled
+
+
+def test_a_broker_that_was_heard_of_since_is_not_given_up() -> None:
+    """It answers one request of a connection after another; the oldest waits for those of others, too."""
+    writer = Writer()
+    writer.put()
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.heard_at = rested() + ANSWER_SECONDS - 1
+    sender.send(rested() + ANSWER_SECONDS + 1)
+    assert not line.closed
+
+
 def test_a_side_topic_has_one_batch_in_flight() -> None:
     broker, writer = Broker(), Writer(pipelined=False)
     writer.put(3)
@@ -369,14 +464,18 @@ def test_a_target_that_throttles_is_left_alone_for_so_long() -> None:
 class Joining:
     """Joins anything up to what the line asks for; a piece's number is the first one's."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds_back: bool = False, is_readable: bool = True) -> None:
         self.asked: list[int] = []
+        self._holds_back = holds_back
+        self._is_readable = is_readable
 
     def fits(self, last: Any, size: int, following: Any, most_bytes: int) -> bool:
         del last
         return size + len(following.content) <= most_bytes
 
     def merged(self, pieces: Sequence[Any]) -> Any:
+        if not self._is_readable:
+            return None
         content = joined([piece.content for piece in pieces], PRODUCER, pieces[0].number)
         return Piece(content, pieces[0].number)
 
@@ -384,7 +483,50 @@ class Joining:
         return (piece,)
 
     def sets_aside(self, piece: Any, message: str) -> bool:
-        return False
+        return self._holds_back
+
+
+def test_batches_that_cannot_be_joined_go_one_by_one_in_their_order() -> None:
+    writer = Writer(merge=Joining(is_readable=False))
+    writer.put(4)
+    numbers = []
+    while writer.stream.can_send(math.inf):
+        piece = writer.stream.take(most_bytes=REQUEST_BYTES)
+        numbers.append(cast(Piece, piece).number)
+        writer.stream.answered(0, numbers[-1], "")
+    assert numbers == [0, 1, 2, 3]
+
+
+def test_a_batch_that_is_held_back_is_the_one_refused_and_those_behind_it_wait() -> None:
+    """Sent behind it, they were refused for its sake: none of them is in the log."""
+    writer = Writer(merge=Joining(holds_back=True))
+    writer.put()
+    taken(writer)
+    writer.stream.answered(0, 0, "")
+    writer.put(3)
+    for _ in range(3):
+        taken(writer)
+    writer.stream.answered(TOO_LARGE, -1, "")
+    for _ in range(2):
+        writer.stream.answered(OUT_OF_ORDER, -1, "")
+    assert (writer.stream.is_idle, writer.stream.is_quiet, writer.stream.is_over) == (False, True, False)
+    assert not writer.stream.can_send(math.inf)
+    assert writer.stream.trouble == "the target answers MessageSizeTooLarge"
+    assert [cast(Piece, piece).number for piece in writer.stream.release()] == [2, 3]
+    assert writer.stream.trouble is None
+    assert taken(writer) == 2
+
+
+def test_a_batch_that_is_held_back_alone_is_not_done_with() -> None:
+    writer = Writer(merge=Joining(holds_back=True))
+    writer.put()
+    taken(writer)
+    writer.stream.answered(TOO_LARGE, -1, "")
+    assert not writer.stream.is_idle
+    assert not writer.stream.is_over
+    writer.stream.release()
+    assert writer.stream.is_idle
+    assert writer.stream.bytes == 0
 
 
 @pytest.mark.parametrize(("round_trip", "requests"), [(0.0005, REQUESTS_IN_FLIGHT), (0.08, 1)])

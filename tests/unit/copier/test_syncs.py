@@ -85,3 +85,62 @@ def test_a_commit_brings_the_newest_pair_although_no_rule_asks_for_it() -> None:
     assert syncs.take_due() == OffsetSync(ORDERS, 49, 49)
     syncs.promote_delayed()
     assert syncs.take_due() is None
+
+
+def test_the_rule_is_held_to_the_record_at_the_edges_of_its_steps() -> None:
+    """OSW-02: the last sync and ``offset.lag.max`` more make one due; so does a batch that begins right there."""
+    for upstream, due in ((10, OffsetSync(ORDERS, 10, 10)), (9, None)):
+        syncs, slow = PartitionSyncs(ORDERS, 9), RecordByRecord(9)
+        for one in (syncs, slow):
+            one.acknowledged(0, 0, 1)
+            one.take_due()
+            one.acknowledged(1, 1, upstream - 1)
+            one.acknowledged(upstream, upstream, 1)
+        assert slow.take_due() == due
+        assert syncs.take_due() == due
+
+
+def test_a_target_that_was_truncated_owes_a_sync_at_once() -> None:
+    """OSW-03: the pair before it, further on, is no longer true."""
+    syncs = PartitionSyncs(ORDERS, 100)
+    syncs.acknowledged(0, 50, 5)
+    assert syncs.take_due() == OffsetSync(ORDERS, 0, 50)
+    syncs.acknowledged(5, 30, 5)
+    assert syncs.take_due() == OffsetSync(ORDERS, 5, 30)
+
+
+def test_a_sync_is_owed_until_that_very_one_is_in_the_log() -> None:
+    """What is under way counts, what waits for a commit counts, and an older answer settles no newer debt."""
+    syncs = PartitionSyncs(ORDERS, 0)
+    assert syncs.is_settled
+    syncs.acknowledged(0, 0, 1)
+    assert not syncs.is_settled
+    first = syncs.take_due()
+    assert first is not None
+    assert not syncs.is_settled
+    assert syncs.take_due() is None
+    assert not syncs.is_settled, "asking again does not pay it"
+    syncs.acknowledged(1, 1, 1)
+    second = syncs.take_due()
+    assert second is not None
+    syncs.written(first)
+    assert not syncs.is_settled
+    syncs.written(second)
+    assert syncs.is_settled
+
+
+def test_a_pair_that_only_a_commit_would_bring_is_owed_too() -> None:
+    syncs = PartitionSyncs(ORDERS, 100)
+    syncs.acknowledged(0, 0, 1)
+    first = syncs.take_due()
+    assert first is not None
+    syncs.written(first)
+    assert syncs.is_settled, "the newest pair is in the log"
+    syncs.acknowledged(1, 1, 5)
+    assert syncs.take_due() is None
+    assert not syncs.is_settled
+    syncs.promote_delayed()
+    last = syncs.take_due()
+    assert last == OffsetSync(ORDERS, 5, 5)
+    syncs.written(last)
+    assert syncs.is_settled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -18,11 +19,11 @@ from mirror.model.mm2_trace import Anchor, Mm2Trace, Pair, SyncTrail, find_ancho
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
 
-FOREIGN, IDEMPOTENT = Producer(99, 0), Producer(50, 0)
+FOREIGN, IDEMPOTENT, OURS = Producer(99, 0), Producer(50, 0), Producer(7, 0)
 
 
-def never_ours(_: int) -> bool:
-    return False
+def is_ours(producer_id: int) -> bool:
+    return producer_id == OURS.producer_id
 
 
 @dataclass
@@ -72,7 +73,7 @@ class World:
             self.prints(anchor.at.downstream),
             anchor,
             position,
-            is_ours=never_ours,
+            is_ours=is_ours,
             is_shared=is_shared,
         )
 
@@ -81,10 +82,12 @@ def assert_exact(world: World, found: Found | Unclear, furthest: int) -> None:
     """Copying goes on behind the furthest copy, and the map leads every reader to where it misses nothing."""
     assert isinstance(found, Found), found
     assert found.upstream == world.source[furthest - 1].offset + 1
-    mapped = {run.upstream + place: run.downstream + place for run in found.runs for place in range(run.length)}
-    assert set(mapped.items()) <= set(world.copies)
-    assert list(mapped) == sorted(mapped)
-    assert list(mapped.values()) == sorted(mapped.values())
+    pairs = [(run.upstream + place, run.downstream + place) for run in found.runs for place in range(run.length)]
+    mapped = dict(pairs)
+    assert set(pairs) <= set(world.copies)
+    for one, following in pairwise(pairs):
+        assert one[0] < following[0]
+        assert one[1] < following[1]
     first = found.runs[0].upstream
     assert set(mapped) == {one.offset for one in world.source[:furthest] if one.offset >= first}
     for upstream, downstream in mapped.items():
@@ -96,7 +99,7 @@ sizes = st.lists(st.integers(1, 6), min_size=1, max_size=6)
 lives = st.lists(st.tuples(sizes, st.integers(0, 12), st.lists(st.booleans(), min_size=1, max_size=3)), max_size=4)
 
 
-@given(lives, st.sampled_from([PLAIN, IDEMPOTENT]), st.booleans(), st.integers(0, 4), st.data())
+@given(lives, st.sampled_from([PLAIN, IDEMPOTENT, OURS]), st.booleans(), st.integers(0, 4), st.data())
 def test_however_often_it_was_killed_the_furthest_copy_is_found(
     later: list[tuple[list[int], int, list[bool]]], producer: Producer, alike: bool, codec: int, data: st.DataObject
 ) -> None:
@@ -150,7 +153,7 @@ def test_without_any_sync_the_recorded_record_is_looked_for(
     for cut, _, _ in later:
         furthest = max(furthest, world.life(position, cut, PLAIN, [False]))
     start = max(0, position - 1)
-    outcome = search(world.log(start), world.prints(), position or None, is_ours=never_ours, is_shared=False)
+    outcome = search(world.log(start), world.prints(), position or None, is_ours=is_ours, is_shared=False)
     assert isinstance(outcome, Found)
     assert outcome.upstream == furthest
 
@@ -159,7 +162,7 @@ def test_without_any_sync_records_that_are_all_alike_are_ambiguous() -> None:
     same = [record(offset, b"alike")._replace(timestamp=TIME, key=None, headers=()) for offset in range(10)]
     world = World(same)
     world.life(0, [2, 2, 2], PLAIN, [False])
-    outcome = search(world.log(1), world.prints(), 2, is_ours=never_ours, is_shared=False)
+    outcome = search(world.log(1), world.prints(), 2, is_ours=is_ours, is_shared=False)
     assert isinstance(outcome, Unclear)
     assert "copying would go on at" in outcome.reason or "too much alike" in outcome.reason
 
@@ -167,7 +170,7 @@ def test_without_any_sync_records_that_are_all_alike_are_ambiguous() -> None:
 def test_a_record_recorded_as_copied_that_is_not_there_is_not_explained_away() -> None:
     world = World([record(offset) for offset in range(10)])
     world.append([record(99)], PLAIN)
-    outcome = search(world.log(4), world.prints(), 5, is_ours=never_ours, is_shared=False)
+    outcome = search(world.log(4), world.prints(), 5, is_ours=is_ours, is_shared=False)
     assert isinstance(outcome, Unclear)
     assert "upstream offset 4" in outcome.reason
 
@@ -175,7 +178,7 @@ def test_a_record_recorded_as_copied_that_is_not_there_is_not_explained_away() -
 def test_nothing_of_a_source_never_copied_is_found() -> None:
     world = World([record(offset) for offset in range(10)])
     world.append([record(99)], PLAIN)
-    assert search(world.log(), world.prints(), None, is_ours=never_ours, is_shared=True) is None
+    assert search(world.log(), world.prints(), None, is_ours=is_ours, is_shared=True) is None
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
@@ -223,7 +226,7 @@ def test_records_that_the_source_no_longer_has_are_passed_over_where_it_has_a_ho
     world.life(0, [5, 7], PLAIN, [True])
     left = [one for one in whole if one.offset not in (2, 7, 8)]
     source = SourceLog(all_prints([sparse(left, 0, 12)]), 0)
-    found = match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=never_ours, is_shared=False)
+    found = match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=is_ours, is_shared=False)
     assert isinstance(found, Found)
     assert (found.upstream, found.gone, found.records) == (12, 3, 9)
     assert found.runs == (Run(0, 0, 2), Run(3, 3, 4), Run(9, 9, 3))
@@ -262,3 +265,170 @@ def test_a_batch_with_a_sync_that_is_not_ours_is_javas() -> None:
     assert list(watched([ours, javas], (), lambda number: number == 7)) == [ours, javas]
     with pytest.raises(JavaWrote):
         list(watched([ours, javas], stretches, lambda number: number == 7))
+
+
+LIVES = {
+    "deeper a second time": ([(0, 20), (15, 2), (10, 14)], 24),
+    "less deep a second time": ([(0, 20), (10, 6), (13, 9)], 22),
+    "again as far as before and no further": ([(0, 20), (10, 10)], 20),
+    "not as far as before": ([(0, 20), (10, 5)], 20),
+    "further on than the life before it had got": ([(0, 20), (10, 2), (15, 7)], 22),
+    "deeper, and never as far again": ([(0, 20), (15, 2), (10, 3)], 20),
+}
+
+
+@pytest.mark.parametrize("syncs", [True, False])
+@pytest.mark.parametrize(("copied", "furthest"), LIVES.values(), ids=LIVES)
+def test_mirrormaker_went_back(copied: list[tuple[int, int]], furthest: int, syncs: bool) -> None:
+    """Lives that begin at these offsets and copy so many records; the map is of the last that got furthest."""
+    world = World([record(offset) for offset in range(40)])
+    for number, (start, count) in enumerate(copied):
+        world.life(start, [count], PLAIN, [syncs or number == 0])
+    found = world.matched(0)
+    assert_exact(world, found, furthest)
+    assert isinstance(found, Found)
+    assert (found.records, found.doubled) == (len(world.copies), len(world.copies) - furthest)
+
+
+def test_a_later_copy_counts_as_soon_as_it_got_as_far_as_the_one_before() -> None:
+    for count, runs in ((9, (Run(0, 0, 20),)), (10, (Run(0, 0, 10), Run(10, 20, 10)))):
+        world = World([record(offset) for offset in range(40)])
+        world.life(0, [20], PLAIN, [True])
+        world.life(10, [count], PLAIN, [True])
+        found = world.matched(0)
+        assert isinstance(found, Found)
+        assert found.runs == runs
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_batch_of_our_own_is_the_sources_or_nothing_is_guessed(is_shared: bool) -> None:
+    """Nobody else has our producer ids, whoever may write there: it is no stranger's."""
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3], PLAIN, [True])
+    world.life(3, [2], OURS, [False])
+    assert_exact(world, world.matched(0, is_shared=is_shared), 5)
+    strange = World(world.source)
+    strange.life(0, [3], PLAIN, [True])
+    for one in (world, strange):
+        one.append([record(77)], OURS)
+        found = one.matched(0, is_shared=is_shared)
+        assert isinstance(found, Unclear)
+        assert "producer id 7" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("mirrors", "stranger", "is_known"),
+    [
+        (IDEMPOTENT, PLAIN, True),
+        (IDEMPOTENT, FOREIGN, True),
+        (PLAIN, FOREIGN, True),
+        (PLAIN, PLAIN, False),
+        (IDEMPOTENT, IDEMPOTENT, False),
+    ],
+)
+def test_where_nobody_else_should_write_only_another_kind_of_producer_is_another(
+    mirrors: Producer, stranger: Producer, is_known: bool
+) -> None:
+    """What can have been written by MirrorMaker, and is not the source's, is not passed over."""
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3], mirrors, [True])
+    world.append([record(77)], stranger)
+    world.life(3, [3], mirrors, [False])
+    found = world.matched(0, is_shared=False)
+    if is_known:
+        assert_exact(world, found, 6)
+        assert isinstance(found, Found)
+        assert found.others == 1
+    else:
+        assert isinstance(found, Unclear)
+
+
+def test_a_sync_one_record_further_on_than_what_was_found_is_not_believed_either() -> None:
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3], PLAIN, [True])
+    world.life(4, [3], PLAIN, [True])
+    found = world.matched(0)
+    assert isinstance(found, Unclear)
+    assert "nothing from 3 on" in found.reason
+
+
+def test_a_sync_into_a_batch_that_is_not_the_sources_is_not_explained_by_another_writer() -> None:
+    world = World([record(offset) for offset in range(20)])
+    world.life(0, [3], PLAIN, [True])
+    base = world.append([record(77)], FOREIGN)
+    world.trail.take(Pair(3, base))
+    world.life(3, [3], PLAIN, [False])
+    found = world.matched(0)
+    assert isinstance(found, Unclear)
+    assert "producer id 99" in found.reason
+
+
+def holed(tail: Sequence[tuple[Sequence[Record], Producer]]) -> Found | Unclear:
+    """Match a tail against a source of twelve records that has lost those at 3 and 4."""
+    world = World([record(offset) for offset in range(12)])
+    for records, producer in tail:
+        world.append(records, producer)
+    left = [one for one in world.source if one.offset not in (3, 4)]
+    source = SourceLog(all_prints([sparse(left, 0, 12)]), 0)
+    return match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=is_ours, is_shared=False)
+
+
+def test_a_hole_explains_as_many_records_as_it_is_wide_in_however_many_batches() -> None:
+    begin = [record(0), record(1), record(2)]
+    alone = [([each], IDEMPOTENT) for each in (record(3), record(4), record(5))]
+    found = holed([(begin, IDEMPOTENT), *alone])
+    assert isinstance(found, Found)
+    assert (found.upstream, found.gone, found.others) == (6, 2, 0)
+    again = [([each], IDEMPOTENT) for each in (record(3), record(4), record(44), record(5))]
+    assert isinstance(holed([(begin, IDEMPOTENT), *again]), Unclear)
+
+
+def test_what_another_may_have_written_is_no_record_that_the_source_has_lost() -> None:
+    """It would use the hole up, and what was really copied out of it would not be explained any more."""
+    begin = [record(0), record(1), record(2)]
+    found = holed([(begin, IDEMPOTENT), ([record(77)], FOREIGN), ([record(each) for each in (3, 4, 5)], IDEMPOTENT)])
+    assert isinstance(found, Found)
+    assert (found.upstream, found.gone, found.others) == (6, 2, 1)
+
+
+def test_a_record_with_another_time_is_no_copy_unless_the_source_has_none() -> None:
+    """REC-03."""
+    begin = [record(offset) for offset in range(9)]
+    for timestamp, is_copy in ((TIME + 500, False), (-1, True)):
+        world = World([*begin[:3], begin[3]._replace(timestamp=timestamp), *begin[4:]])
+        world.append(begin[:3], PLAIN)
+        world.trail.take(Pair(0, 0))
+        world.append(begin[3:4], PLAIN)
+        found = world.matched(0, is_shared=False)
+        assert isinstance(found, Found if is_copy else Unclear)
+        assert not isinstance(found, Found) or found.upstream == 4
+
+
+@pytest.mark.parametrize(("count", "is_clear"), [(16, True), (17, False)])
+def test_too_many_places_where_the_copy_could_begin_are_not_tried(count: int, is_clear: bool) -> None:
+    """The same record, copied again and again by lives that got no further."""
+    world = World([record(offset) for offset in range(10)])
+    for _ in range(count):
+        world.life(0, [1], PLAIN, [False])
+    outcome = search(world.log(), world.prints(), None, is_ours=is_ours, is_shared=False)
+    assert isinstance(outcome, Found if is_clear else Unclear)
+    assert not isinstance(outcome, Unclear) or "17 records like the one at upstream offset 0" in outcome.reason
+
+
+def test_without_syncs_a_batch_that_can_be_a_copy_of_two_places_is_ambiguous() -> None:
+    """Behind the one the copy would go on elsewhere than behind the other."""
+    pair = [record(offset, b"alike")._replace(timestamp=TIME, key=None, headers=()) for offset in (3, 6)]
+    source = [record(0), record(1), record(2), pair[0], record(4), record(5), pair[1], record(7)]
+    world = World(source)
+    world.life(0, [6], PLAIN, [False])
+    world.append([pair[1]], PLAIN)
+    outcome = search(world.log(), world.prints(), None, is_ours=is_ours, is_shared=False)
+    assert isinstance(outcome, Unclear)
+    assert "too much alike" in outcome.reason
+
+
+def test_a_sync_that_points_right_behind_a_batch_is_not_into_it() -> None:
+    strange = as_logged(dense([record(1)])[0], 5)
+    assert list(watched([strange], ((Pair(0, 4), Pair(1, 6)),), is_ours)) == [strange]
+    with pytest.raises(JavaWrote):
+        list(watched([strange], ((Pair(0, 4), Pair(1, 5)),), is_ours))

@@ -34,7 +34,8 @@ SOURCES = [TopicPartition("orders", number) for number in range(2)]
 TARGETS = [TopicPartition("east.orders", number) for number in range(2)]
 STATE = TopicPartition("mm2-state", 0)
 OURS = Producer(7, 3, is_transactional=True)
-NOT_COORDINATOR, INVALID_EPOCH, CONCURRENT, FENCED, UNKNOWN_TOPIC, NOT_ATTEMPTED = 16, 47, 51, 90, 3, 55
+NOT_COORDINATOR, INVALID_EPOCH, INVALID_STATE, CONCURRENT, FENCED = 16, 47, 48, 51, 90
+UNKNOWN_TOPIC, TIMED_OUT, NOT_ATTEMPTED, INVALID_RECORD = 3, 7, 55, 87
 ADD, END = 24, 26
 PARKED = TopicPartition("mm2-parked", 0)
 TOO_LARGE = 10
@@ -46,6 +47,7 @@ class Connection:
     def __init__(self) -> None:
         self.asked: list[int] = []
         self.answers: list[bytes] = []
+        self.closed = False
 
     def next_correlation(self) -> int:
         return 1
@@ -57,7 +59,7 @@ class Connection:
         return memoryview(self.answers.pop(0)) if self.answers else None
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 class Target:
@@ -70,6 +72,9 @@ class Target:
         self.logs: dict[TopicPartition, list[memoryview]] = {}
         self.now = 100.0
         self.refuses: set[int] = set()
+        # What some partitions answer to whatever is sent; None: nothing at all.
+        self.answers: dict[TopicPartition, int | None] = {}
+        self.given_back = False
         slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
         flow = flow_work(
             state_topic=STATE.topic,
@@ -102,7 +107,7 @@ class Target:
         return self.connection
 
     def give_back(self, node: int, role: str, connection: Connection) -> None:
-        pass
+        self.given_back = True
 
     def turn(self) -> None:
         """One round of a copy loop, a little later: whatever may be sent is sent and acknowledged."""
@@ -116,6 +121,12 @@ class Target:
                 log = self.logs.setdefault(stream.partition, [])
                 place = sum(batch_header(each).record_count for each in log)
                 content = stream.take().content
+                if stream.partition in self.answers:
+                    code = self.answers[stream.partition]
+                    if code is None:
+                        break
+                    stream.answered(code, -1, "")
+                    continue
                 stamps = {each.timestamp for each in batch.records(content)}
                 if stream.partition in TARGETS and self.refuses & stamps:
                     stream.answered(TOO_LARGE, -1, "")
@@ -544,3 +555,208 @@ def test_a_record_to_be_parked_does_not_hold_a_transaction_open_and_the_way_behi
         target.turn()
     target.answer_commit()
     assert target.upstream() == 3
+
+
+def test_positions_that_the_state_topic_refuses_lose_the_transaction() -> None:
+    """The records would otherwise be committed without what says that they are there."""
+    target = Target(lanes=2)
+    target.answers[STATE] = TOO_LARGE
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    assert target.connection.asked == [ADD], "nobody asks for a commit"
+    end = target.transactions.end()
+    assert end.lost is not None
+    assert "mm2-state-0 on the target refuses what the flow writes down: MessageSizeTooLarge" in end.lost
+    handover = target.lanes[0].result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.clean) == (0, False)
+    assert all(lane.is_over for lane in target.lanes), "no lane of the slot writes any more"
+    assert all(stream.closed for stream in target.streams)
+
+
+def recording(answer: int | None) -> Target:
+    """A transaction whose position was sent to the state topic, which has not taken it."""
+    target = Target(lanes=2, seconds=60.0)
+    target.answers[STATE] = answer
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    return target
+
+
+@pytest.mark.parametrize("answer", [TIMED_OUT, None])
+def test_nothing_that_the_positions_do_not_say_goes_out_while_they_are_written(answer: int | None) -> None:
+    target = recording(answer)
+    target.take(0, 1)
+    target.take(1, 0)
+    for _ in range(3):
+        target.turn()
+    assert [batch_header(each).record_count for each in target.logs[TARGETS[0]]] == [1]
+    assert TARGETS[1] not in target.logs
+    assert target.connection.asked == [ADD], "no partition is added, and no commit is asked for"
+
+
+@pytest.mark.parametrize("answer", [TIMED_OUT, None])
+def test_an_epoch_that_is_over_while_positions_are_written_loses_the_transaction(answer: int | None) -> None:
+    target = recording(answer)
+    assert not target.transactions.is_over
+    assert "epoch was over" in str(target.transactions.end().lost)
+    handover = target.lanes[0].result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.clean) == (0, False)
+
+
+def test_an_epoch_that_is_over_while_the_commit_is_asked_for_loses_the_transaction() -> None:
+    """It may be committed, or not: whoever takes the slot over finds out."""
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    for _ in range(3):
+        target.turn()
+    assert target.connection.asked[-1] == END
+    assert "epoch was over" in str(target.transactions.end().lost)
+
+
+@pytest.mark.parametrize("code", [INVALID_EPOCH, INVALID_STATE, FENCED])
+def test_a_slot_that_is_fenced_when_partitions_are_added_is_lost(code: int) -> None:
+    target = Target(lanes=2)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding((TARGETS[0], code))
+    end = target.transactions.end()
+    assert end.lost is not None
+    asked = list(target.connection.asked)
+    for _ in range(3):
+        target.turn()
+    assert (target.connection.asked, target.logs) == (asked, {})
+    assert all(lane.is_over for lane in target.lanes)
+
+
+def test_a_state_topic_that_cannot_be_written_to_loses_the_transaction() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding((TARGETS[0], NOT_ATTEMPTED), (STATE, UNKNOWN_TOPIC))
+    assert "mm2-state-0 answers UnknownTopicOrPartition" in str(target.transactions.end().lost)
+
+
+@pytest.mark.parametrize("code", [INVALID_STATE, FENCED])
+@pytest.mark.parametrize("idle_seconds", [0.5, None])
+def test_a_batch_refused_for_the_transaction_s_sake_ends_it_at_once(code: int, idle_seconds: float | None) -> None:
+    """And nobody needs to look at the partition: it is copied again."""
+    target = Target(seconds=1000.0, idle_seconds=idle_seconds, lanes=2)
+    target.take(1, 0)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answers[TARGETS[0]] = code
+    target.answer_adding((TARGETS[0], 0), (TARGETS[1], 0))
+    target.turn()
+    target.turn()
+    assert target.transactions.lost is not None
+    assert [lane.result().stopped for lane in target.lanes] == [None, None]
+
+
+def test_a_partition_that_stops_with_something_unsure_loses_the_transaction() -> None:
+    """What may be in the log, and is not in the position, must not be committed."""
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    lane.stream.take()
+    lane.stream.lost("the connection broke")
+    lane.stream.take()
+    lane.stream.answered(INVALID_RECORD, -1, "")
+    for _ in range(3):
+        target.turn()
+    assert "not certain" in str(target.transactions.lost)
+    assert END not in target.connection.asked
+
+
+def test_an_answer_that_comes_when_the_transaction_is_lost_stops_no_partition() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    lane.stream.take()
+    target.transactions.end()
+    lane.stream.answered(INVALID_RECORD, -1, "")
+    result = lane.result()
+    assert (result.stopped, result.trouble) == (None, target.transactions.lost)
+
+
+def test_a_transaction_takes_nothing_new_in_when_its_time_is_over_though_something_is_unanswered() -> None:
+    target = Target(seconds=1.0, idle_seconds=None)
+    target.answers[TARGETS[0]] = None
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    assert target.transactions.lets(TARGETS[0], again=False)
+    target.now += 1.0
+    target.turn()
+    assert not target.transactions.lets(TARGETS[0], again=False)
+    assert target.transactions.lets(TARGETS[0], again=True), "what may be in it already must become certain"
+
+
+def test_a_coordinator_that_answers_nothing_is_given_up() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.transactions.ask(target.now + 39)
+    with pytest.raises(ConnectionFailed, match="has not answered"):
+        target.transactions.ask(target.now + 41)
+
+
+def test_a_connection_on_which_an_answer_is_owed_is_not_kept() -> None:
+    """The next one to use it would take that answer for its own."""
+    for answers, kept in ((True, True), (False, False)):
+        target = Target()
+        target.take(0, 0)
+        target.turn()
+        target.turn()
+        if answers:
+            target.answer_adding()
+        target.transactions.release()
+        assert (target.given_back, target.connection.closed) == (kept, not kept)
+        assert target.transactions.connection is None
+
+
+def test_an_offset_sync_that_was_not_sent_yet_outlasts_the_next_commit() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.commit()
+    (lane,) = target.lanes
+    lane.skip_gap(10, 0)
+    target.transactions.call()
+    target.turn()
+    target.turn()
+    target.answer_adding((STATE, 0))
+    for _ in range(3):
+        target.turn()
+    target.answer_commit()
+    assert target.upstream() == 10
+    assert not lane.is_at_rest
+    sync = lane.take_due_sync()
+    assert sync == OffsetSync(SOURCES[0], 0, 0)
+    assert lane.syncs is not None
+    assert not lane.is_at_rest
+    lane.syncs.written(sync)
+    assert lane.is_at_rest

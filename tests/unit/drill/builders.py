@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import nbformat
@@ -9,7 +10,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.gates import Gate
-from mirror.drill.runbook import Parameter, Runbook, Step
+from mirror.drill.notebook import CellProgress
+from mirror.drill.runbook import Parameter, PlannedStep, Runbook, Step
+from mirror.drill.rundir import RunDirectory
+from mirror.drill.runner import StepResult
 
 PARAMETERS = 'run_directory: str = ""  # the run\'s directory'
 
@@ -63,3 +67,26 @@ def runbook(*steps: Step, parameters: tuple[Parameter, ...] = ()) -> Runbook:
 def loaded(book: Runbook, notebooks: Path) -> LoadedRunbook:
     """The runbook as if it had been loaded from a file beside ``notebooks``."""
     return LoadedRunbook(book, notebooks.parent / "runbooks" / "tiny.py", "", notebooks)
+
+
+class Told:
+    """An observer that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.cells: list[CellProgress] = []
+
+    def run_began(self, run: RunDirectory, planned: Collection[PlannedStep]) -> None:
+        self.lines.append(" ".join(f"{item.step.name}:{item.decision}" for item in planned))
+
+    def point_of_no_return(self, step: Step) -> None:
+        self.lines.append(f"no return {step.name}")
+
+    def step_began(self, step: Step) -> None:
+        self.lines.append(f"began {step.name}")
+
+    def cell_began(self, progress: CellProgress) -> None:
+        self.cells.append(progress)
+
+    def step_ended(self, result: StepResult) -> None:
+        self.lines.append(f"ended {result.step.name} {result.outcome.verdict}")

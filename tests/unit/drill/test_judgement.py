@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from mirror.drill.evidence import Failback, Failover, read_evidence
 from mirror.drill.facts import Facts, Json
 from mirror.drill.judgement import judge
+from mirror.drill.outcome import Outcome
 from mirror.drill.rundir import RunDirectory
 from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import SyntheticRun
@@ -80,6 +82,44 @@ def test_figures_outweigh_what_a_step_claims(
 
     assert judgement.verdict is Verdict.FAIL
     assert said in judgement.reasons[0]
+
+
+def test_an_objective_that_is_just_met_is_met(run: RunDirectory) -> None:
+    """RPO in seconds and records, RTO in seconds."""
+    evidence = read_evidence(run)
+    assert evidence.failover is not None
+    assert evidence.failover.rpo is not None
+    achieved, seconds = evidence.failover.rpo, evidence.failover.rto_seconds
+    met = replace(achieved, objective_seconds=achieved.seconds, objective_records=achieved.records)
+    just = replace(evidence, failover=replace(evidence.failover, rpo=met, rto_objective_seconds=seconds))
+
+    assert judge(just).verdict is Verdict.PASS
+
+
+def test_a_run_without_steps_is_unknown(run: RunDirectory) -> None:
+    """Also where nothing else is wrong with its evidence."""
+    judgement = judge(replace(read_evidence(run), steps=()))
+
+    assert (judgement.verdict, judgement.reasons) == (Verdict.UNKNOWN, ("the run has no steps",))
+
+
+def test_what_makes_the_verdict_comes_first_among_the_reasons(run: RunDirectory) -> None:
+    run.outcome_path("setup").unlink()
+    change(run, "failback", lambda facts: facts.update(balances=False))
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.FAIL
+    assert judgement.reasons[0] == "the account does not balance"
+    assert judgement.reasons[1].endswith("not run")
+
+
+def test_an_outcome_is_only_ever_made_worse_and_says_why_first() -> None:
+    failed = Outcome("verify", Verdict.FAIL, {"missing": 1}, ("1 is missing",))
+
+    assert failed.worsened(Verdict.UNKNOWN, "the disk is full") == Outcome(
+        "verify", Verdict.FAIL, {"missing": 1}, ("the disk is full", "1 is missing")
+    )
+    assert Outcome("verify", Verdict.PASS).worsened(Verdict.UNKNOWN, "the disk is full").verdict is Verdict.UNKNOWN
 
 
 def test_a_touched_journal_is_never_pass(run: RunDirectory) -> None:

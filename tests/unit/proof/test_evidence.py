@@ -57,6 +57,22 @@ def test_a_part_that_cannot_be_read_is_told_with_its_path(tmp_path: Path) -> Non
     assert found.rows == 4
 
 
+def test_parts_of_two_runs_of_one_writer_do_not_make_a_whole_ledger(tmp_path: Path) -> None:
+    """The numbers go on, and the rows do not: one of them was written in another run, or came twice."""
+    write_ledger(tmp_path / "first", "a")
+    write_ledger(tmp_path / "second", "a", parts=4)
+    longer = PartWriter(tmp_path / "third", "a", COLUMNS)
+    longer.write([("a", 0)])
+    for name in ("a-1.parquet", "a-2.parquet"):
+        (tmp_path / "first" / name).rename(tmp_path / "third" / name)
+    assert [gap.what for gap in inspect_parts(tmp_path / "third").gaps] == [
+        "part 1 of a is missing, or holds other rows than it held"
+    ]
+    (tmp_path / "second" / "a-3.parquet").rename(tmp_path / "second" / "b.parquet")
+    (tmp_path / "second" / "a-2.parquet").unlink()
+    assert [Path(gap.where).name for gap in inspect_parts(tmp_path / "second").gaps] == ["b.parquet"]
+
+
 @pytest.mark.parametrize("name", [".", "there is no such directory"])
 def test_no_parts_are_a_gap(tmp_path: Path, name: str) -> None:
     assert [gap.what for gap in inspect_parts(tmp_path / name).gaps] == ["holds no parts"]

@@ -29,6 +29,7 @@ def found(anomaly: Anomaly, count: int = 1, **more: bool) -> Finding:
         ([found(Anomaly.LOST)], [], Verdict.FAIL),
         ([found(Anomaly.LOST)], [GAP], Verdict.FAIL),
         ([found(Anomaly.LOST, is_proven=False)], [GAP], Verdict.UNKNOWN),
+        ([found(Anomaly.LOST, is_proven=False)], [], Verdict.UNKNOWN),
         ([found(Anomaly.REDELIVERED, is_tolerated=True)], [], Verdict.PASS),
         ([found(Anomaly.REDELIVERED, is_tolerated=True)], [GAP], Verdict.UNKNOWN),
         ([found(Anomaly.REDELIVERED, is_tolerated=True), found(Anomaly.LOST)], [], Verdict.FAIL),

@@ -148,6 +148,64 @@ def test_a_copy_that_is_not_where_the_map_says_is_left() -> None:
     assert (found.rest, found.target_rest) == (((4, 8),), ((4, 8),))
 
 
+@pytest.mark.parametrize("runs", [[Run(0, 0, 6), Run(8, 8, 4)], [Run(0, 0, 4), Run(6, 6, 6)]], ids=["end", "start"])
+def test_a_batch_of_which_the_map_knows_only_a_part_is_left(runs: list[Run]) -> None:
+    """The others of its records may be anywhere, as far as is known."""
+    logs = three_batches()
+    logs.runs = runs
+    found = compared(logs, pair_of(logs))
+
+    assert (found.rest, found.target_rest) == (((4, 8),), ((4, 8),))
+    assert found.amount.records == 8
+
+
+def test_a_batch_right_behind_what_is_said_to_be_absent_is_not_looked_at() -> None:
+    logs = three_batches()
+    gap = Absence(AbsenceKind.GAP, 2, 4, "poison", acknowledged=False)
+    assert compared(logs, pair_of(logs, absences=(gap,))).rest == ((0, 4),)
+
+
+def test_without_known_writers_whoever_wrote_it_is_taken_for_the_copy() -> None:
+    logs = three_batches()
+    pair = pair_of(logs)
+    found = compared(logs, PartitionPair(pair.source, pair.target, pair.runs))
+    assert (found.amount.records, found.rest) == (12, ())
+
+
+def test_what_was_read_last_is_known_whatever_became_of_it() -> None:
+    """Of two ranges, that of the later one; of a batch that was left, too."""
+    logs = three_batches()
+    logs.source.append([record(12), record(13)])
+    logs.copy.append([record(12), record(99)], 0, MIRROR)
+    logs.record_run(12, 12, 2)
+    found = compared(logs, pair_of(logs))
+    assert found.last is not None
+    assert found.target_last is not None
+    assert (found.last.base_offset, found.target_last.base_offset) == (12, 12)
+    first, later = compared(logs, pair_of(logs, (0, 4), (0, 4))), compared(logs, pair_of(logs, (4, 12), (4, 12)))
+    both = first.then(later)
+    assert (both.last, both.target_last) == (later.last, later.target_last)
+    assert later.then(RawFinding()).last == later.last
+
+
+def test_what_is_not_copied_on_is_judged_though_it_is_the_last() -> None:
+    logs = Mirrored()
+    logs.source.append([record(0)])
+    logs.record_run(0, logs.copy.mirror(logs.source.batches[-1][0]), 1)
+    logs.source.append([record(1)], 0, Producer(55, 0))
+    pair = pair_of(logs)
+
+    def broken() -> Iterator[tuple[memoryview, Header]]:
+        yield from logs.source.batches
+        raise ConnectionFailed("east is gone")
+
+    left_out = LogRange("east", {}, SOURCE, 0, 2, left_out=frozenset({55}))
+    comparison = RawComparison(PartitionPair(left_out, pair.target, pair.runs, pair.writers))
+    with pytest.raises(ConnectionFailed):
+        comparison.compare(broken(), logs.copy.batches)
+    assert comparison.found("east is gone").rest == ()
+
+
 def test_batches_that_reach_beyond_the_range_are_left_as_far_as_they_lie_in_it() -> None:
     logs = three_batches()
     found = compared(logs, pair_of(logs, (1, 11), (1, 11)))

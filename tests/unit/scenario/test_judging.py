@@ -11,6 +11,7 @@ import pytest
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.absence import Absence
+from mirror.proof.account import Account, AccountLine, Fate
 from mirror.proof.delivery import GroupReading, Place
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
@@ -35,6 +36,12 @@ CHAIN = RtoChain(1000, 2000, 3000, 4000, 5000, 6000, {"billing": 7000})
 def evidence(**changes: Any) -> Evidence:
     base = Evidence(small(), Path("ledger"), Path("work"), Path("file"), (Place("east", "orders"),), (), ())
     return replace(base, **changes)
+
+
+def account(acked: int) -> Account:
+    """An account of ten mirrored records, or of none."""
+    lines = (AccountLine("east", "orders", Fate.MIRRORED, 10, 1000),) if acked else ()
+    return Account(lines, acked, (), 0, 0, ())
 
 
 def with_finding(
@@ -62,6 +69,11 @@ def test_nothing_found_is_a_pass() -> None:
         ({"transactions": TransactionCount(whole=3, aborted_seen=1)}, Verdict.FAIL, "1 aborted transactions"),
         ({"transactions": TransactionCount(whole=3, torn=1)}, Verdict.FAIL, "1 transactions are on the copy in part"),
         ({"own": Delivery((), (), ())}, Verdict.UNKNOWN, "nothing to judge"),
+        ({"absence": Absence(silent=1)}, Verdict.FAIL, "1 acknowledged records are missing"),
+        ({"groups": Delivery((), (), ())}, Verdict.UNKNOWN, "nothing to judge"),
+        ({"account": account(acked=10)}, Verdict.PASS, ""),
+        ({"account": account(acked=0)}, Verdict.UNKNOWN, "does not balance"),
+        ({"account": account(acked=11)}, Verdict.FAIL, "does not balance"),
     ],
 )
 def test_what_was_found_decides(changes: dict[str, Any], verdict: Verdict, said: str) -> None:
@@ -95,6 +107,28 @@ def test_a_promise_that_was_not_kept_or_a_chain_that_broke_is_a_failure() -> Non
     assert broken == (Verdict.FAIL, ("rto_seconds is not reached, promised is 30",))
 
 
+def test_a_promise_that_could_not_be_measured_is_not_known_to_be_kept() -> None:
+    away = evidence(scenario=DISASTER, recovery=CHAIN)
+    verdict, reasons = verdict_of(FOUND, away)
+
+    assert verdict is Verdict.UNKNOWN
+    assert reasons == ("rpo_seconds is not reached, promised is 5",)
+
+
+def test_what_a_group_was_handed_wrongly_decides_too() -> None:
+    wrong = with_finding(Anomaly.LOST, group="billing")
+
+    assert verdict_of(replace(FOUND, groups=wrong), evidence())[0] is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("count", "more"), [(12, []), (13, ["and 1 more"])])
+def test_of_many_reasons_the_first_dozen_is_told_and_how_many_there_are(count: int, more: list[str]) -> None:
+    gaps = tuple(Gap(f"file {number}", "is torn") for number in range(count))
+    _, reasons = verdict_of(replace(FOUND, gaps=gaps), evidence())
+
+    assert list(reasons) == [str(gap) for gap in gaps[:12]] + more
+
+
 def test_what_did_not_catch_up_fails_and_failures_come_first_among_the_reasons() -> None:
     found = replace(FOUND, gaps=(Gap("a file", "is torn"),))
     verdict, reasons = verdict_of(found, evidence(late=("west east.orders-0: p:9 is not there",)))
@@ -109,11 +143,17 @@ def test_figures_keep_what_was_found_where() -> None:
     groups = replace(groups, counts=(replace(CLEAN.counts[0], group="billing"),))
     readings = (GroupReading("billing", (Place("west", "east.orders"),)),)
     figures = figures_of(
-        replace(FOUND, groups=groups, copies=with_finding(Anomaly.LOST)),
+        replace(
+            FOUND,
+            groups=groups,
+            copies=with_finding(Anomaly.LOST),
+            transactions=TransactionCount(whole=3, torn=2, absent=4),
+        ),
         evidence(readings=readings, recovery=CHAIN),
     )
 
     assert figures.anomalies == {Judged.SOURCE: {}, Judged.COPY: {"lost": 4}, Judged.GROUPS: {"redelivered": 4}}
     assert (figures.groups[0].records, figures.redelivered, figures.skipped) == (10, 4, 0)
     assert figures.rto_seconds == 6.0
+    assert (figures.transactions, figures.torn_transactions) == (5, 2)
     assert [name for name, _ in figures.rto_links][:2] == ["detected", "fenced"]

@@ -72,6 +72,23 @@ def test_a_scenario_with_a_defect_has_done_its_job_when_it_fails() -> None:
     assert not FAILED.is_as_expected
 
 
+def test_a_run_that_proves_nothing_is_never_as_expected() -> None:
+    """Nor does it show that a defect is found."""
+    for must_fail in (True, False):
+        assert not replace(RUN, verdict=Verdict.UNKNOWN, must_fail=must_fail).is_as_expected
+
+
+def test_what_was_forecast_of_all_groups_is_known_only_if_it_was_said_of_each() -> None:
+    (told,) = FIGURES.groups
+    untold = replace(told, group="reports", forecast=None)
+    several = replace(FIGURES, groups=(told, replace(told, group="audits", forecast=Forecast(2, None))))
+
+    assert FIGURES.forecast == Forecast(0, 40)
+    assert several.forecast == Forecast(2, 40)
+    assert replace(FIGURES, groups=(told, untold)).forecast is None
+    assert Figures().forecast is None
+
+
 def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_told() -> None:
     outcomes = [RUN, replace(FAILED, reasons=("a <b> record",))]
     report, page = render("a-series", [SMALL], outcomes), render_page([SMALL], summarise(outcomes))

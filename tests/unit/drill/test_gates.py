@@ -1,0 +1,170 @@
+"""A gate is open only where its condition was seen to hold: everything else keeps the step from beginning."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mirror.drill.gates import FreeSpace, GateResult, JournalIntact, NamedFile, StepsPassed
+from mirror.drill.journal import Event
+from mirror.drill.outcome import Outcome
+from mirror.drill.rundir import RunDirectory, write_json
+from mirror.drill.runner import start_run
+from mirror.model.verdict import Verdict
+from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run in which the steps setup and mirror have passed."""
+    run = RunDirectory.create(tmp_path, "tiny", started_at=datetime(2026, 3, 14, tzinfo=UTC))
+    for name in ("setup", "mirror"):
+        run.write_outcome(Outcome(name, Verdict.PASS))
+    run.journal.append(Event.RUN_STARTED)
+    run.journal.append(Event.STEP_STARTED, step="setup")
+    return run
+
+
+def test_steps_that_have_all_passed_open_the_gate(run: RunDirectory) -> None:
+    seen = StepsPassed(("setup", "mirror")).check(run)
+
+    assert (seen.verdict, seen.observed) == (Verdict.PASS, "setup, mirror: PASS")
+
+
+def damaged(text: str) -> Callable[[RunDirectory], object]:
+    return lambda run: run.outcome_path("mirror").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda run: run.write_outcome(Outcome("mirror", Verdict.FAIL)), "mirror is FAIL"),
+        (lambda run: run.write_outcome(Outcome("mirror", Verdict.UNKNOWN)), "mirror is UNKNOWN"),
+        (lambda run: run.outcome_path("mirror").unlink(), "mirror has not been run"),
+        (damaged('{"step": "mirr'), "mirror has an unreadable outcome"),
+        (damaged('{"step": "mirror"}'), "mirror has an unreadable outcome"),
+        (
+            damaged('{"step": "mirror", "verdict": "FINE", "reasons": [], "facts": {}}'),
+            "mirror has an unreadable outcome",
+        ),
+    ],
+    ids=["failed", "unknown", "not run", "torn", "incomplete", "no verdict"],
+)
+def test_a_step_that_is_not_known_to_have_passed_shuts_the_gate(
+    run: RunDirectory, spoil: Callable[[RunDirectory], object], said: str
+) -> None:
+    """Wherever it stands among the others."""
+    spoil(run)
+
+    for steps in (("setup", "mirror"), ("mirror", "setup")):
+        seen = StepsPassed(steps).check(run)
+        assert seen.verdict is Verdict.FAIL
+        assert said in seen.observed
+
+
+def test_every_step_that_has_not_passed_is_named(run: RunDirectory) -> None:
+    seen = StepsPassed(("setup", "verify", "failover")).check(run)
+
+    assert seen.observed == "verify has not been run; failover has not been run"
+
+
+def test_a_whole_journal_opens_the_gate(run: RunDirectory) -> None:
+    seen = JournalIntact().check(run)
+
+    assert (seen.verdict, seen.observed) == (Verdict.PASS, "2 entries, every hash matches")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.write_text(path.read_text().replace("setup", "other")), "line 2 (entry 2, step_started)"),
+        (lambda path: path.write_text(path.read_text().splitlines(keepends=True)[1]), "entry 1 is missing"),
+        (lambda path: path.write_text(""), "is empty"),
+        (lambda path: path.unlink(), "is missing"),
+    ],
+    ids=["altered", "a line removed", "emptied", "removed"],
+)
+def test_a_journal_that_does_not_hold_shuts_the_gate(
+    run: RunDirectory, spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(run.journal.path)
+    seen = JournalIntact().check(run)
+
+    assert seen.verdict is Verdict.FAIL
+    assert said in seen.observed
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(2e9, Verdict.PASS), (1.999e9, Verdict.FAIL), (0, Verdict.FAIL)])
+def test_as_much_space_as_is_asked_for_must_be_free(
+    run: RunDirectory, free: float, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=9e9, used=0, free=free))
+
+    assert FreeSpace(2).check(run).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "said"),
+    [
+        ("{here}/there.properties", Verdict.PASS, "there.properties"),
+        ("{here}/missing.properties", Verdict.FAIL, "missing.properties"),
+        ("{here}", Verdict.FAIL, ""),
+        ("there.properties", Verdict.FAIL, "is not a whole path"),
+        ("", Verdict.FAIL, "add -p properties_file="),
+        (None, Verdict.FAIL, "add -p properties_file="),
+    ],
+    ids=["there", "missing", "a directory", "relative", "empty", "not given"],
+)
+def test_a_file_that_a_step_needs_must_be_there_and_named_by_its_whole_path(
+    run: RunDirectory, tmp_path: Path, given: str | None, verdict: Verdict, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there.properties").touch()
+    monkeypatch.chdir(tmp_path)
+    parameters = {} if given is None else {"properties_file": given.format(here=tmp_path)}
+    write_json(run.run_json, {"parameters": parameters})
+    seen = NamedFile("properties_file").check(run)
+
+    assert seen.verdict is verdict
+    assert said in seen.observed
+
+
+class ShutGate:
+    """A gate that says no, does not know, or cannot be measured."""
+
+    title = "east answers"
+
+    def __init__(self, says: GateResult | Exception) -> None:
+        self._says = says
+
+    def check(self, run: RunDirectory) -> GateResult:
+        """Say it, or break."""
+        if isinstance(self._says, Exception):
+            raise self._says
+        return self._says
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        (GateResult(Verdict.FAIL, "it does not"), "gate shut: east answers: it does not"),
+        (GateResult(Verdict.UNKNOWN, "nobody looked"), "gate shut: east answers: nobody looked"),
+        (TimeoutError("no answer"), "gate shut: east answers: could not be measured: TimeoutError: no answer"),
+    ],
+    ids=["failed", "unknown", "breaks"],
+)
+def test_a_step_behind_a_shut_gate_is_not_started(tmp_path: Path, says: GateResult | Exception, said: str) -> None:
+    write_notebook(tmp_path / "notebooks" / "one.ipynb", conclude("one"))
+    told = Told()
+    book = loaded(runbook(step("one", ShutGate(says))), tmp_path / "notebooks")
+
+    result = start_run(book, {}, tmp_path / "runs", told)
+
+    assert result.verdict is Verdict.UNKNOWN
+    assert result.steps[0].outcome.reasons == (said,)
+    assert told.lines[1:] == ["ended one UNKNOWN"]
+    assert list(result.run.notebooks.iterdir()) == []

@@ -1,0 +1,66 @@
+"""What is done about an error of the protocol: sent again, looked up, done again in another transaction, or given up."""
+
+from __future__ import annotations
+
+import kafka.errors
+import pytest
+
+from mirror.kafka import codes
+
+KNOWN = {
+    error.errno: error
+    for error in vars(kafka.errors).values()
+    if isinstance(error, type) and issubclass(error, kafka.errors.BrokerResponseError) and error.errno is not None
+}
+
+
+def named(*names: str) -> set[int]:
+    return {next(code for code, error in KNOWN.items() if codes.name(code) == name) for name in names}
+
+
+def test_where_only_the_log_tells_what_was_written() -> None:
+    """Nobody needs to look at a partition for these: the next epoch matches its tail."""
+    assert named(
+        "OutOfOrderSequenceNumber",
+        "DuplicateSequenceNumber",
+        "InvalidProducerEpoch",
+        "UnknownProducerId",
+        "ProducerFenced",
+    ) == set(codes.SEQUENCE_ERRORS)
+
+
+def test_what_ends_a_transaction_for_good() -> None:
+    assert named(
+        "InvalidProducerEpoch",
+        "InvalidTxnState",
+        "InvalidProducerIdMapping",
+        "TransactionalIdAuthorizationFailed",
+        "ProducerFenced",
+    ) | {120} == set(codes.TRANSACTION_ERRORS)
+
+
+def test_what_a_coordinator_will_be_able_to_do_later() -> None:
+    assert named(
+        "CoordinatorLoadInProgress",
+        "CoordinatorNotAvailable",
+        "NotCoordinator",
+        "ConcurrentTransactions",
+        "RequestTimedOut",
+    ) | {-1} == set(codes.COORDINATOR_BUSY)
+    assert named("CoordinatorNotAvailable", "NotCoordinator") == set(codes.COORDINATOR_MOVED)
+
+
+def test_what_begins_a_fetch_session_anew() -> None:
+    """KIP-227: not found, another epoch, and a topic id that the session has otherwise."""
+    assert named("FetchSessionIdNotFound", "InvalidFetchSessionEpoch") | {106} == set(codes.FETCH_SESSION_ERRORS)
+
+
+@pytest.mark.parametrize("code", [-1, 2, 3, 5, 6, 7, 13, 19, 20, 29, 31])
+def test_what_may_pass_is_sent_again(code: int) -> None:
+    """Leaders that moved, replicas that lag, a batch damaged on its way, and rights that can still be granted."""
+    assert codes.is_retriable(code)
+
+
+@pytest.mark.parametrize("code", [10, 18, 22, 32, 45, 47, 48, 49, 53, 58, 87, 90])
+def test_what_stands_against_the_batch_itself_is_not(code: int) -> None:
+    assert not codes.is_retriable(code)
