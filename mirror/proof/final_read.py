@@ -70,6 +70,7 @@ def final_read(
         if a cluster does not answer.
     """
     spark = spark_session("proof")
+    work.mkdir(parents=True, exist_ok=True)
     ranges: list[LogRange] = []
     gaps: list[Gap] = []
     for alias in sorted({place.cluster for place in places}):
