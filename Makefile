@@ -8,8 +8,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 # More arguments for the command behind a verb: make test ARGS="-k checkpoint", make drill ARGS=--help
 ARGS ?=
-# Tests run in two processes, a file in one of them: they wait more than they work. Say TOGETHER= for one process.
-TOGETHER ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Tests run in three processes, a file in one of them: on two cores they wait half of the time. Say TOGETHER= for one process.
+TOGETHER ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Set in many containers: each start would compile everything anew, the asserts of every test included.
 unexport PYTHONDONTWRITEBYTECODE
 # What to answer when Java is missing and apt-get could install it: y or n; empty asks, if there is a terminal to ask on.
@@ -29,9 +29,8 @@ help: ## list the verbs
 
 .PHONY: setup
 setup: java $(READY) ## create .venv from the lock, check Java, fetch Kafka; the other verbs call it
-	@$(BIN)/python -m compileall -q mirror
-	@$(BIN)/python -m mirror.lab.jars
-	@$(BIN)/python -m mirror.spark
+	@$(BIN)/python -m compileall -qq mirror || echo "mirror/ cannot be compiled ahead, so starts take longer"
+	@$(BIN)/python -m mirror.spark & spark=$$!; $(BIN)/python -m mirror.lab.class_archive; kafka=$$?; wait $$spark && exit $$kafka
 
 .PHONY: drill
 drill: setup ## set up two clusters, mirror, verify, fail over, fail back; prints the report's path

@@ -59,7 +59,9 @@ _LOCAL_SETTINGS: dict[str, str] = {
 #: What whoever asks Spark may meet; a JVM that is killed may be met at any moment of its end.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 
-_ENDING_SECONDS = 20.0
+_ENDING_SECONDS = 60.0
+# The one JVM that writes the archive of its classes at its end; on a busy machine that has taken over a minute.
+_ARCHIVING_SECONDS = 600.0
 _starting = threading.Lock()
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -122,9 +124,9 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     if chosen_master.startswith("local"):
         chosen |= _LOCAL_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        archive = class_archive()
-        if archive.exists():
-            # Java passes over an archive that was made by another Java or from other jars.
+        archive = _class_archive_path()
+        if cache.is_whole(archive):
+            # Java passes over an archive that was made by another Java or from other jars, and dies of half a one.
             chosen[_JAVA_OPTIONS] += f" -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off"
     # Spark would otherwise leave a folder named spark-warehouse wherever it is started.
     chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
@@ -163,30 +165,25 @@ def spark_answers() -> bool:
         return False
 
 
-def class_archive() -> Path:
+def _class_archive_path() -> Path:
     """Return where the archive of Spark's classes is, or would be."""
     return cache.directory() / f"spark-{pyspark.__version__}-classes.jsa"
 
 
-def make_class_archive() -> Path:
-    """Make the archive unless it is there: run what sessions run, and let Java write down what it has loaded.
+def make_class_archive() -> Path | None:
+    """Make the archive unless it is there, and return it; None, and a line said, where that fails."""
+    return cache.offer(_class_archive_path(), "The archive of Spark's classes", _write_class_archive)
 
-    Raises
-    ------
-    SparkDidNotStart
-        if Spark cannot be started.
-    """
-    archive = class_archive()
-    with cache.exclusive(archive.with_suffix(".lock")):
-        if not archive.exists():
-            with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".") as folder:
-                made = Path(folder) / archive.name
-                options = f"{_LOCAL_SETTINGS[_JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
-                spark = spark_session("archive", "local[1]", settings={_JAVA_OPTIONS: options})
-                _rehearse(spark, Path(folder))
-                end_spark()
-                made.rename(archive)
-    return archive
+
+def _write_class_archive(made: Path) -> None:
+    """Run what sessions run, and let Java write down, when it ends, what it has loaded."""
+    options = f"{_LOCAL_SETTINGS[_JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off"
+    try:
+        _rehearse(spark_session("archive", "local[1]", settings={_JAVA_OPTIONS: options}), made.parent)
+    finally:
+        status = end_spark(_ARCHIVING_SECONDS)
+    if status != 0:
+        raise cache.NotMade(f"the JVM that writes it ended with status {status}")
 
 
 def _rehearse(spark: SparkSession, folder: Path) -> None:
@@ -201,8 +198,11 @@ def _rehearse(spark: SparkSession, folder: Path) -> None:
     counted.collect()
 
 
-def end_spark() -> None:
-    """Stop this process's Spark, if it was started, and wait until its JVM has ended; one that does not is killed."""
+def end_spark(patience_seconds: float = _ENDING_SECONDS) -> int | None:
+    """Stop this process's Spark, if it was started, and wait until its JVM has ended; one that does not is killed.
+
+    Returns the JVM's exit status (negative: the signal that ended it), None if there was no JVM.
+    """
     gateway, context = SparkContext._gateway, SparkContext._active_spark_context
     if context is not None:
         with warnings.catch_warnings():
@@ -216,7 +216,7 @@ def end_spark() -> None:
         with suppress(OSError):
             gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_ENDING_SECONDS)
+            gateway.proc.wait(patience_seconds)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
@@ -227,7 +227,9 @@ def end_spark() -> None:
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
+    return None if gateway is None else gateway.proc.returncode
 
 
 if __name__ == "__main__":
-    print(f"Spark's classes: {make_class_archive()}")
+    if made := make_class_archive():
+        print(f"Spark's classes: {made}")

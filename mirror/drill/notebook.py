@@ -37,6 +37,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float
 INTERRUPTED = "Interrupted"
 """The kind of crash that is no failure of the notebook: whoever runs it said stop."""
 
+# On a busy machine a kernel may take so long to answer at all, and a cell's last output to follow its end.
+_KERNEL_START_SECONDS = 600
+_LAST_OUTPUT_SECONDS = 60
+
 _REQUIRED = frozenset({"None", '""', "''"})
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())
@@ -292,6 +296,8 @@ class _Execution:
                 config=Config({OwnInterpreterKernelManager.__name__: {"log_path": str(log)}}),
                 kernel_manager_class=OwnInterpreterKernelManager,
                 timeout_func=self._remaining_seconds,
+                start_timeout=_KERNEL_START_SECONDS,
+                iopub_timeout=_LAST_OUTPUT_SECONDS,
                 on_cell_start=self._cell_started,
             )
         except PapermillExecutionError as failure:

@@ -8,7 +8,7 @@ from mirror.waiting import wait_until
 
 PROBES = 3
 _PROBE_SECONDS = 0.5
-_DETECT_SECONDS = 60.0
+_DETECT_SECONDS = 300.0
 
 
 def wait_until_gone(settings: ClusterSettings) -> int:

@@ -26,8 +26,8 @@ from mirror.lab.runtime import KafkaRuntime
 
 #: Enough for 450,000 records/s of 1 KB; five clusters then take about 1.8 GB.
 HEAP_MEGABYTES = 384
-READY_SECONDS = 90.0
-STOP_SECONDS = 30.0
+READY_SECONDS = 300.0
+STOP_SECONDS = 60.0
 _VOTERS_OF_A_QUORUM = 3
 _PORTS_OF_A_BROKER = 2
 _PORTS_OF_A_LINK = 3
@@ -272,7 +272,7 @@ class EmbeddedBroker:
         self.launch()
         self.wait_until_ready()
 
-    def stop(self) -> None:
+    def stop(self, timeout_seconds: float = STOP_SECONDS) -> None:
         """Stop it cleanly, unless it does not run.
 
         Raises
@@ -281,10 +281,10 @@ class EmbeddedBroker:
             if it does not end in time.
         """
         process = self.process
-        if process is not None and process.is_alive() and not process.terminate(STOP_SECONDS):
+        if process is not None and process.is_alive() and not process.terminate(timeout_seconds):
             raise BrokerError(
-                f"{self.layout.alias} {self.name} did not stop within {STOP_SECONDS:.0f} s; kill() it. It said last:\n"
-                f"{process.log_tail()}"
+                f"{self.layout.alias} {self.name} did not stop within {timeout_seconds:.0f} s; kill() it. "
+                f"It said last:\n{process.log_tail()}"
             )
 
     def kill(self) -> None:

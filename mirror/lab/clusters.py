@@ -188,7 +188,7 @@ def up(
             pass
     for alias in aliases:
         if wanted[alias].provider is Provider.EXISTING:  # and so is that a cluster is not there
-            _open(wanted[alias], directory, owner_pid, class_archive.prepare).start(on_progress)
+            _open(wanted[alias], directory, owner_pid, class_archive.ready).start(on_progress)
     if Provider.EMBEDDED in providers:
         class_archive.prepare(on_progress)
     _write_records(directory, owner_pid, wanted)
@@ -216,7 +216,7 @@ def load(directory: Path) -> Lab:
     """
     directory = directory.absolute()
     owner_pid, records = _read_records(directory)
-    runtime = functools.cache(class_archive.prepare)
+    runtime = functools.cache(class_archive.ready)
     return Lab(directory, {alias: _open(record, directory, owner_pid, runtime) for alias, record in records.items()})
 
 

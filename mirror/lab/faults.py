@@ -13,7 +13,7 @@ from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 
-_TIMEOUT_SECONDS = 15.0
+_TIMEOUT_SECONDS = 60.0
 _HIGH_WATERMARK = -1
 
 

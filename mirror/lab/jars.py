@@ -32,7 +32,7 @@ KAFKA_VERSION = "4.3.1"
 #: Names a file of Ivy settings of one's own, for a company's own repository.
 SETTINGS_VARIABLE = "MIRROR_IVY_SETTINGS"
 #: Ivy has said nothing for so long: the network swallows packets.
-_SILENCE_SECONDS = 60.0
+_SILENCE_SECONDS = 180.0
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -217,7 +217,7 @@ def ensure(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = No
     Raises
     ------
     JarsUnavailable
-        if they cannot be fetched, or one is not the one of the lock.
+        if they cannot be fetched or kept, or one is not the one of the lock.
     JavaMissing
         if there is no Java to fetch them with.
     """
@@ -225,9 +225,15 @@ def ensure(on_progress: OnProgress = progress.nobody, wanted: JarSet | None = No
     directory = cache.directory() / f"kafka-{wanted.version}"
     if _is_complete(directory, wanted):
         return directory
-    with cache.exclusive(directory.with_name(f"{directory.name}.lock")):
-        if not _is_complete(directory, wanted):  # another process may have been quicker
-            _fill(directory, wanted, on_progress)
+    try:
+        with cache.exclusive(directory.with_name(f"{directory.name}.lock")):
+            if not _is_complete(directory, wanted):  # another process may have been quicker
+                _fill(directory, wanted, on_progress)
+    except OSError as problem:
+        raise JarsUnavailable(
+            f"cannot keep Kafka's jars in {directory}: {problem.strerror or problem}; nothing was installed. Make room "
+            "or give rights there, or set XDG_CACHE_HOME to another folder"
+        ) from problem
     return directory
 
 

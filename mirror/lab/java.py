@@ -63,7 +63,7 @@ def parse_version(answer: str) -> str | None:
 @functools.cache
 def _ask(path: str) -> Java | None:
     try:
-        answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=True, timeout=30)
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=True, timeout=120)
     except (OSError, subprocess.SubprocessError):
         return None  # not runnable, or macOS's placeholder: as good as not there
     version = parse_version(answer.stderr + answer.stdout)

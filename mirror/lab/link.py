@@ -19,9 +19,9 @@ from mirror.lab.processes import ManagedProcess
 from mirror.lab.relay import ANSWERS, RESET, SILENT, Line
 from mirror.waiting import WaitTimeout, wait_until
 
-_READY_SECONDS = 15.0
-_STOP_SECONDS = 5.0
-_ANSWER_SECONDS = 10.0
+_READY_SECONDS = 120.0
+_STOP_SECONDS = 20.0
+_ANSWER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

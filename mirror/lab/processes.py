@@ -28,7 +28,7 @@ from mirror.waiting import WaitTimeout, wait_until
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _START_LINE = "=== started"
 #: How long the kernel may take to carry out a SIGKILL on a loaded machine.
-_KILL_SECONDS = 20.0
+_KILL_SECONDS = 60.0
 
 
 class ProcessError(LabError):

@@ -10,6 +10,9 @@ from confluent_kafka.admin import AdminClient
 from mirror.lab.errors import BrokerError
 from mirror.waiting import WaitTimeout, wait_until
 
+# It connects as soon as it can; a broker on a busy machine may take long to answer.
+_METADATA_SECONDS = 3.0
+
 
 def wait_for_broker(
     name: str,
@@ -48,7 +51,8 @@ def wait_for_broker(
         if not is_alive():
             return "ended"
         try:
-            return "ready" if node_id in admin.list_topics(timeout=0.5).brokers else "not let in by the controller yet"
+            living = admin.list_topics(timeout=_METADATA_SECONDS).brokers
+            return "ready" if node_id in living else "not let in by the controller yet"
         except KafkaException as problem:
             return problem.args[0].str() if problem.args else repr(problem)
 

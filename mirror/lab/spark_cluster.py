@@ -18,7 +18,7 @@ from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
 from mirror.waiting import WaitTimeout, wait_until
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 10.0
 _ENVIRONMENT = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_LOCAL_IP": ports.LOOPBACK, "SPARK_NO_DAEMONIZE": "1"}
 _MASTER, _WORKER = "spark-master", "spark-worker-"

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, tho
 
 from mirror.lab.errors import BrokerError
 
-_TIMEOUT_SECONDS = 20.0
+_TIMEOUT_SECONDS = 60.0
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 

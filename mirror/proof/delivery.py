@@ -143,7 +143,8 @@ def judge_groups(
     rows = [(each.group, place.cluster, place.topic) for each in groups for place in each.places]
     wanted = F.broadcast(small_table(reads.sparkSession, _WANTED, rows))
     relevant = reads.join(wanted, ["group", "cluster", "topic"], "left_semi")
-    history = _read_history(relevant, sends)
+    # Both are asked for more than once.
+    history = _read_history(relevant, sends).persist(StorageLevel.MEMORY_AND_DISK)
     in_logs = _log_records_of_groups(logs.join(wanted, ["cluster", "topic"]), relevant, history)
     in_logs = in_logs.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -159,6 +160,7 @@ def judge_groups(
         findings = _findings(_absent_cases(in_logs).unionByName(_handed_cases(history)), tolerated, gaps)
     finally:
         in_logs.unpersist()
+        history.unpersist()
     return Delivery(_counts(counts), findings, tuple(gaps))
 
 

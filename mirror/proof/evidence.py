@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.parts import LAST, NUMBER, ROWS_BEFORE, WRITER
+from mirror.parts import LAST, NUMBER, ROWS_BEFORE, WRITER, join_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,14 @@ def _gaps_of(writer: str, parts: list[_Part]) -> Iterable[Gap]:
             str(parts[-1].path),
             f"the ledger of {writer} was not closed: what it did after this part (about a second) is not written down",
         )
+
+
+def joined(parts: Parts, path: Path) -> Parts:
+    """Return the parts joined into one file, which is written at ``path``: a ledger is hundreds of small ones."""
+    if len(parts.paths) < 2:
+        return parts
+    join_parts(parts.paths, path)
+    return replace(parts, paths=(path,))
 
 
 def read_parts(spark: SparkSession, parts: Parts, schema: StructType) -> DataFrame:

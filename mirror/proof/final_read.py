@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.proof.delivery import Place
-from mirror.proof.evidence import Gap, Parts, inspect_parts, read_parts
+from mirror.proof.evidence import Gap, Parts, inspect_parts, joined, read_parts
 from mirror.proof.log_reader import LogRange, discard_logs, gaps_of, logs_frame, read_logs
 from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
 from mirror.spark import spark_session
@@ -48,7 +49,7 @@ def final_read(
     read_committed: bool = False,
     with_reads: bool = True,
 ) -> Iterator[FinalRead]:
-    """Read the logs of ``places`` to their ends, and the ledger; the files made of the logs are deleted in the end.
+    """Read the logs of ``places`` to their ends, and the ledger; the files made of both are deleted in the end.
 
     Parameters
     ----------
@@ -69,6 +70,7 @@ def final_read(
         if a cluster does not answer.
     """
     spark = spark_session("proof")
+    work.mkdir(parents=True, exist_ok=True)
     ranges: list[LogRange] = []
     gaps: list[Gap] = []
     for alias in sorted({place.cluster for place in places}):
@@ -78,12 +80,13 @@ def final_read(
     sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads") if with_reads else Parts((), 0, ())
     outcomes = read_logs(spark, ranges, work)
     try:
-        yield FinalRead(
-            read_parts(spark, sends, SENDS_SCHEMA),
-            read_parts(spark, reads, READS_SCHEMA),
-            logs_frame(spark, outcomes),
-            (*gaps, *sends.gaps, *reads.gaps, *gaps_of(outcomes)),
-        )
+        with tempfile.TemporaryDirectory(dir=work, prefix="ledger-") as folder:
+            yield FinalRead(
+                read_parts(spark, joined(sends, Path(folder) / "sends.parquet"), SENDS_SCHEMA),
+                read_parts(spark, joined(reads, Path(folder) / "reads.parquet"), READS_SCHEMA),
+                logs_frame(spark, outcomes),
+                (*gaps, *sends.gaps, *reads.gaps, *gaps_of(outcomes)),
+            )
     finally:
         discard_logs(outcomes)
 

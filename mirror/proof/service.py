@@ -4,6 +4,8 @@ Spark takes seconds to start and longer to get going; a run's notebooks, each a 
 every time. Run as ``python -m mirror.proof.service ADDRESS_FILE``; the file then says where it listens, readable by
 its owner only. Requests are module-level functions with their arguments, by reference, as `multiprocessing` pickles
 them; whoever may read the file may have it run code, as whoever owns the run may anyway.
+
+It only saves time: where it has ended, killed perhaps, whoever asks judges in its own process.
 """
 
 from __future__ import annotations
@@ -15,29 +17,36 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from mirror.proof.rehearsal import rehearse
-from mirror.spark import spark_session
+from mirror.spark import spark_answers, spark_session
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# What either side meets when the other has ended, or is somebody else by now.
+_LOST = (OSError, EOFError, AuthenticationError)
 
 
 def ask(address_file: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Have the service of ``address_file`` call a function; return what it returns, raise what it raises.
 
-    Raises
-    ------
-    ConnectionError, EOFError
-        if the service has ended.
+    A function that only reads, for it is called here, and a line says so, if the service ends before it has answered.
     """
-    address = json.loads(address_file.read_text())
-    with Client((address["host"], address["port"]), authkey=bytes.fromhex(address["key"])) as connection:
-        connection.send((function, args, kwargs))
-        error, answer = connection.recv()
+    try:
+        address = json.loads(address_file.read_text())
+        with Client((address["host"], address["port"]), authkey=bytes.fromhex(address["key"])) as connection:
+            connection.send((function, args, kwargs))
+            error, answer = connection.recv()
+    except _LOST as lost:
+        reason = str(lost) or type(lost).__name__
+        print(f"The process that judges has ended ({reason}): judging here, which takes longer", file=sys.stderr)
+        return function(*args, **kwargs)
     if error is not None:
         raise error
     result: T = answer
@@ -51,16 +60,24 @@ def serve(address_file: Path) -> None:
     with Listener(("127.0.0.1", 0), authkey=key) as listener:
         host, port = listener.address
         # Asked before it is warm, it answers when it is.
-        warm = threading.Thread(target=lambda: rehearse(spark_session("judges")), daemon=True)
+        warm = threading.Thread(target=_warm_up, daemon=True)
         warm.start()
         unfinished = address_file.with_suffix(".unfinished")
         unfinished.touch(mode=0o600)
         unfinished.write_text(json.dumps({"host": host, "port": port, "key": key.hex()}))
         unfinished.rename(address_file)
         while True:
-            with listener.accept() as connection:
+            # One that asks and is gone, or is none of ours, takes nothing away from the next.
+            with suppress(*_LOST), listener.accept() as connection:
                 warm.join()
                 _answer(connection)
+
+
+def _warm_up() -> None:
+    try:
+        rehearse(spark_session("judges"))
+    except Exception as problem:  # noqa: BLE001  # what only saves time stops nothing, whatever broke in it
+        print(f"not warm, so the first judgement takes longer: {problem}", file=sys.stderr, flush=True)
 
 
 def _answer(connection: Connection) -> None:
@@ -68,6 +85,9 @@ def _answer(connection: Connection) -> None:
     try:
         answer = function(*args, **kwargs)
     except Exception as error:  # noqa: BLE001  # it is raised where the question was asked
+        if not spark_answers():
+            # Without Spark this process is of no use to anybody: whoever asked is to go on without it.
+            sys.exit(f"Spark is gone: {error}")
         connection.send((error, None))
     else:
         connection.send((None, answer))

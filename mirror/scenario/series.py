@@ -4,6 +4,7 @@ stopped.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -177,9 +178,7 @@ def _start_judges(series: Series) -> ManagedProcess:
     address.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "mirror.proof.service", str(address)]
     process = processes.start(series.logs, _JUDGES, argv, owner_pid=os.getpid())
-    wait_until(
-        lambda: address.exists() or not process.is_alive(), "the judges to listen", timeout_seconds=_STOP_SECONDS * 3
-    )
+    wait_until(lambda: address.exists() or not process.is_alive(), "the judges to listen", timeout_seconds=math.inf)
     return process
 
 

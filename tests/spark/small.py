@@ -8,13 +8,11 @@ from pyspark.sql import SparkSession
 
 from mirror.spark import spark_session
 
-# Compiling pays from millions of rows on, and so does the JVM's second compiler.
+# Compiling pays from millions of rows on.
 _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
 
 

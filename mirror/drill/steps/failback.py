@@ -44,8 +44,8 @@ from mirror.waiting import wait_until
 STEP = "failback"
 STRANDED_FILE = "stranded.parquet"
 
-_RETURN_SECONDS = 60.0
-_DRAIN_SECONDS = 90.0
+_RETURN_SECONDS = 300.0
+_DRAIN_SECONDS = 300.0
 _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 

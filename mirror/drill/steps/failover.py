@@ -39,7 +39,7 @@ from mirror.waiting import wait_until
 STEP = "failover_drill"
 FIRST_WRITE = "first write"
 
-_SERVICE_SECONDS = 60.0
+_SERVICE_SECONDS = 300.0
 
 
 def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:

@@ -15,7 +15,7 @@ from mirror.waiting import wait_until
 
 STEP = "mirror"
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 
 
 def start_replicator(stage: Stage) -> str:

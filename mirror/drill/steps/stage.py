@@ -6,6 +6,7 @@ end, what it started goes on, and when the owner ends nothing is left behind.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,9 @@ GROUPS = ("billing", "audit")
 FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
 REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
-_STOP_SECONDS = 20.0
+_STOP_SECONDS = 60.0
+# How much longer than it should records may take to be acknowledged.
+_LATE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,18 @@ class Stage:
 
     def start_judges(self) -> ManagedProcess:
         """Start the process that judges, so that it is warm by the time it is asked."""
+        self._judges_address.unlink(missing_ok=True)
         return self._start(JUDGES, [sys.executable, "-m", "mirror.proof.service", str(self._judges_address)])
 
     def judge(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a judging function in the process that judges; without one, here, which takes longer."""
-        if self.alive(JUDGES) and self._judges_address.exists():
-            return ask(self._judges_address, function, *args, **kwargs)
-        return function(*args, **kwargs)
+        """Call a judging function, which only reads, in the process that judges; without one, here: it takes longer."""
+        listens = wait_until(
+            lambda: self._judges_address.exists() if self.alive(JUDGES) else None,
+            "the process that judges to listen, or to end",
+            timeout_seconds=math.inf,
+            until=lambda listens: listens is not False,
+        )
+        return ask(self._judges_address, function, *args, **kwargs) if listens else function(*args, **kwargs)
 
     @property
     def _judges_address(self) -> Path:
@@ -173,7 +181,7 @@ class Stage:
         seen = wait_until(
             lambda: self.acked(alias),
             what,
-            timeout_seconds=4 * seconds + 30,
+            timeout_seconds=seconds + _LATE_SECONDS,
             until=lambda acked: acked >= before + more,
         )
         return seen - before

@@ -137,3 +137,13 @@ def test_a_wrong_or_missing_jar_is_named_and_nothing_is_installed(
     with pytest.raises(JarsUnavailable, match=message):
         jars.ensure()
     assert [path for path in (tmp_path / "cache" / "mirrorbook").iterdir() if path.is_dir()] == []
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(
+    repository: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    with pytest.raises(JarsUnavailable, match=r"cannot keep Kafka's jars in .*/file/mirrorbook/kafka.*XDG_CACHE_HOME"):
+        jars.ensure()

@@ -8,8 +8,8 @@ import pytest
 
 from mirror.model.ledger import Column
 from mirror.model.verdict import Verdict
-from mirror.parts import PartWriter
-from mirror.proof.evidence import Gap, inspect_parts, with_gaps
+from mirror.parts import PartWriter, read_rows
+from mirror.proof.evidence import Gap, inspect_parts, joined, with_gaps
 
 COLUMNS = (Column("producer", "string"), Column("sequence", "long"))
 
@@ -83,3 +83,17 @@ def test_missing_evidence_takes_a_pass_away_and_nothing_else() -> None:
 
     assert [with_gaps(verdict, gap) for verdict in Verdict] == [Verdict.UNKNOWN, Verdict.FAIL, Verdict.UNKNOWN]
     assert [with_gaps(verdict, []) for verdict in Verdict] == list(Verdict)
+
+
+def test_parts_joined_into_one_file_hold_the_same_rows_and_gaps(tmp_path: Path) -> None:
+    write_ledger(tmp_path / "sends", "a")
+    write_ledger(tmp_path / "sends", "b", closed=False)
+    found = inspect_parts(tmp_path / "sends")
+    (tmp_path / "one").mkdir()
+    one = joined(found, tmp_path / "one" / "sends.parquet")
+
+    assert (one.paths, one.rows, one.gaps) == ((tmp_path / "one" / "sends.parquet",), found.rows, found.gaps)
+    columns = [column.name for column in COLUMNS]
+    rows = [read_rows(folder, columns).values.tolist() for folder in (tmp_path / "sends", tmp_path / "one")]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 12
