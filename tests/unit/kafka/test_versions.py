@@ -103,5 +103,5 @@ def test_an_engine_does_not_start_and_says_where_the_cluster_stands_in_the_file(
     done = CliRunner().invoke(app, ["run", str(file)])
     assert done.exit_code == 3
     said = " ".join(done.output.split())
-    assert "mirror.properties:2: east.bootstrap.servers: cluster east" in said
+    assert "mirror.properties:3: west.bootstrap.servers: cluster west" in said
     assert "it offers Fetch versions 0 to 11, and version 12 is needed: it must be of Kafka 2.7 or later" in said
