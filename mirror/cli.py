@@ -411,7 +411,9 @@ def _print_json(content: Any) -> None:
 def _print_status(status: FlowStatus) -> None:
     colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
     _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
-    for reason in (*status.reasons, *status.notes):
+    if status.claim is not None and not status.claim.is_released:
+        _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
+    for reason in status.reasons:
         _out.print(f"  {reason}", markup=False)
     for note in status.notes:
         _out.print(f"  note: {note}", markup=False, style="dim")

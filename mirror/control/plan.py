@@ -12,12 +12,16 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.topics import plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
+from mirror.kafka import coordinator
+from mirror.kafka.channel import BrokerRefused, Channel
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState, data_transactional_id, state_topic
 
 Rows = list[dict[str, str]]
+
+_TRANSACTION_STATE = "__transaction_state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,36 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [])
+        fencing = _fencing(clusters[flow.target], settings)
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
-            return FlowPlan(flow, topics, [], [], [], (note,))
+            return FlowPlan(flow, topics, [], [], [], (*fencing, note))
         state = _state(target, clusters[flow.target], settings)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
-        return FlowPlan(flow, topics, acls, quotas, users, notes)
+        return FlowPlan(flow, topics, acls, quotas, users, (*fencing, *notes))
+
+
+def _fencing(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
+    """Say so if the target would not refuse what an engine that was killed had sent, as far as that shows (ADR 8)."""
+    if settings.transactions is not None:
+        return ()
+    needed = data_transactional_id(state_topic(settings.flow.source), settings.flow.target)
+    channel = Channel(target.alias, settings.target_producer)
+    try:
+        # A cluster that has none would create it.
+        if not channel.has_topic(_TRANSACTION_STATE):
+            return ()
+        coordinator.find_coordinator(channel, needed)
+    except BrokerRefused as refusal:
+        if refusal.is_denied:
+            return (
+                f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
+                f"and Describe on the transactional id {needed}",
+            )
+    finally:
+        channel.close()
+    return ()
 
 
 def _state(target: Cluster, client: ClusterSettings, settings: FlowSettings) -> FlowState:

@@ -26,6 +26,7 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     DataProducer,
     StateRecord,
+    data_transactional_id,
     state_topic,
     term_header,
     transactional_id_record,
@@ -97,7 +98,7 @@ class FlowHold:
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
-        self.data_id = f"{self._topic}.{flow.target}"
+        self.data_id = data_transactional_id(self._topic, flow.target)
         #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
         self.weakness: str | None = None
         #: What else there is to know of that.

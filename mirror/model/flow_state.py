@@ -58,6 +58,11 @@ def state_topic(source_alias: str) -> str:
     return f"mm2-state.{source_alias}.internal"
 
 
+def data_transactional_id(state_topic: str, target_alias: str) -> str:
+    """Return the transactional id with which the producer id of a flow without transactions is obtained (ADR 8)."""
+    return f"{state_topic}.{target_alias}"
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far one source partition is copied; all of it acknowledged by the target.
