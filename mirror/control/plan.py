@@ -103,10 +103,11 @@ def _fencing(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]
         coordinator.find_coordinator(channel, needed)
     except BrokerRefused as refusal:
         if refusal.is_denied:
-            return (
+            note = (
                 f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
-                f"and Describe on the transactional id {needed}",
+                f"and Describe on the transactional id {needed}"
             )
+            return (note,)
     finally:
         channel.close()
     return ()
