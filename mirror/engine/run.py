@@ -44,6 +44,8 @@ _FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
+# Another engine that stands by is to copy within five seconds.
+_STOP_SECONDS = 3.0
 
 
 class Engine:
@@ -86,6 +88,7 @@ class Engine:
         self._tell = tell
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
+        self._has_copied = threading.Event()
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
@@ -190,6 +193,7 @@ class Engine:
             self._copy(stop)
             has_ended = True
         finally:
+            self._has_copied.set()
             stop.set()
             for thread in threads:
                 thread.join(timeout=_JOIN_SECONDS)
@@ -212,6 +216,9 @@ class Engine:
         for leader in self._leaders.values():
             leader.over()
         self._epochs.ring()
+        if not self._has_copied.wait(_STOP_SECONDS):
+            # What is unanswered by now is left to the next engine, which has it refused.
+            self._epochs.abort()
 
     def _guarded(self, target: Callable[[threading.Event], None], stop: threading.Event) -> None:
         """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine."""

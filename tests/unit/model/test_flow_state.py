@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
+from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.flow_state import (
     RUNS_PER_CHUNK,
     Acknowledgement,
@@ -28,9 +29,11 @@ from mirror.model.flow_state import (
     StateRecord,
     Takeover,
     acl_record,
+    checkpointed_record,
     chunk_record,
     claim_record,
     no_chunk_record,
+    placement_record,
     quota_record,
     sketch_record,
     source_record,
@@ -43,6 +46,7 @@ from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from mirror.model.translation import Exact, TooOld
 
 ORDERS = TopicPartition("orders", 3)
@@ -470,6 +474,16 @@ KINDS = {
             b'{"engine":"an engine","term":3,"renewals":7,"confirmed":true,"released":false,"settled":false,'
             b'"host":"host","pid":42,"place":"place","settings":{"topics":"abc"}}'
         ),
+    ),
+    "placement": (
+        placement_record(Placement("a group", ORDERS, 5, 6, 7, "an id")),
+        b'["placement","a group","orders",3]',
+        b'{"upstream":5,"downstream":6,"written":7,"target_id":"an id"}',
+    ),
+    "checkpointed": (
+        checkpointed_record(CheckpointedCopy(ORDERS, CopyId("source id", "target id", 2), 40)),
+        b'["checkpointed","orders",3]',
+        b'{"topic_id":"source id","target_id":"target id","turn":2,"since":40}',
     ),
     "standby": (
         Standby("an engine", "host", 42, 5, ("topics",)).record(),

@@ -1,0 +1,136 @@
+"""Which partitions wait until nothing that was sent before can arrive, and as whom the others are written meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.copier.work import Handover, PartitionResult
+from mirror.engine.hold import Held
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import Producer
+from mirror.model.flow_state import FlowState, Position
+from mirror.model.partition import TopicPartition
+from tests.unit.control.builders import flow_settings
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
+ORDERS_COPY, BILLS_COPY = TopicPartition("east.orders", 0), TopicPartition("east.bills", 1)
+FIRST, NEXT = Producer(7, 3), Producer(7, 4)
+COPIED = FlowState(positions={ORDERS: Position(10, 10, 0, True, target="east.orders")})
+
+
+@pytest.fixture
+def standing() -> FlowStanding:
+    """A flow that this engine leads, with a partition that was copied and one that was not."""
+    standing = FlowStanding(flow_settings())
+    standing.partitions = ((ORDERS, ORDERS_COPY, "", ""), (BILLS, BILLS_COPY, "", ""))
+    standing.lead(5, was_settled=False)
+    return standing
+
+
+def result(source: TopicPartition, **known: object) -> PartitionResult:
+    return PartitionResult(flow_settings().flow, source, None, **known)  # type: ignore[arg-type]
+
+
+def test_after_a_leader_that_was_killed_every_partition_waits(standing: FlowStanding) -> None:
+    """Those on record, and those of which it may have been about to record the first position."""
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY}
+    assert not standing.needs_next_epoch(standing.to_fence())
+    assert not standing.is_settled
+
+
+def test_after_a_clean_stop_none_waits(standing: FlowStanding) -> None:
+    standing.lead(5, was_settled=True)
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.to_fence() == frozenset()
+    assert standing.is_settled
+    standing.take_partitions((*standing.partitions, (TopicPartition("new", 0), TopicPartition("east.new", 0), "", "")))
+    assert standing.to_fence() == frozenset()
+
+
+def test_a_clean_stop_counts_once(standing: FlowStanding) -> None:
+    """An epoch that failed since may have left anything on its way."""
+    standing.lead(5, was_settled=True)
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.is_known = False
+    assert not standing.is_settled
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY}
+
+
+def test_what_was_never_written_as_this_producer_does_not_wait(standing: FlowStanding) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    assert standing.to_fence() == frozenset()
+
+
+def test_partitions_found_first_after_a_takeover_wait_too_and_later_ones_do_not(standing: FlowStanding) -> None:
+    standing.partitions = ((ORDERS, ORDERS_COPY, "", ""),)
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_partitions(((ORDERS, ORDERS_COPY, "", ""), (BILLS, BILLS_COPY, "", "")))
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY}
+    later = TopicPartition("later", 0)
+    standing.take_partitions((*standing.partitions, (later, TopicPartition("east.later", 0), "", "")))
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY}
+
+
+def test_what_was_fenced_goes_on_with_what_another_engine_had_begun(standing: FlowStanding) -> None:
+    changed: list[None] = []
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.changed = lambda: changed.append(None)
+    begun = Position(0, 5, 0, True, target="east.bills")
+    standing.take_fenced(
+        {ORDERS_COPY, BILLS_COPY},
+        {ORDERS_COPY: "it has no leader"},
+        FlowState(positions={**COPIED.positions, BILLS: begun}),
+    )
+    assert standing.to_fence() == {ORDERS_COPY}
+    assert standing.handovers[BILLS] == Handover(begun, (), clean=False)
+    assert changed == [None]
+    assert not standing.is_settled
+    assert [each for each in standing.reasons() if "east.orders-0" in each and "it has no leader" in each]
+
+
+def test_where_an_answer_is_missing_the_partition_waits_for_the_next_epoch(standing: FlowStanding) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=10, may_arrive_late=True), FIRST)
+    standing.take_written(BILLS_COPY, result(BILLS, sequence=5), FIRST)
+    assert standing.to_fence() == {ORDERS_COPY}
+    assert standing.needs_next_epoch({ORDERS_COPY})
+    assert standing.writing.sequences == {BILLS_COPY: 5}
+    standing.take_producer(NEXT)
+    assert standing.writing.producer == NEXT
+    assert standing.writing.sequences == {}, "with each epoch sequences begin at 0"
+    assert not standing.needs_next_epoch({ORDERS_COPY})
+
+
+def test_what_a_running_epoch_wrote_as_the_producer_before_says_nothing_of_the_next(standing: FlowStanding) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    standing.take_producer(NEXT)
+    standing.take_written(BILLS_COPY, result(BILLS, sequence=5), FIRST)
+    assert standing.writing.sequences == {}
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=5, may_arrive_late=True), FIRST)
+    assert not standing.needs_next_epoch({ORDERS_COPY})
+
+
+def test_a_partition_that_was_not_written_to_keeps_its_sequence(standing: FlowStanding) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    standing.take_written(BILLS_COPY, result(BILLS, sequence=5), FIRST)
+    standing.take_written(BILLS_COPY, result(BILLS), FIRST)
+    assert standing.writing.sequences == {BILLS_COPY: 5}
+
+
+def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    begun = standing.begun
+    standing.stand_by()
+    assert (standing.is_known, standing.term) == (False, None)
+    assert not standing.is_settled
+    standing.lead(9, was_settled=True)
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.begun == begun + 1
+
+
+def test_how_well_late_requests_are_refused_is_told(standing: FlowStanding) -> None:
+    standing.weak_fence, standing.fence_note = "grant Write", "the id had expired"
+    assert standing.notes() == ("grant Write", "the id had expired")
