@@ -483,7 +483,7 @@ KINDS = {
     "checkpointed": (
         checkpointed_record(CheckpointedCopy(ORDERS, CopyId("source id", "target id", 2), 40)),
         b'["checkpointed","orders",3]',
-        b'{"topic_id":"source id","target_id":"target id","turn":2,"since":40}',
+        b'{"source_id":"source id","target_id":"target id","turn":2,"since":40}',
     ),
     "standby": (
         Standby("an engine", "host", 42, 5, ("topics",)).record(),
