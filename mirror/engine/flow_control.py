@@ -166,8 +166,9 @@ class FlowControl:
             term = self._standing.term
             if term is None:
                 return 0, ()
+            lost = self._lost_before(log)
             held = self._hold.take(log, term)
-            if lacking := self._lacking(log):
+            if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
                 log.poll()
@@ -182,19 +183,25 @@ class FlowControl:
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
-    def _lacking(self, log: FlowLog) -> list[StateRecord]:
+    def _lost_before(self, log: FlowLog) -> Loss | None:
+        """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""
+        state = log.poll()
+        if log.loss is not None or state.source_id:
+            return None
+        return begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
+
+    def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
         state, records = log.state, list[StateRecord]()
-        loss: Loss | None = None
         if log.loss is not None:
             # After a failed epoch it is not known what was committed since; in transactions no tail tells.
             are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
             handovers = self._standing.handovers
             records = restored(log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain)
             self._standing.loss = log.loss
-        elif not state.source_id and (loss := begun_anew(state, has_run=self._has_run(), now_ms=now_ms())):
-            records.append(loss.record())
-            self._standing.loss = loss.reason
+        elif lost is not None:
+            records.append(lost.record())
+            self._standing.loss = lost.reason
         if state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
