@@ -103,10 +103,13 @@ class Stream:
         why the oldest piece is not acknowledged although it was sent; None while all goes well.
     sender
         over whose connection it goes, None while that is not known.
+    waits_since
+        when it last got anywhere, in monotonic seconds; infinite while nothing is under way or queued.
     """
 
     __slots__ = (
         "_acknowledged",
+        "_doubtful",
         "_failed",
         "_failure",
         "_gate",
@@ -129,6 +132,7 @@ class Stream:
         "partition",
         "sender",
         "trouble",
+        "waits_since",
     )
 
     def __init__(
@@ -147,6 +151,7 @@ class Stream:
         self.closed = False
         self.trouble: str | None = None
         self.sender: Sender | None = None
+        self.waits_since = math.inf
         self._acknowledged = acknowledged
         self._refused = refused
         self._pipelined = pipelined
@@ -164,6 +169,8 @@ class Stream:
         self._queue: deque[Piece] = deque()
         self._in_flight: deque[Piece] = deque()
         self._failed: list[Piece] = []
+        # How many of those, the oldest ones, may have been appended all the same.
+        self._doubtful = 0
         self._failure = (_CONNECTION_LOST, "")
         self._rest_until = 0.0
         self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
@@ -191,6 +198,8 @@ class Stream:
     def put(self, piece: Piece) -> None:
         """Append one more batch; dropped when nothing more is sent."""
         if not (self.closed or self._is_winding_down):
+            if self.waits_since == math.inf:
+                self.waits_since = time.monotonic()
             for part in self._in_size(piece):
                 self._queue.append(part)
                 self.bytes += len(part.content)
@@ -199,6 +208,9 @@ class Stream:
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
         self._is_winding_down = True
+        self._drop_unsent()
+
+    def _drop_unsent(self) -> None:
         unsent = max(0, self._perhaps_appended - len(self._in_flight))
         while len(self._queue) > unsent:
             self.bytes -= len(self._queue.pop().content)
@@ -283,12 +295,16 @@ class Stream:
             self._is_proven = True
             self._perhaps_appended = max(0, self._perhaps_appended - 1)
             self.trouble = None
+            self.waits_since = time.monotonic() if self._in_flight or self._queue else math.inf
             self._acknowledged(piece, base_offset)
             return False
         if not self._failed:
             self._failure = (code, message)
             self.trouble = f"the target answers {codes.name(code)} {message}".rstrip()
+        is_out_of_turn = bool(self._failed) and code == codes.OUT_OF_ORDER_SEQUENCE
         self._failed.append(piece)
+        if code not in codes.NOT_APPENDED and not is_out_of_turn:
+            self._doubtful = len(self._failed)
         return self._settle()
 
     def lost(self, reason: str) -> None:
@@ -298,6 +314,7 @@ class Stream:
                 self._failure = (_CONNECTION_LOST, reason)
                 self.trouble = reason
             self._failed.extend(self._in_flight)
+            self._doubtful = len(self._failed)
             self._in_flight.clear()
             self._settle()
 
@@ -323,8 +340,7 @@ class Stream:
         code, message = self._failure
         is_too_large = code in codes.TOO_LARGE
         if code == _CONNECTION_LOST or codes.is_retriable(code):
-            # Some refusals, too, come after the broker has appended.
-            self._perhaps_appended = max(self._perhaps_appended, len(self._failed))
+            self._perhaps_appended = max(self._perhaps_appended, self._doubtful)
         elif not (is_too_large and (self._made_smaller() or self._set_aside(message))):
             self.closed = True
             self._refused(code, message)
@@ -332,6 +348,9 @@ class Stream:
         if not self._is_given_up:
             self._queue.extendleft(reversed(self._failed))
         self._failed.clear()
+        self._doubtful = 0
+        if self._is_winding_down:
+            self._drop_unsent()
         if is_too_large:
             self._wake()
             return False
