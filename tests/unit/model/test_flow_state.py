@@ -56,6 +56,7 @@ positions = st.builds(
     epochs,
     source_end=offsets,
     atomic=st.booleans(),
+    settled=st.booleans(),
 )
 gaps = st.builds(
     Gap,
