@@ -68,7 +68,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.round_trip = math.inf
-        self.heard_at = self.quiet_until = 0.0
+        self.heard_at = self.wrote_at = self.quiet_until = 0.0
         self.is_throttled = False
         self.throttle_ms = 0
         self.requests: deque[dict[TopicPartition, bytes]] = deque()
@@ -348,6 +348,23 @@ def test_a_refusal_before_appending_says_nothing_of_an_earlier_time_that_the_bat
         line.handle(refusing(code))
         sender.receive()
     assert not writer.stream.is_settled
+
+
+def test_what_gets_nowhere_is_stuck_after_a_while_and_a_line_that_moves_is_waited_for() -> None:
+    writer = Writer()
+    writer.put()
+    sender, line = connected(writer)
+    sender.send(rested())
+    now = time.monotonic()
+    line.wrote_at = now + 60.0
+    assert not writer.stream.is_stuck(now + 60.0)
+    line.wrote_at = now
+    assert not writer.stream.is_stuck(now + 1.0)
+    assert writer.stream.is_stuck(now + 60.0)
+    line.handle(refusing(TIMED_OUT))
+    sender.receive()
+    line.wrote_at = now + 60.0
+    assert writer.stream.is_stuck(now + 60.0)
 
 
 def test_a_refusal_for_now_is_visible_until_the_batch_is_acknowledged() -> None:
