@@ -2,26 +2,36 @@
 
 Epochs are long, so that the pause between two of them is rare; what cannot wait for the end of one (a signal to stop,
 partitions that have just been found, a task that has ended and needs a new plan) rings. Each task holds a connection to
-the driver while it copies. One kind of byte on it is the ring; its end without one means that the driver is gone. Both
-ways a byte a second says that the other lives, whatever it is doing; one that is frozen says nothing.
+the driver while it copies. One kind of byte on it is the ring; its end without one means that the driver is gone.
+Another kind, each second, says that the driver lives. The other way round a line a second says that the task lives,
+whatever it is doing; who is frozen says nothing. Such a line is empty, or says what keeps partitions from being copied:
+nobody has to wait for the end of an epoch to know.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import math
 import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
+
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
 
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 1.0
-_RING = _BEAT = b"\1"
-_ALIVE = b"\2"
+_RING, _ALIVE = b"\1", b"\2"
+_BEAT = b"\n"
+
+# What has changed of what keeps partitions from being copied, by flow and source partition; None: nothing any more.
+Troubles: TypeAlias = dict[tuple[Flow, TopicPartition], str | None]
 
 
 class Heard(enum.Enum):
@@ -43,12 +53,17 @@ class Bell:
         how many tasks have listened at once.
     """
 
-    def __init__(self, host: str) -> None:
-        """Listen on ``host``, an address of this machine that the tasks can reach."""
+    def __init__(self, host: str, troubled: Callable[[Troubles], None] = lambda _: None) -> None:
+        """Listen on ``host``, an address of this machine that the tasks can reach.
+
+        ``troubled`` is told, in another thread, what has changed of what is wrong.
+        """
+        self._troubled = troubled
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
         # The tasks that listen, and when each was last heard of.
         self._listeners: dict[socket.socket, float] = {}
+        self._unfinished: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
         self._beat_at = 0.0
         self._first_at: float | None = None
@@ -124,12 +139,13 @@ class Bell:
                             _tell(listener)
                     else:
                         assert isinstance(key.fileobj, socket.socket)
-                        if _lives(key.fileobj):
+                        if self._lives(key.fileobj):
                             self._listeners[key.fileobj] = time.monotonic()
                             continue
                         # It has ended, and the shares of the others are to be planned anew with its own.
                         selector.unregister(key.fileobj)
                         del self._listeners[key.fileobj]
+                        self._unfinished.pop(key.fileobj, None)
                         self._alone_since = time.monotonic()
                         key.fileobj.close()
                         self._tell_all()
@@ -137,6 +153,18 @@ class Bell:
                     self._beat_at = time.monotonic() + _BEAT_SECONDS
                     for listener in self._listeners:
                         _tell(listener, _ALIVE)
+
+    def _lives(self, listener: socket.socket) -> bool:
+        """Take in what a task says; return whether it said anything."""
+        try:
+            said = listener.recv(1 << 16)
+        except ConnectionError:
+            return False
+        *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + said).split(b"\n")
+        for line in lines:
+            if line:
+                self._troubled(_read(line))
+        return bool(said)
 
     def _tell_all(self) -> None:
         if not self.rung.is_set():
@@ -148,13 +176,6 @@ class Bell:
         for each in (self._server, self._ear, *self._listeners):
             each.close()
         self._listeners.clear()
-
-
-def _lives(listener: socket.socket) -> bool:
-    try:
-        return bool(listener.recv(64))
-    except ConnectionError:
-        return False
 
 
 def _tell(listener: socket.socket, word: bytes = _RING) -> None:
@@ -180,6 +201,9 @@ class BellListener:
         self._patience_seconds = patience_seconds
         self._alive_at = time.monotonic()
         self._closing = threading.Event()
+        self._told: Troubles = {}
+        self._news = b""
+        self._telling = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
 
@@ -203,6 +227,15 @@ class BellListener:
             self._heard = Heard.SILENCE
         return self._heard
 
+    def tell(self, troubles: Mapping[tuple[Flow, TopicPartition], str]) -> None:
+        """Tell the driver, within a second, what keeps partitions from being copied; the others are well."""
+        cured = dict.fromkeys(self._told.keys() - troubles.keys())
+        news = cured | {key: said for key, said in troubles.items() if self._told.get(key) != said}
+        if news:
+            self._told = dict(troubles)
+            with self._telling:
+                self._news += _written(news) + b"\n"
+
     def close(self) -> None:
         """Hang up, which rings for the other tasks."""
         self._closing.set()
@@ -210,6 +243,21 @@ class BellListener:
         self._socket.close()
 
     def _beat(self) -> None:
+        outgoing = b""
         with contextlib.suppress(OSError):
             while not self._closing.wait(_BEAT_SECONDS):
-                self._socket.send(_BEAT)
+                with self._telling:
+                    outgoing, self._news = outgoing + self._news + _BEAT, b""
+                with contextlib.suppress(BlockingIOError):
+                    outgoing = outgoing[self._socket.send(outgoing) :]
+
+
+def _written(troubles: Troubles) -> bytes:
+    return json.dumps([[flow.source, flow.target, *source, said] for (flow, source), said in troubles.items()]).encode()
+
+
+def _read(line: bytes) -> Troubles:
+    return {
+        (Flow(source, target), TopicPartition(topic, partition)): said
+        for source, target, topic, partition, said in json.loads(line)
+    }

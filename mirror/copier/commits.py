@@ -56,6 +56,8 @@ class FlowCommits:
         self._syncs_at = (side, TopicPartition(work.syncs_topic, 0)) if work.syncs_topic is not None else None
         self._streams: dict[tuple[Side, TopicPartition], Stream] = {}
         self._new: list[tuple[Side, Stream]] = []
+        # MM2's positions to be written, by where they go: the newest of each lane.
+        self._mm2: dict[TopicPartition, dict[Lane, StateRecord]] = defaultdict(dict)
         # The lanes whose letters are under way, and the stream of the letters.
         self._letters: deque[Lane] = deque()
         self._post: Stream | None = None
@@ -64,13 +66,16 @@ class FlowCommits:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything written is acknowledged, or cannot be; letters and offset syncs apart."""
-        return all(stream.is_over for place, stream in self._streams.items() if place != self._syncs_at)
+        """Whether all that was written to the state topic is acknowledged, or cannot be."""
+        state = self._streams.get(("target", self.state_address))
+        return state is None or state.is_over
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing more will come of any letter or offset sync now."""
-        return all(stream.is_quiet for stream in (self._post, self._syncs) if stream is not None)
+    def is_done(self, now: float) -> bool:
+        """Whether nothing that was written needs to be waited for: it is there, cannot be, or gets nowhere."""
+        return all(
+            (stream.is_over if place != self._syncs_at else stream.is_quiet) or stream.is_stuck(now)
+            for place, stream in self._streams.items()
+        ) and (self._post is None or self._post.is_quiet or self._post.is_stuck(now))
 
     @property
     def _syncs(self) -> Stream | None:
@@ -110,6 +115,7 @@ class FlowCommits:
         """Write the positions of ``lanes`` in both formats; does nothing while the last commit is under way.
 
         MM2's follow when ours are in: a position of MM2's that is ahead of ours is then one that Java MM2 has written.
+        Ours do not wait for them: what cannot be written is owed, to the next epoch too.
         """
         if not self.is_over:
             return
@@ -118,10 +124,27 @@ class FlowCommits:
         def recorded() -> None:
             for lane in lanes:
                 lane.recorded()
-            for address, records in mm2.items():
-                self._write("target", address, records)
+            for address, positions in mm2.items():
+                self._mm2[address] |= positions
+                for lane in positions:
+                    lane.owes_mm2 = True
+                self._write_mm2(address)
 
         self._write("target", self.state_address, state, recorded)
+
+    def _write_mm2(self, address: TopicPartition) -> None:
+        """Write the positions of MM2's that are owed to one place, once those before them are there."""
+        before = self._streams.get(("target", address))
+        if not self._mm2[address] or (before is not None and not before.is_idle):
+            return
+        positions = self._mm2.pop(address)
+
+        def written() -> None:
+            for lane in positions:
+                lane.owes_mm2 = lane in self._mm2[address]
+            self._write_mm2(address)
+
+        self._write("target", address, list(positions.values()), written)
 
     def record_inside(self, lanes: Sequence[Lane]) -> None:
         """Write the positions of ``lanes`` in both formats as part of the transaction that is open.
@@ -130,8 +153,9 @@ class FlowCommits:
         """
         assert self._inside is not None
         state, mm2 = self._positions(lanes)
-        for address, records in {self.state_address: state, **mm2}.items():
-            self._write("target", address, records, inside=self._inside)
+        self._write("target", self.state_address, state, inside=self._inside)
+        for address, positions in mm2.items():
+            self._write("target", address, list(positions.values()), inside=self._inside)
 
     @property
     def state_address(self) -> TopicPartition:
@@ -154,15 +178,18 @@ class FlowCommits:
         partition = connect_offsets.partition_of(key, self.work.offsets_partitions)
         return TopicPartition(self.work.offsets_topic, partition)
 
-    def _positions(self, lanes: Sequence[Lane]) -> tuple[list[StateRecord], Mapping[TopicPartition, list[StateRecord]]]:
-        """Return what brings the state topic up to date, and by partition what does so for MM2's positions."""
+    def _positions(
+        self, lanes: Sequence[Lane]
+    ) -> tuple[list[StateRecord], Mapping[TopicPartition, dict[Lane, StateRecord]]]:
+        """Return what brings the state topic up to date, and MM2's positions by where they go, and lane."""
         state: list[StateRecord] = []
-        mm2: dict[TopicPartition, list[StateRecord]] = defaultdict(list)
+        mm2: dict[TopicPartition, dict[Lane, StateRecord]] = defaultdict(dict)
         for lane in lanes:
             state += lane.unrecorded()
             if lane.upstream > 0:
                 key = connect_offsets.source_key(self.work.flow.source, lane.work.source)
-                mm2[self.mm2_address(lane.work.source)].append((key, connect_offsets.source_value(lane.upstream - 1)))
+                position = key, connect_offsets.source_value(lane.upstream - 1)
+                mm2[self.mm2_address(lane.work.source)][lane] = position
         return state, mm2
 
     def park(self, lane: Lane) -> None:

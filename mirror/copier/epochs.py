@@ -7,13 +7,13 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark import SparkContext, TaskContext
 
 from mirror.copier import daemon
-from mirror.copier.bell import Bell
+from mirror.copier.bell import Bell, Troubles
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
@@ -44,8 +44,12 @@ class AlreadyTried(Exception):
 class Epochs:
     """Runs epochs on this process's Spark."""
 
-    def __init__(self, master: str | None, tasks: int) -> None:
-        """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores)."""
+    def __init__(self, master: str | None, tasks: int, troubled: Callable[[Troubles], None] = lambda _: None) -> None:
+        """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores).
+
+        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied.
+        """
+        self._troubled = troubled
         self.tasks = tasks or os.cpu_count() or 1
         # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
         self._master = master or f"local[{self.tasks + 1}]"
@@ -119,7 +123,7 @@ class Epochs:
             except SparkDidNotStart as problem:
                 raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
-        with Bell(self._host) as bell:
+        with Bell(self._host, self._troubled) as bell:
             self._hang(bell)
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()

@@ -13,7 +13,7 @@ import time
 from mirror.config.fetching import FetchLimits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
-from mirror.copier.streams import ANSWER_SECONDS
+from mirror.copier.streams import ANSWER_SECONDS, PATIENCE_SECONDS
 from mirror.kafka import codes, wire
 from mirror.kafka.channel import Connection, ConnectionFailed
 from mirror.kafka.wire import FetchedPartition, FetchFrom
@@ -35,6 +35,7 @@ class Fetcher:
         self.read_committed = read_committed
         self.lanes: dict[TopicPartition, Lane] = {}
         self.asked_at: float | None = None
+        self._due_at = 0.0
         self._limits = limits
         self._rack = rack
         self._sizes = connection.sizes
@@ -69,6 +70,10 @@ class Fetcher:
         if self.asked_at is not None and now - max(self.asked_at, self.connection.heard_at) > ANSWER_SECONDS:
             raise ConnectionFailed(f"{self.connection.name}: no answer for {ANSWER_SECONDS:.0f} s")
 
+    def is_stuck(self, now: float) -> bool:
+        """Whether the answer is so late that nothing else should wait for it."""
+        return self.asked_at is not None and now >= max(self._due_at, self.connection.heard_at) + PATIENCE_SECONDS
+
     def may_ask(self, now: float) -> bool:
         """Whether nothing is under way, and the broker is willing."""
         return self.asked_at is None and now >= self.connection.quiet_until
@@ -97,7 +102,7 @@ class Fetcher:
             forgotten=step.forgotten,
             rack=self._rack,
         )
-        self.asked_at = now
+        self.asked_at, self._due_at = now, now + poll_ms / 1000
         self.connection.send([request])
 
     def receive(self) -> tuple[memoryview, list[FetchedPartition]] | None:

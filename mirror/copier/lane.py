@@ -158,6 +158,8 @@ class Lane:
         the follower that it is read from, as its leader asked for (KIP-392); None: it is read from its leader.
     read_epoch
         the leader epoch under which the source wrote what was read last; -1 when not known.
+    owes_mm2
+        whether MM2's position is not written yet although ours is.
     was_resumed
         whether it begins where somebody stopped without saying how far it got.
     """
@@ -193,6 +195,7 @@ class Lane:
         self.stopped: str | None = None
         forgotten = _forgotten(work, handover.position)
         self.is_dirty = not handover.is_recorded or bool(forgotten)
+        self.owes_mm2 = False
         self.syncs = syncs
         self._parked_topic = parked_topic
         self._too_large: CopiedBatch | None = None
@@ -249,8 +252,20 @@ class Lane:
             epochs=epochs_before(read, self._upstream) if self.read_epoch != NOT_KNOWN else (),
             source_end=max(self._source_end, self._upstream),
             atomic=self.stream.transactional_id is not None,
+            settled=False,
             left_out=self._left_out.count,
         )
+
+    def pass_by_others(self, target_end: int) -> None:
+        """Count what others have written into the copy as passed: all of ours lies before ``target_end``.
+
+        A task that resumes here need not read it.
+        """
+        if target_end > self._downstream:
+            if self._others is not None:
+                self._others.appended(target_end, target_end)
+            self._downstream = target_end
+            self.is_dirty = True
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
@@ -272,15 +287,20 @@ class Lane:
         """Whether it must be looked up on both clusters where the copy stands, which only the next epoch does."""
         return self._lost is not None
 
+    def pause(self, trouble: str) -> None:
+        """Leave its source alone for a while, longer each time."""
+        self.trouble = trouble
+        self.rest_until = time.monotonic() + self.rest.next_seconds()
+
     def check_topic(self, topic_id: str) -> None:
         """Read no further if the source topic has another id than the one copied so far."""
         if gaps.differ(self._begun_at.topic_id, topic_id):
             self.look_again(f"{self.work.source.topic} on the source was deleted and created anew")
 
     @property
-    def is_troubled(self) -> bool:
-        """Whether something keeps it from being copied, for now or for good."""
-        return bool(self.stopped or self.trouble or self.stream.trouble or self.is_lost)
+    def why_troubled(self) -> str | None:
+        """What keeps it from being copied, None while nothing does."""
+        return self._lost or self.stream.trouble or self.trouble
 
     @property
     def doubts(self) -> str | None:
@@ -439,7 +459,7 @@ class Lane:
             self._position,
             tuple(self._runs),
             clean=self.stream.is_settled and not self.is_lost,
-            is_recorded=not self.is_dirty and self._offered is None,
+            is_recorded=not (self.is_dirty or self.owes_mm2) and self._offered is None,
             unwritten=tuple(self._unwritten),
             target_ended_at=self._target_ended_at,
             owes_sync=self._owes_sync,
@@ -453,7 +473,7 @@ class Lane:
             batches=self._batches,
             slow_records=self._slow_records,
             stopped=self.stopped,
-            trouble=self._lost or self.stream.trouble or self.trouble,
+            trouble=self.why_troubled,
             others=self._others.found if self._others is not None else (),
         )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.copier.rests import Rest
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import Channel, Connection, ConnectionFailed
+from mirror.kafka.channel import Channel, Connection, ConnectionFailed, broker_setting
 from mirror.kafka.versions import Versions
+from mirror.model.flow import Flow
+from mirror.model.leader_epochs import NOT_KNOWN
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
@@ -86,6 +89,12 @@ class Cluster:
         self.fetch_throttled_ms = self.produce_throttled_ms = 0
         self._client = client
         self._channel: Channel | None = None
+        # The channel before, closed: what it has learned may still be right.
+        self._lost: Channel | None = None
+        #: Held by the thread that asks something on the channel; one of an epoch that is over may still do so.
+        self.asking = threading.RLock()
+        # Connections are opened in threads, which all begin from the channel.
+        self._opening = threading.Lock()
         self._attempts = _Attempts()
         self._broker_attempts: dict[int, _Attempts] = {}
         self._idle: dict[tuple[int, str], Connection] = {}
@@ -102,15 +111,20 @@ class Cluster:
         ConnectionFailed
             if the cluster cannot be reached, or could not a moment ago.
         """
-        if self._channel is None:
-            self._channel = self._attempts.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
-        return self._channel
+        with self._opening:
+            channel = self._channel
+            if channel is None:
+                channel = self._attempts.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
+                if self._lost is not None:
+                    channel.remember(self._lost)
+                self._lost, self._channel = None, channel
+            return channel
 
     def lost(self) -> None:
         """The cluster did not answer on the channel: the next question finds its way from the bootstrap servers."""
         if self._channel is not None:
             self._channel.close()
-            self._channel = None
+            self._lost, self._channel = self._channel, None
 
     def ask(self, question: Callable[[Channel], T]) -> T:
         """Return what the channel says.
@@ -120,16 +134,33 @@ class Cluster:
         ConnectionFailed
             if the cluster cannot be reached, or could not a moment ago.
         """
-        try:
-            return question(self.channel())
-        except ConnectionFailed:
-            self.lost()
-            raise
+        with self.asking:
+            try:
+                return question(self.channel())
+            except ConnectionFailed:
+                self.lost()
+                raise
+
+    def known_leader(self, partition: TopicPartition) -> int | None:
+        """Return who leads a partition if that need not be asked for."""
+        known = self._channel or self._lost
+        return known.known_leader(partition) if known is not None else None
+
+    def known_leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of that leader, -1 if it is not known."""
+        known = self._channel or self._lost
+        return known.leader_epoch(partition) if known is not None else NOT_KNOWN
+
+    def known_topic_id(self, topic: str) -> str:
+        """Return the id that a topic had when its leaders were last asked for; empty if that is not known."""
+        known = self._channel or self._lost
+        return known.topic_id(topic) if known is not None else ""
 
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
         """Ask anew who leads the partitions of these topics, or all, before one is used next."""
-        if self._channel is not None:
-            self._channel.forget_leaders(topics)
+        for each in (self._channel, self._lost):
+            if each is not None:
+                each.forget_leaders(topics)
 
     def read_leader(self, partition: TopicPartition, reason: str) -> None:
         """Read a partition from its leader alone for a while: a follower that it named failed."""
@@ -149,7 +180,7 @@ class Cluster:
             if the broker cannot be reached or does not know the requests, or so a moment ago; who leads what is then
             asked anew.
         """
-        idle = self._idle.pop((node, role), None)
+        idle = self.take_idle(node, role)
         if idle is not None:
             return idle
         channel = self.channel()
@@ -158,6 +189,9 @@ class Cluster:
             connection = channel.connect(node, needed)
             try:
                 connection.measure()
+                if node not in self._largest_requests:
+                    told = broker_setting(connection, node, "socket.request.max.bytes")
+                    self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
             except ConnectionFailed:
                 connection.close()
                 raise
@@ -169,22 +203,20 @@ class Cluster:
             channel.forget_leaders()
             raise
 
+    def take_idle(self, node: int, role: str) -> Connection | None:
+        """Return a connection that was given back, if there is one; it is leased then."""
+        return self._idle.pop((node, role), None)
+
     def give_back(self, node: int, role: str, connection: Connection) -> None:
         """Keep a connection that has no unanswered request for the next epoch."""
+        superfluous = self._idle.pop((node, role), None)
+        if superfluous is not None:
+            superfluous.close()
         self._idle[node, role] = connection
 
     def largest_request(self, node: int) -> int:
-        """Return how large a request a broker takes; it hangs up on a larger one.
-
-        Raises
-        ------
-        ConnectionFailed
-            if the broker cannot be reached, or could not a moment ago.
-        """
-        if node not in self._largest_requests:
-            told = self.ask(lambda channel: channel.broker_setting(node, "socket.request.max.bytes"))
-            self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
-        return self._largest_requests[node]
+        """Return how large a request a broker takes, as it told who connected; it hangs up on a larger one."""
+        return self._largest_requests.get(node, LARGEST_REQUEST_BYTES)
 
     def close(self) -> None:
         """Close every connection that is not leased."""
@@ -194,12 +226,15 @@ class Cluster:
         self.lost()
 
 
-_clusters: dict[tuple[str, tuple[tuple[str, str], ...]], Cluster] = {}
+_clusters: dict[tuple[str, tuple[tuple[str, str], ...], Flow | None], Cluster] = {}
 
 
-def cluster(alias: str, client: Mapping[str, str]) -> Cluster:
-    """Return what this process holds of a cluster; the same object in every epoch."""
-    key = (alias, tuple(sorted(client.items())))
+def cluster(alias: str, client: Mapping[str, str], *, beside: Flow | None = None) -> Cluster:
+    """Return what this process holds of a cluster; the same object in every epoch.
+
+    What is looked at for a flow ``beside`` the copy loop has connections of its own.
+    """
+    key = (alias, tuple(sorted(client.items())), beside)
     return _clusters.setdefault(key, Cluster(alias, client))
 
 

@@ -9,23 +9,25 @@ import math
 import os
 import selectors
 import time
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias, TypeVar
 
 from mirror.copier.bell import BellListener, Heard
 from mirror.copier.commits import FlowCommits
+from mirror.copier.errands import Errands, Failure
 from mirror.copier.fetcher import Fetcher
-from mirror.copier.lane import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Lane
+from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Undecided
-from mirror.copier.rests import Rest
-from mirror.copier.streams import REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
+from mirror.copier.resume import Place
+from mirror.copier.streams import PATIENCE_SECONDS, REQUEST_TIMEOUT_MS, REQUESTS_IN_FLIGHT, Sender, Stream
 from mirror.copier.transactions import Transactions
-from mirror.copier.work import FlowWork
+from mirror.copier.work import FlowWork, PartitionWork
 from mirror.kafka import codes, wire
 from mirror.kafka.batch import CorruptBatch, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, ConnectionFailed, LeaderUnknown
-from mirror.kafka.versions import FETCH, PRODUCE
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, LeaderUnknown
+from mirror.kafka.versions import FETCH, PRODUCE, TRANSACTIONS, Versions
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
@@ -35,15 +37,58 @@ GRACE_SECONDS = REQUESTS_IN_FLIGHT * REQUEST_TIMEOUT_MS / 1000 + 1.0
 # How long into that time what may or may not have arrived is sent again.
 _RESEND_SECONDS = 2.0
 
-# How long an epoch lasts in which something is wrong: it is seen in the status, and tried anew, after that.
+# How long an epoch lasts in which a partition stops until somebody looks at it.
 TROUBLED_SECONDS = 2.0
 
 _TICK_SECONDS = 0.1
+# How often it is asked where copies end that others may have written to.
+_PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
 _BACKLOG_BYTES = 128 << 20
 
 
+T = TypeVar("T")
+
 _End: TypeAlias = Fetcher | Sender | Transactions
+# What needs a connection to the leader of its partition: a lane to read over, a stream to write over.
+_Unplaced: TypeAlias = Lane | Stream
+# A connection by cluster, broker, and what it is for.
+_Place: TypeAlias = tuple[Cluster, int, str]
+# Offsets of partitions, and of which they cannot be told.
+_Offsets: TypeAlias = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]
+# Where the logs of a source begin and end, and of which partitions that cannot be told.
+_Bounds: TypeAlias = tuple[
+    Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]
+]
+
+
+class Share(Protocol):
+    """What is copied of one flow; what cannot just go on is looked at beside the loop."""
+
+    flow: Flow
+    lanes: list[Lane]
+    waiting: list[PartitionWork]
+    has_news: bool
+
+    def is_due(self, now: float) -> bool:
+        """Whether something is to be looked at now."""
+        ...
+
+    def look(self) -> Mapping[TopicPartition, Place]:
+        """Find out where to begin, in another thread."""
+        ...
+
+    def take_in(self, places: Mapping[TopicPartition, Place] | Exception) -> list[Lane]:
+        """Take in what was found; return the lanes that begin."""
+        ...
+
+    def troubles(self) -> Mapping[TopicPartition, str]:
+        """Return why those are not copied that are still looked at."""
+        ...
+
+    def end(self) -> None:
+        """Look at nothing more."""
+        ...
 
 
 class CopyLoop:
@@ -69,34 +114,43 @@ class CopyLoop:
         }
         # Lanes with something under way or not yet written down; the others cost nothing.
         self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
-        # By flow, broker, and the rack it is told of: none where the leader is to be read and nobody else.
-        self._fetchers: dict[tuple[Flow, int, str], Fetcher] = {}
-        self._senders: dict[tuple[Cluster, int, str | None], Sender] = {}
+        self._fetchers: dict[_Place, Fetcher] = {}
+        self._senders: dict[_Place, Sender] = {}
         self._sync_at = 0.0
-        self._place_streams_at = 0.0
-        self._stream_rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
+        self._pass_by_at = 0.0
         self._selector = selectors.DefaultSelector()
-        self._unplaced_lanes: list[Lane] = []
-        self._unplaced_streams: list[tuple[Cluster, Stream]] = []
+        self._errands = Errands()
+        self._selector.register(self._errands, selectors.EVENT_READ, self._errands)
+        self._unplaced: list[tuple[Cluster, _Unplaced]] = []
+        # Who waits for a connection that is being opened.
+        self._waiting: dict[_Place, list[_Unplaced]] = {}
+        # Who has asked the source for an offset that it does not have.
+        self._outside: dict[Cluster, list[Lane]] = {}
+        self._shares: Sequence[Share] = ()
+        # Since when it is being found out where to begin.
+        self._looked_at: dict[Flow, float] = {}
         self._parent = os.getppid()
 
-    def run(self, lanes: list[Lane], seconds: float, commit_seconds: float, bell: BellListener | None = None) -> None:
-        """Copy ``lanes`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
+    def run(
+        self, shares: Sequence[Share], seconds: float, commit_seconds: float, bell: BellListener | None = None
+    ) -> None:
+        """Copy ``shares`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
 
-        The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and when something has
-        been wrong for some seconds: the driver says what is wrong only after it.
+        The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and some seconds after one
+        has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
         """
-        for lane in lanes:
-            self._lanes[lane.work.flow].append(lane)
-            self._active[lane.work.flow][lane] = None
-            self._unplaced_lanes.append(lane)
-            self._unplaced_streams.append((self._clusters[lane.work.flow, "target"], lane.stream))
+        self._shares = shares
+        for share in shares:
+            self._begin(share.lanes)
+            if share.waiting:
+                self._find_leaders(share)
         if bell is not None:
             self._selector.register(bell, selectors.EVENT_READ, bell)
         over = False
         began = time.monotonic()
         deadline = began + seconds
         next_commit = began + commit_seconds
+        self._pass_by_at = began + min(_PASS_BY_SECONDS, seconds / 2)
         try:
             while True:
                 now = time.monotonic()
@@ -106,11 +160,15 @@ class CopyLoop:
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:
                     self._give_up()
-                if over and self._is_drained() and not self._commit_rest():
+                if over and self._is_drained(now) and not self._commit_rest(now):
                     break
                 if now > deadline + GRACE_SECONDS or heard is Heard.SILENCE or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
+                self._look(now)
+                if not over and now >= self._pass_by_at:
+                    self._pass_by_others()
+                    self._pass_by_at = now + _PASS_BY_SECONDS
                 self._advance(now)
                 self._place(now, over=over)
                 # What has come in goes out before more is asked for: readers of the copy wait for it.
@@ -122,6 +180,8 @@ class CopyLoop:
                     next_commit = now + commit_seconds
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
+                    if bell is not None:
+                        bell.tell(self._all_troubles())
                 if now >= self._sync_at:
                     self._emit_syncs()
                     if self._park(over=over):
@@ -134,23 +194,66 @@ class CopyLoop:
         finally:
             self._release()
 
+    def _begin(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            self._lanes[lane.work.flow].append(lane)
+            self._active[lane.work.flow][lane] = None
+            self._unplaced.append((self._clusters[lane.work.flow, "source"], lane))
+            self._unplaced.append((self._clusters[lane.work.flow, "target"], lane.stream))
+
+    def _find_leaders(self, share: Share) -> None:
+        """Find out who leads what will be copied while it is found out where to begin."""
+        for side, partitions in (
+            ("source", [work.source for work in share.waiting]),
+            ("target", [work.target for work in share.waiting]),
+        ):
+            cluster = self._clusters[share.flow, side]
+            # Ids of topics as they are now: those may have been created anew.
+            cluster.forget_leaders({each.topic for each in partitions})
+            if not self._errands.is_under_way(cluster):
+                self._ask(cluster, partial(Channel.learn_leaders, partitions=partitions), lambda _: None)
+
+    def _look(self, now: float) -> None:
+        """Find out beside the loop where to begin with what cannot just go on."""
+        for share in self._shares:
+            if share.is_due(now) and share.flow not in self._looked_at:
+                self._looked_at[share.flow] = now
+                self._errands.begin(share.flow, share.look, partial(self._found, share))
+
+    def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
+        self._looked_at.pop(share.flow)
+        self._begin(share.take_in(places))
+
     def troubles(self) -> dict[Flow, str]:
         """Say for which flows something could not be written down or committed, and why."""
         said = {flow: commits.trouble for flow, commits in self._commits.items() if commits.trouble}
         return said | {flow: each.trouble for flow, each in self._transactions.items() if each.trouble}
 
+    def _all_troubles(self) -> dict[tuple[Flow, TopicPartition], str]:
+        """Say of each partition what keeps it from being copied, or from being written down."""
+        of_flows = self.troubles()
+        said = (
+            (flow, lane.work.source, lane.why_troubled or of_flows.get(flow))
+            for flow, lanes in self._lanes.items()
+            for lane in lanes
+        )
+        waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
+        return waiting | {(flow, source): why for flow, source, why in said if why}
+
     def _longest_seconds(self) -> float:
         """Return how long the epoch should be, as things stand."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes]
-        if any(lane.is_lost for lane in lanes):
+        if any(lane.is_lost for lane in lanes) or not (lanes or any(share.waiting for share in self._shares)):
             return 0.0
-        if self.troubles() or any(lane.is_troubled for lane in lanes):
+        if any(lane.stopped for lane in lanes) or any(share.has_news for share in self._shares):
             return TROUBLED_SECONDS
         return math.inf
 
     def _wind_down(self, now: float) -> None:
         """Send what can go out at once and drop the rest: the next epoch reads it again."""
         self._send(now)
+        for share in self._shares:
+            share.end()
         for flow, lanes in self._lanes.items():
             for lane in lanes if flow not in self._transactions else ():
                 lane.stream.wind_down()
@@ -169,120 +272,135 @@ class CopyLoop:
         for commits in self._commits.values():
             commits.give_up()
 
-    def _is_drained(self) -> bool:
-        return all(fetcher.asked_at is None for fetcher in self._fetchers.values()) and all(
-            lane.stream.is_quiet for lanes in self._active.values() for lane in lanes
+    def _is_drained(self, now: float) -> bool:
+        """Whether all is answered that has been asked, but for what gets nowhere: that is not sent again either."""
+        streams = [lane.stream for lanes in self._active.values() for lane in lanes]
+        for stream in streams:
+            if stream.is_stuck(now) and stream.transactional_id is None:
+                stream.give_up()
+        if any(now < began_at + PATIENCE_SECONDS for began_at in self._looked_at.values()):
+            return False
+        return all(fetcher.asked_at is None or fetcher.is_stuck(now) for fetcher in self._fetchers.values()) and all(
+            stream.is_quiet or (stream.is_stuck(now) and stream.transactional_id is None) for stream in streams
         )
 
     # Placing: which connection serves which lane and stream.
 
     def _place(self, now: float, *, over: bool) -> None:
+        """Find connections for what has none; whatever takes time to find is found beside the loop."""
         for commits in self._commits.values():
             for side, stream in commits.new_streams():
-                self._unplaced_streams.append((self._clusters[commits.work.flow, side], stream))
-        if self._unplaced_streams and now >= self._place_streams_at:
-            self._place_streams()
-            if self._unplaced_streams:
-                self._place_streams_at = now + self._stream_rest.next_seconds()
+                self._unplaced.append((self._clusters[commits.work.flow, side], stream))
+        if not over:
+            self._find_places()
+        by_cluster: dict[Cluster, list[_Unplaced]] = {}
+        left: list[tuple[Cluster, _Unplaced]] = []
+        for cluster, one in self._unplaced:
+            if isinstance(one, Lane) and over:
+                continue
+            if now < one.rest_until or self._errands.is_under_way(cluster):
+                left.append((cluster, one))
             else:
-                self._place_streams_at = 0.0
-                self._stream_rest.end()
-        if self._unplaced_lanes and not over:
-            self._place_lanes(now)
+                by_cluster.setdefault(cluster, []).append(one)
+        self._unplaced = left
+        for cluster, ones in by_cluster.items():
+            unknown = [_partition(one) for one in ones if cluster.known_leader(_partition(one)) is None]
+            if unknown:
+                question = partial(Channel.learn_leaders, partitions=unknown)
+                self._ask(cluster, question, partial(self._led, cluster, ones))
+            else:
+                self._led(cluster, ones, None)
 
-    def _place_lanes(self, now: float) -> None:
-        ready = [lane for lane in self._unplaced_lanes if now >= lane.rest_until]
-        self._unplaced_lanes = [lane for lane in self._unplaced_lanes if now < lane.rest_until]
-        by_cluster: dict[Cluster, list[Lane]] = {}
-        for lane in ready:
-            by_cluster.setdefault(self._clusters[lane.work.flow, "source"], []).append(lane)
-        for cluster, lanes in by_cluster.items():
-            problem = self._learn(cluster, [lane.work.source for lane in lanes])
-            for lane in lanes:
-                trouble = problem or self._place_lane(cluster, lane)
-                if trouble:
-                    self._rest(lane, now, trouble)
-                    self._unplaced_lanes.append(lane)
+    def _ask(self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | Failure], None]) -> None:
+        """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
+        self._errands.begin(cluster, lambda: cluster.ask(question), then)
 
-    def _place_lane(self, cluster: Cluster, lane: Lane) -> str | None:
-        """Give the lane to the fetcher of its leader, or of the follower that it named; return why not, if not."""
-        source = lane.work.source
-        try:
-            node = cluster.ask(lambda channel: channel.leader(source))
-            lane.leader_epoch = cluster.ask(lambda channel: channel.leader_epoch(source))
-            lane.check_topic(cluster.ask(lambda channel: channel.topic_id(source.topic)))
-            if lane.replica is not None:
-                try:
-                    self._fetcher(cluster, lane, lane.replica).add(lane)
-                except ConnectionFailed as problem:
-                    lane.replica = None
-                    cluster.read_leader(source, str(problem))
-                else:
-                    return None
-            self._fetcher(cluster, lane, node).add(lane)
-        except (LeaderUnknown, ConnectionFailed) as problem:
-            return str(problem)
-        return None
+    def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: Failure | None) -> None:
+        """Give each to the connection to its leader, as far as that is known now."""
+        for one in ones:
+            node = cluster.known_leader(_partition(one))
+            if node is None:
+                trouble = str(problem or f"{cluster.alias}: {_partition(one)} has no leader")
+                self._leave_unplaced(cluster, one, trouble)
+                continue
+            if isinstance(one, Lane) and one.replica is not None:
+                node = one.replica
+            self._join((cluster, node, self._role(cluster, one)), one)
 
-    def _fetcher(self, cluster: Cluster, lane: Lane, node: int) -> Fetcher:
-        """Return the fetcher of a broker for a lane.
+    def _role(self, cluster: Cluster, one: _Unplaced) -> str:
+        """Return what a connection is for.
 
-        Raises
-        ------
-        ConnectionFailed
-            if the broker cannot be reached.
+        Each flow fetches over connections of its own: two flows may read the same partition from different positions.
+        A fetch names the rack for all its partitions, so that those that are read from leaders alone have others. A
+        produce request carries batches of one transactional id, or of none. A broker answers one request of a
+        connection after the other, so what makes it wait for replicas goes over another connection than the rest.
         """
-        flow = lane.work.flow
-        work = self._flows[flow]
-        rack = "" if cluster.leader_alone(lane.work.source) else work.fetch_limits.rack
-        if (flow, node, rack) not in self._fetchers:
-            connection = cluster.lease(node, _fetch_role(flow, rack), (FETCH,))
-            limits, read_committed = work.fetch_limits, work.read_committed
-            fetcher = Fetcher(cluster, connection, limits, read_committed=read_committed, rack=rack)
+        if isinstance(one, Lane):
+            flow, is_alone = one.work.flow, cluster.leader_alone(one.work.source)
+            return f"{_fetch_role(flow)} {'' if is_alone else self._flows[flow].fetch_limits.rack}".rstrip()
+        return f"{'produce apart' if one.is_apart else 'produce'} {one.transactional_id or ''}".rstrip()
+
+    def _join(self, place: _Place, one: _Unplaced) -> None:
+        """Let one use the connection at ``place``, which is opened beside the loop if there is none."""
+        if place in self._fetchers or place in self._senders:
+            self._add(place, one)
+            return
+        self._waiting.setdefault(place, []).append(one)
+        cluster, node, role = place
+        if self._errands.is_under_way(place):
+            return
+        idle = cluster.take_idle(node, role)
+        if idle is not None:
+            self._connected(place, idle)
+        else:
+            self._connect(place, (FETCH,) if isinstance(one, Lane) else (PRODUCE,), partial(self._connected, place))
+
+    def _connect(self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | Failure], None]) -> None:
+        """Open a connection beside the loop; one that comes too late is for the next epoch."""
+        cluster, node, role = place
+        lease = partial(cluster.lease, node, role, needed)
+        self._errands.begin(place, lease, then, partial(cluster.give_back, node, role))
+
+    def _connected(self, place: _Place, connection: Connection | Failure) -> None:
+        cluster, node, role = place
+        waiting = self._waiting.pop(place)
+        if not isinstance(connection, Connection):
+            for one in waiting:
+                if isinstance(one, Lane) and one.replica is not None:
+                    one.replica = None
+                    cluster.read_leader(one.work.source, str(connection))
+                self._leave_unplaced(cluster, one, str(connection))
+            return
+        first = waiting[0]
+        if isinstance(first, Lane):
+            work = self._flows[first.work.flow]
+            limits, rack = work.fetch_limits, role.removeprefix(_fetch_role(work.flow)).strip()
+            fetcher = Fetcher(cluster, connection, limits, read_committed=work.read_committed, rack=rack)
+            self._fetchers[place] = fetcher
             self._selector.register(connection, selectors.EVENT_READ, fetcher)
-            self._fetchers[flow, node, rack] = fetcher
-        return self._fetchers[flow, node, rack]
+        else:
+            connection.discard_unsent()
+            sender = Sender(cluster, connection, cluster.largest_request(node), first.transactional_id)
+            self._senders[place] = sender
+            self._selector.register(connection, selectors.EVENT_READ, sender)
+        for one in waiting:
+            self._add(place, one)
 
-    def _place_streams(self) -> None:
-        unplaced, self._unplaced_streams = self._unplaced_streams, []
-        by_cluster: dict[Cluster, list[Stream]] = {}
-        for cluster, stream in unplaced:
-            by_cluster.setdefault(cluster, []).append(stream)
-        for cluster, streams in by_cluster.items():
-            problem = self._learn(cluster, [stream.partition for stream in streams])
-            for stream in streams:
-                trouble = problem or self._place_stream(cluster, stream)
-                if trouble:
-                    stream.trouble = trouble
-                    self._unplaced_streams.append((cluster, stream))
+    def _add(self, place: _Place, one: _Unplaced) -> None:
+        if isinstance(one, Stream):
+            self._senders[place].add(one)
+            if one.is_idle:
+                one.trouble = None
+            return
+        cluster, _, _ = place
+        one.leader_epoch = cluster.known_leader_epoch(one.work.source)
+        one.check_topic(cluster.known_topic_id(one.work.source.topic))
+        self._fetchers[place].add(one)
 
-    def _place_stream(self, cluster: Cluster, stream: Stream) -> str | None:
-        """Give the stream to the sender of its leader; return why not, if not."""
-        try:
-            node = cluster.ask(lambda channel: channel.leader(stream.partition))
-            place = cluster, node, stream.transactional_id
-            if place not in self._senders:
-                largest = cluster.largest_request(node)
-                connection = cluster.lease(node, _produce_role(stream.transactional_id), (PRODUCE,))
-                connection.discard_unsent()
-                sender = Sender(cluster, connection, largest, stream.transactional_id)
-                self._selector.register(sender.connection, selectors.EVENT_READ, sender)
-                self._senders[place] = sender
-        except (LeaderUnknown, ConnectionFailed) as problem:
-            return str(problem)
-        self._senders[place].add(stream)
-        if stream.is_idle:
-            stream.trouble = None
-        return None
-
-    @staticmethod
-    def _learn(cluster: Cluster, partitions: list[TopicPartition]) -> str | None:
-        """Find out with one request who leads ``partitions``; return why not, if not."""
-        try:
-            cluster.ask(lambda channel: channel.learn_leaders(partitions))
-        except ConnectionFailed as problem:
-            return str(problem)
-        return None
+    def _leave_unplaced(self, cluster: Cluster, one: _Unplaced, trouble: str) -> None:
+        """Look for a connection again later."""
+        one.pause(trouble)
+        self._unplaced.append((cluster, one))
 
     # Fetching.
 
@@ -343,7 +461,7 @@ class CopyLoop:
                 heard_at = fetcher.connection.heard_at
                 lane.take(frame, part, read_committed=fetcher.read_committed, received_at=heard_at)
             except Undecided as problem:
-                self._rest(lane, time.monotonic(), str(problem))
+                lane.pause(str(problem))
             except (UnsupportedMagic, CorruptBatch) as problem:
                 if lane.replica is not None:
                     self._active[lane.work.flow][lane] = None
@@ -358,7 +476,6 @@ class CopyLoop:
         return True
 
     def _fetch_refused(self, fetcher: Fetcher, refused: list[tuple[Lane, int]]) -> None:
-        now = time.monotonic()
         fetcher.cluster.forget_leaders({lane.work.source.topic for lane, _ in refused})
         for lane, code in [(lane, code) for lane, code in refused if lane.replica is not None]:
             # It may be behind its leader, or ahead of it with what is removed: the leader says what is there.
@@ -367,37 +484,46 @@ class CopyLoop:
         outside = [lane for lane, code in refused if code == codes.OFFSET_OUT_OF_RANGE]
         for lane, code in refused:
             if code != codes.OFFSET_OUT_OF_RANGE:
-                self._rest(lane, now, f"the source refuses to read {lane.work.source}: {codes.name(code)}")
                 fetcher.drop(lane)
-                self._unplaced_lanes.append(lane)
-        if outside:
-            self._find_place(fetcher.cluster, outside)
-            for lane in outside:
-                self._touch(fetcher, lane)
-
-    def _find_place(self, cluster: Cluster, outside: list[Lane]) -> None:
-        """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
-        sources = [lane.work.source for lane in outside]
-        starts, problems = cluster.ask(lambda channel: channel.find_offsets(sources, EARLIEST))
-        ends, more_problems = cluster.ask(lambda channel: channel.find_offsets(starts, LATEST))
-        problems |= more_problems
+                trouble = f"the source refuses to read {lane.work.source}: {codes.name(code)}"
+                self._leave_unplaced(fetcher.cluster, lane, trouble)
         for lane in outside:
+            fetcher.drop(lane)
+        self._outside.setdefault(fetcher.cluster, []).extend(outside)
+
+    def _find_places(self) -> None:
+        """Look, beside the loop, where the logs of those begin and end that were read outside of them."""
+        for cluster in [cluster for cluster in self._outside if not self._errands.is_under_way(cluster)]:
+            lanes = self._outside.pop(cluster)
+            sources = [lane.work.source for lane in lanes]
+            self._ask(cluster, partial(_bounds, partitions=sources), partial(self._bounded, cluster, lanes))
+
+    def _bounded(self, cluster: Cluster, lanes: list[Lane], bounds: _Bounds | Failure) -> None:
+        """Go on behind what the source has removed; where it never had such an offset, it is not what it was."""
+        for lane in lanes:
             source = lane.work.source
+            if not isinstance(bounds, tuple):
+                self._leave_unplaced(cluster, lane, str(bounds))
+                continue
+            starts, ends, problems = bounds
             if source in problems:
-                self._rest(lane, time.monotonic(), str(problems[source]))
-            elif lane.fetch_position < starts[source]:
+                self._leave_unplaced(cluster, lane, str(problems[source]))
+                continue
+            if lane.fetch_position < starts[source]:
                 lane.skip_gap(starts[source], int(time.time() * 1000))
             else:
                 lane.look_again(
                     f"{source} on the source has the offsets {starts[source]} to {ends[source]} and does not know the "
                     f"position {lane.fetch_position}: it was truncated, or the topic was created anew"
                 )
+            self._active[lane.work.flow][lane] = None
+            self._unplaced.append((cluster, lane))
 
     def _move(self, fetcher: Fetcher, lane: Lane, replica: int) -> None:
         """Read a lane from the follower that its leader named, until the epoch ends or the follower fails."""
         lane.replica = replica
         fetcher.drop(lane)
-        self._unplaced_lanes.append(lane)
+        self._unplaced.append((fetcher.cluster, lane))
 
     def _to_leader(self, fetcher: Fetcher, lane: Lane, reason: str) -> None:
         """Read a lane from its leader again, soon: what a follower refuses says nothing of the log."""
@@ -405,11 +531,7 @@ class CopyLoop:
         lane.replica = None
         lane.rest_until = time.monotonic() + lane.rest.next_seconds()
         fetcher.drop(lane)
-        self._unplaced_lanes.append(lane)
-
-    def _rest(self, lane: Lane, now: float, trouble: str) -> None:
-        lane.trouble = trouble
-        lane.rest_until = now + lane.rest.next_seconds()
+        self._unplaced.append((fetcher.cluster, lane))
 
     # Producing.
 
@@ -434,11 +556,11 @@ class CopyLoop:
             elif dirty:
                 self._commits[flow].commit(dirty)
 
-    def _commit_rest(self) -> bool:
+    def _commit_rest(self, now: float) -> bool:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
-        return any(not (commits.is_over and commits.is_quiet) for commits in self._commits.values()) or any(
+        return any(not commits.is_done(now) for commits in self._commits.values()) or any(
             not transactions.is_over for transactions in self._transactions.values()
         )
 
@@ -449,18 +571,57 @@ class CopyLoop:
             self._commits[flow].park(lane)
         return any(lane.awaits_commit for _, lane in held)
 
+    def _pass_by_others(self) -> None:
+        """Find out, beside the loop, where the copies end that rest: what others have written is not read at a restart.
+
+        In transactions it never is.
+        """
+        resting: dict[Cluster, list[tuple[Lane, int]]] = {}
+        for flow, lanes in self._lanes.items():
+            if flow not in self._transactions:
+                cluster = self._clusters[flow, "target"]
+                resting.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_at_rest)
+        for cluster, marked in resting.items():
+            if marked and not self._errands.is_under_way(cluster):
+                targets = [lane.work.target for lane, _ in marked]
+                question = partial(Channel.find_offsets, partitions=targets, at=LATEST)
+                self._ask(cluster, question, partial(self._passed_by, marked))
+
+    def _passed_by(self, marked: list[tuple[Lane, int]], found: _Offsets | Failure) -> None:
+        """Go on behind what others have written, where nothing of ours was on its way when it was asked."""
+        ends = found[0] if isinstance(found, tuple) else {}
+        for lane, sequence in marked:
+            if lane.sequence == sequence and lane.is_at_rest and lane.work.target in ends:
+                lane.pass_by_others(ends[lane.work.target])
+                self._active[lane.work.flow][lane] = None
+
     def _advance(self, now: float) -> None:
         """Move the transactions on."""
         for transactions in self._transactions.values():
             transactions.advance(now)
-            if transactions.connect(now) and transactions.connection is not None:
-                self._selector.register(transactions.connection, selectors.EVENT_READ, transactions)
+            if transactions.wants_connection(now) and not self._errands.is_under_way(transactions.cluster):
+                transactions.is_connecting = True
+                found = partial(self._coordinated, transactions)
+                self._ask(transactions.cluster, transactions.find_coordinator, found)
             try:
                 transactions.ask(now)
             except ConnectionFailed as failure:
                 self._lose(transactions, str(failure))
             else:
                 self._watch(transactions)
+
+    def _coordinated(self, transactions: Transactions, node: int | Failure) -> None:
+        """Connect, beside the loop, to the broker that coordinates transactions."""
+        if not isinstance(node, int):
+            transactions.take_connection(node)
+            return
+
+        def reached(connection: Connection | Failure) -> None:
+            transactions.take_connection(connection, node)
+            if isinstance(connection, Connection):
+                self._selector.register(connection, selectors.EVENT_READ, transactions)
+
+        self._connect((transactions.cluster, node, transactions.role), TRANSACTIONS, reached)
 
     def _emit_syncs(self) -> None:
         for flow, commits in self._commits.items():
@@ -471,6 +632,9 @@ class CopyLoop:
     def _wait(self, seconds: float) -> None:
         for key, events in self._selector.select(seconds):
             if isinstance(key.data, BellListener):
+                continue
+            if isinstance(key.data, Errands):
+                key.data.take_in()
                 continue
             try:
                 if events & selectors.EVENT_WRITE:
@@ -496,7 +660,7 @@ class CopyLoop:
                 if stale is None:
                     return
                 if stale:
-                    self._unplaced_streams += [(end.cluster, stream) for stream in stale]
+                    self._unplaced += [(end.cluster, stream) for stream in stale]
                     end.cluster.forget_leaders({stream.partition.topic for stream in stale})
             if end.connection is None or not end.connection.has_buffered_data:
                 return
@@ -520,41 +684,42 @@ class CopyLoop:
             for lane in tuple(end.lanes.values()):
                 if lane.replica is not None:
                     self._to_leader(end, lane, reason.removeprefix(f"{end.connection.name}: "))
-                    continue
-                self._rest(lane, time.monotonic(), reason)
-                self._unplaced_lanes.append(lane)
+                else:
+                    self._leave_unplaced(end.cluster, lane, reason)
         elif isinstance(end, Transactions):
             end.abandon(reason)
         else:
             end.abandon(reason)
             self._senders = {key: one for key, one in self._senders.items() if one is not end}
-            self._unplaced_streams += [(end.cluster, stream) for stream in end.streams if not stream.closed]
+            self._unplaced += [(end.cluster, stream) for stream in end.streams if not stream.closed]
 
     def _release(self) -> None:
         """Keep idle connections for the next epoch, close the others."""
-        for (flow, node, rack), fetcher in self._fetchers.items():
+        for (cluster, node, role), fetcher in self._fetchers.items():
             if fetcher.asked_at is None:
-                fetcher.cluster.give_back(node, _fetch_role(flow, rack), fetcher.connection)
+                cluster.give_back(node, role, fetcher.connection)
             else:
                 fetcher.connection.close()
-        for (cluster, node, transactional_id), sender in self._senders.items():
+        for (cluster, node, role), sender in self._senders.items():
             if sender.is_idle:
-                cluster.give_back(node, _produce_role(transactional_id), sender.connection)
+                cluster.give_back(node, role, sender.connection)
             else:
                 sender.connection.close()
         for transactions in self._transactions.values():
             transactions.release()
+        self._errands.close()
         self._selector.close()
 
 
-def _fetch_role(flow: Flow, rack: str) -> str:
-    """Each flow fetches over connections of its own: two flows may read the same partition from different positions.
-
-    A fetch names the rack for all its partitions, so that those that are read from leaders alone have others.
-    """
-    return f"fetch {flow} {rack}"
+def _fetch_role(flow: Flow) -> str:
+    return f"fetch {flow}"
 
 
-def _produce_role(transactional_id: str | None) -> str:
-    """A request carries batches of one transactional id, or of none: each has connections of its own."""
-    return "produce" if transactional_id is None else f"produce {transactional_id}"
+def _partition(one: _Unplaced) -> TopicPartition:
+    return one.work.source if isinstance(one, Lane) else one.partition
+
+
+def _bounds(channel: Channel, partitions: list[TopicPartition]) -> _Bounds:
+    starts, problems = channel.find_offsets(partitions, EARLIEST)
+    ends, more_problems = channel.find_offsets(starts, LATEST)
+    return starts, ends, problems | more_problems

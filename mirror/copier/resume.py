@@ -66,6 +66,14 @@ class NotYet:
 
 
 @dataclass(frozen=True, slots=True)
+class Partly:
+    """Some of what lies on the target is matched; it goes on from ``handover``, which is not clean."""
+
+    handover: Handover
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Copying must not begin; ``records`` go to the state topic all the same."""
 
@@ -78,7 +86,7 @@ class Javas:
     """Java MirrorMaker has copied it since; it is taken over from that first, beside the epochs."""
 
 
-Place: TypeAlias = Ready | NotYet | Refused | Javas
+Place: TypeAlias = Ready | NotYet | Partly | Refused | Javas
 """Where a partition's copy begins, or why it does not."""
 
 

@@ -31,6 +31,10 @@ PARTITIONS_A_LONG_REQUEST = 256
 # A broker's usual limit to a batch, less what the merged ones may differ by from what they were made of.
 MERGED_BYTES = 1_000_000
 ANSWER_SECONDS = 40.0
+# What has failed, and got nowhere for so long, is not waited for when an epoch ends; nor is an answer if nothing at all
+# has moved on the line for longer. A slow line is waited for.
+PATIENCE_SECONDS = 2.0
+_SILENCE_SECONDS = 5.0
 
 _FIRST_REST_SECONDS = 0.05
 _LONGEST_REST_SECONDS = 2.0
@@ -103,10 +107,17 @@ class Stream:
         why the oldest piece is not acknowledged although it was sent; None while all goes well.
     sender
         over whose connection it goes, None while that is not known.
+    is_apart
+        whether it goes over a connection apart from others, since the broker may let that wait.
+    rest_until
+        until when it is left alone after a failure, in monotonic seconds.
+    waits_since
+        when it last got anywhere, in monotonic seconds; infinite while nothing is under way or queued.
     """
 
     __slots__ = (
         "_acknowledged",
+        "_doubtful",
         "_failed",
         "_failure",
         "_gate",
@@ -122,13 +133,15 @@ class Stream:
         "_queue",
         "_refused",
         "_rest",
-        "_rest_until",
         "_too_large",
         "bytes",
         "closed",
+        "is_apart",
         "partition",
+        "rest_until",
         "sender",
         "trouble",
+        "waits_since",
     )
 
     def __init__(
@@ -147,6 +160,8 @@ class Stream:
         self.closed = False
         self.trouble: str | None = None
         self.sender: Sender | None = None
+        self.waits_since = math.inf
+        self.is_apart = False
         self._acknowledged = acknowledged
         self._refused = refused
         self._pipelined = pipelined
@@ -164,8 +179,10 @@ class Stream:
         self._queue: deque[Piece] = deque()
         self._in_flight: deque[Piece] = deque()
         self._failed: list[Piece] = []
+        # How many of those, the oldest ones, may have been appended all the same.
+        self._doubtful = 0
         self._failure = (_CONNECTION_LOST, "")
-        self._rest_until = 0.0
+        self.rest_until = 0.0
         self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
 
     @property
@@ -183,6 +200,12 @@ class Stream:
         """Whether the broker has answered all that was sent to it, and nothing is to be sent."""
         return not self._in_flight and (self.closed or self._held is not None or not self._queue)
 
+    def is_stuck(self, now: float) -> bool:
+        """Whether it has got nowhere for so long that nothing else should wait for it."""
+        if self.trouble is None and self.sender is not None:
+            return now >= max(self.waits_since, self.sender.moved_at) + _SILENCE_SECONDS
+        return now >= self.waits_since + PATIENCE_SECONDS
+
     @property
     def is_settled(self) -> bool:
         """Whether it is certain of every piece whether it is in the log."""
@@ -191,6 +214,8 @@ class Stream:
     def put(self, piece: Piece) -> None:
         """Append one more batch; dropped when nothing more is sent."""
         if not (self.closed or self._is_winding_down):
+            if self.waits_since == math.inf:
+                self.waits_since = time.monotonic()
             for part in self._in_size(piece):
                 self._queue.append(part)
                 self.bytes += len(part.content)
@@ -199,6 +224,9 @@ class Stream:
     def wind_down(self) -> None:
         """Drop all that was never sent; what may be in the log is still sent until that is certain."""
         self._is_winding_down = True
+        self._drop_unsent()
+
+    def _drop_unsent(self) -> None:
         unsent = max(0, self._perhaps_appended - len(self._in_flight))
         while len(self._queue) > unsent:
             self.bytes -= len(self._queue.pop().content)
@@ -235,7 +263,7 @@ class Stream:
             and not self._failed
             and not self.closed
             and self._held is None
-            and now >= self._rest_until
+            and now >= self.rest_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
             and (
                 self._gate is None
@@ -283,13 +311,29 @@ class Stream:
             self._is_proven = True
             self._perhaps_appended = max(0, self._perhaps_appended - 1)
             self.trouble = None
+            self.waits_since = time.monotonic() if self._in_flight or self._queue else math.inf
             self._acknowledged(piece, base_offset)
-            return False
+            return self._comes_back()
         if not self._failed:
             self._failure = (code, message)
             self.trouble = f"the target answers {codes.name(code)} {message}".rstrip()
+        is_out_of_turn = bool(self._failed) and code == codes.OUT_OF_ORDER_SEQUENCE
         self._failed.append(piece)
+        if code not in codes.NOT_APPENDED and not is_out_of_turn:
+            self._doubtful = len(self._failed)
         return self._settle()
+
+    def _comes_back(self) -> bool:
+        """Whether it goes over the common connection again, now that all that was uncertain is acknowledged."""
+        if not self.is_apart or self._in_flight or self._perhaps_appended:
+            return False
+        self.is_apart = False
+        return True
+
+    def pause(self, trouble: str) -> None:
+        """Leave its broker alone for a while, longer each time."""
+        self.trouble = trouble
+        self.rest_until = time.monotonic() + self._rest.next_seconds()
 
     def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""
@@ -298,6 +342,7 @@ class Stream:
                 self._failure = (_CONNECTION_LOST, reason)
                 self.trouble = reason
             self._failed.extend(self._in_flight)
+            self._doubtful = len(self._failed)
             self._in_flight.clear()
             self._settle()
 
@@ -323,8 +368,8 @@ class Stream:
         code, message = self._failure
         is_too_large = code in codes.TOO_LARGE
         if code == _CONNECTION_LOST or codes.is_retriable(code):
-            # Some refusals, too, come after the broker has appended.
-            self._perhaps_appended = max(self._perhaps_appended, len(self._failed))
+            self._perhaps_appended = max(self._perhaps_appended, self._doubtful)
+            self.is_apart = self._perhaps_appended > 0
         elif not (is_too_large and (self._made_smaller() or self._set_aside(message))):
             self.closed = True
             self._refused(code, message)
@@ -332,10 +377,13 @@ class Stream:
         if not self._is_given_up:
             self._queue.extendleft(reversed(self._failed))
         self._failed.clear()
+        self._doubtful = 0
+        if self._is_winding_down:
+            self._drop_unsent()
         if is_too_large:
             self._wake()
             return False
-        self._rest_until = time.monotonic() + self._rest.next_seconds()
+        self.rest_until = time.monotonic() + self._rest.next_seconds()
         return True
 
     def _wake(self) -> None:
@@ -391,6 +439,11 @@ class Sender:
         # The streams that may have something to send, in turn; the others cost nothing.
         self._awake: OrderedDict[Stream, None] = OrderedDict()
         self._requests: deque[tuple[float, dict[TopicPartition, Stream]]] = deque()
+
+    @property
+    def moved_at(self) -> float:
+        """When something last moved on the line, in monotonic seconds."""
+        return max(self.connection.wrote_at, self.connection.heard_at)
 
     @property
     def is_idle(self) -> bool:

@@ -41,7 +41,7 @@ def take_over(work: TaskWork) -> TaskResult:
     for flow in work.flows:
         source = links.cluster(flow.flow.source, flow.source_client)
         target = links.cluster(flow.flow.target, flow.target_client)
-        partitions = [one for one in work.partitions if one.flow == flow.flow]
+        partitions = [_unsettled(one) for one in work.partitions if one.flow == flow.flow]
         try:
             ends = look_up(flow, partitions, source, target)
             open_ends = _open_ends(target, partitions)
@@ -56,6 +56,14 @@ def take_over(work: TaskWork) -> TaskResult:
             place = _place(flow, one, ends[one.source], open_ends, source, target)
             results.append(_result(one, _recorded(flow, place)))
     return TaskResult(tuple(results), time.process_time() - cpu, time.monotonic() - began)
+
+
+def _unsettled(work: PartitionWork) -> PartitionWork:
+    """Take the mark from a position behind which is copied again."""
+    if work.handover is None:
+        return work
+    position = replace(work.handover.position, settled=False)
+    return replace(work, handover=replace(work.handover, position=position))
 
 
 def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionResult:

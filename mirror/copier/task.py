@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mirror.copier import gaps, links, resume
 from mirror.copier.bell import BellListener
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
-from mirror.copier.loop import TROUBLED_SECONDS, CopyLoop
+from mirror.copier.loop import CopyLoop
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.others import LeftOut
-from mirror.copier.resume import Ends, Javas, NotYet, Place, Ready, Refused
+from mirror.copier.rests import Rest
+from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
+from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import JavaWrote, watched
 from mirror.copier.transactions import Transactions
 from mirror.copier.work import (
@@ -41,6 +44,11 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
 _REPLICATION_SECONDS = 0.5
+# So much of a tail is matched before others are looked at again.
+_MATCH_SECONDS = 1.0
+# How long those are left alone with which nothing can be begun now.
+_FIRST_REST_SECONDS = 0.2
+_LONGEST_REST_SECONDS = 5.0
 
 
 def copy(work: TaskWork) -> TaskResult:
@@ -76,15 +84,11 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
         )
     }
     already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
-    shares = [_open(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
-    lanes = [lane for share in shares for lane in share.lanes]
+    shares = [Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     transactions = {share.flow: share.transactions for share in shares if share.transactions}
     loop = CopyLoop(work.flows, clusters, transactions)
-    # What could not be opened is tried again soon, and not at once.
-    is_troubled = any(result.trouble for share in shares for result in share.idle)
-    seconds = min(work.seconds, TROUBLED_SECONDS) if is_troubled else work.seconds
-    if lanes or is_troubled:
-        loop.run(lanes, max(0.0, seconds - (time.monotonic() - began)), work.commit_seconds, bell)
+    if work.partitions:
+        loop.run(shares, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds, bell)
     troubles = loop.troubles()
     slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [
@@ -94,7 +98,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
             leader_alone=clusters[result.flow, "source"].leader_alone(result.source),
         )
         for share in shares
-        for result in [*share.idle, *_close(share)]
+        for result in share.close()
     ]
     return TaskResult(
         tuple(results),
@@ -114,61 +118,162 @@ def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], Cluster]) -> Throttl
     return Throttled(clusters[flow, "source"].fetch_throttled_ms, clusters[flow, "target"].produce_throttled_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """One flow's part of the task: what is copied, and what is not and why."""
-
-    flow: Flow
-    target: Cluster
-    lanes: list[Lane]
-    idle: list[PartitionResult]
-    skipped_by_match: dict[TopicPartition, int]
-    transactions: Transactions | None = None
-
-
 def _leave(slot: Slot, transactions: Transactions | None) -> SlotEnd:
     return transactions.end() if transactions else SlotEnd(slot.sequences)
 
 
-def _open(flow: FlowWork, partitions: list[PartitionWork], clusters: dict[tuple[Flow, str], Cluster]) -> _Share:
-    """Make lanes of what can be copied; the rest comes back as results that say why not."""
-    source, target = clusters[flow.flow, "source"], clusters[flow.flow, "target"]
-    transactions = Transactions(flow, flow.slot, target) if flow.slot else None
-    mirrored = Mirrored(source, flow.mirrors)
-    try:
-        places = _find_places(flow, partitions, source, target, mirrored)
-        if transactions:
-            # What is written down about the partitions goes into the first transaction, or a fenced task could add it.
-            places = {source: _unrecorded(place) for source, place in places.items()}
-        records: list[StateRecord] = []
-        for place in places.values():
-            if isinstance(place, Ready | Refused):
-                records += place.records
-        # MM2's position goes back before ours does: one of MM2's ahead of ours would be taken for Java MM2's own.
-        _write(flow, flow.offsets_topic, _moved_back(flow, partitions, places))
-        # Who writes, and from where, stands on the target before the first batch does.
-        _write(flow, flow.state_topic, {0: records})
-    except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
-        idle = [PartitionResult(flow.flow, one.source, one.handover, trouble=str(problem)) for one in partitions]
-        return _Share(flow.flow, target, [], idle, {})
-    share = _Share(flow.flow, target, [], [], {}, transactions)
-    for work in partitions:
-        match places[work.source]:
-            case Ready(handover, _, skipped, _):
-                syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
-                lane = Lane(work, handover, *_as_whom(flow, work), syncs, flow.parked_topic, transactions, mirrored)
-                lane.merging.largest = target.largest_batches.get(work.target.topic, math.inf)
-                if transactions:
-                    transactions.serve(lane)
-                share.lanes.append(lane)
-                share.skipped_by_match[work.source] = skipped
-            case NotYet(reason):
-                share.idle.append(PartitionResult(flow.flow, work.source, work.handover, trouble=reason))
-            case Javas():
-                share.idle.append(PartitionResult(flow.flow, work.source, work.handover, was_javas=True))
-            case Refused(reason, _):
-                share.idle.append(PartitionResult(flow.flow, work.source, work.handover, stopped=reason))
-    return share
+class Share:
+    """One flow's part of a task: as whom it is written, the lanes of what is copied, and what is not, and why.
+
+    What can be copied on at once has a lane from the beginning. The rest is looked at beside the copy, by
+    :meth:`look`, as often as it takes.
+
+    Attributes
+    ----------
+    lanes
+        of what is copied.
+    has_news
+        whether the driver must hear of a partition before that goes on.
+    """
+
+    def __init__(
+        self, flow: FlowWork, partitions: Sequence[PartitionWork], clusters: Mapping[tuple[Flow, str], Cluster]
+    ) -> None:
+        """Make lanes of what was handed over clean."""
+        self.flow = flow.flow
+        self.lanes: list[Lane] = []
+        self.has_news = False
+        self._work = flow
+        self._target = clusters[flow.flow, "target"]
+        self.transactions = Transactions(flow, flow.slot, self._target) if flow.slot else None
+        self._mirrored = Mirrored(clusters[flow.flow, "source"], flow.mirrors)
+        self._idle: list[PartitionResult] = []
+        self._skipped: dict[TopicPartition, int] = {}
+        self._troubles: dict[TopicPartition, str] = {}
+        self._is_over = threading.Event()
+        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
+        self._look_at = 0.0
+        self.waiting = [work for work in partitions if not self._is_ready(work)]
+        for work in partitions:
+            if work not in self.waiting and work.handover is not None:
+                self._begin(work, Ready(work.handover))
+
+    def _is_ready(self, work: PartitionWork) -> bool:
+        """Whether it can go on at once: nothing has to be looked up, nor written down first."""
+        handover = work.handover
+        return (
+            handover is not None
+            and handover.clean
+            and (handover.is_recorded or not handover.unwritten or self.transactions is not None)
+            and resume.changed_target(work) is None
+            and not gaps.is_replaced(work)
+        )
+
+    def troubles(self) -> Mapping[TopicPartition, str]:
+        """Return why those are not copied that are still looked at."""
+        return {work.source: self._troubles[work.source] for work in self.waiting if work.source in self._troubles}
+
+    def is_due(self, now: float) -> bool:
+        """Whether some are to be looked at now."""
+        return bool(self.waiting) and now >= self._look_at and not self._is_over.is_set()
+
+    def end(self) -> None:
+        """Look at nothing more; what is being looked at is left where that got to."""
+        self._is_over.set()
+
+    def look(self) -> dict[TopicPartition, Place]:
+        """Find out where to begin with all that wait, and write down what must stand before their first batches.
+
+        Runs beside the copy, over connections of its own.
+
+        Raises
+        ------
+        ConnectionFailed, LeaderUnknown, BrokerRefused
+            if that cannot be done now.
+        """
+        flow, partitions = self._work, self.waiting
+        source = links.cluster(flow.flow.source, flow.source_client, beside=flow.flow)
+        target = links.cluster(flow.flow.target, flow.target_client, beside=flow.flow)
+        # One of the epoch before may not have ended yet.
+        with source.asking, target.asking:
+            mirrored = Mirrored(source, flow.mirrors)
+            places = _find_places(flow, partitions, source, target, mirrored, self._is_over.is_set)
+            if self.transactions:
+                # What is written down about the partitions goes into the first transaction, or a fenced task could
+                # add it.
+                places = {source: _unrecorded(place) for source, place in places.items()}
+            records: list[StateRecord] = []
+            for place in places.values():
+                if isinstance(place, Ready | Refused):
+                    records += place.records
+            if self._is_over.is_set() and not any(isinstance(place, Ready | Refused) for place in places.values()):
+                return places
+            # MM2's position goes back before ours does: one of MM2's ahead of ours would be taken for Java MM2's own.
+            _write(flow, flow.offsets_topic, _moved_back(flow, partitions, places))
+            # From where is written stands on the target before the first batch does.
+            _write(flow, flow.state_topic, {0: records})
+            return places
+
+    def take_in(self, places: Mapping[TopicPartition, Place] | Exception) -> list[Lane]:
+        """Take in what :meth:`look` has found, or why it has not; return the lanes that begin."""
+        before = len(self.lanes)
+        is_unsuccessful = isinstance(places, Exception) or any(isinstance(place, NotYet) for place in places.values())
+        self._look_at = time.monotonic() + self._rest.next_seconds() if is_unsuccessful else 0.0
+        if isinstance(places, Exception):
+            self._troubles |= {work.source: str(places) for work in self.waiting}
+            return []
+        looked_at, self.waiting = self.waiting, []
+        for work in looked_at:
+            match places[work.source]:
+                case Ready() as ready:
+                    self._begin(work, ready)
+                case Partly(handover, reason):
+                    self._troubles[work.source] = reason
+                    self.waiting.append(replace(work, handover=handover))
+                case NotYet(reason):
+                    self._troubles[work.source] = reason
+                    self.waiting.append(work)
+                case Javas():
+                    self._put_aside(PartitionResult(self.flow, work.source, work.handover, was_javas=True))
+                case Refused(reason, _):
+                    self._put_aside(PartitionResult(self.flow, work.source, work.handover, stopped=reason))
+        return self.lanes[before:]
+
+    def _put_aside(self, result: PartitionResult) -> None:
+        self._idle.append(result)
+        self.has_news = True
+
+    def _begin(self, work: PartitionWork, ready: Ready) -> None:
+        flow = self._work
+        syncs = PartitionSyncs(work.source, flow.offset_lag_max) if flow.syncs_topic else None
+        producer, sequence = _as_whom(flow, work)
+        lane = Lane(
+            work, ready.handover, producer, sequence, syncs, flow.parked_topic, self.transactions, self._mirrored
+        )
+        lane.merging.largest = self._target.largest_batches.get(work.target.topic, math.inf)
+        if self.transactions:
+            self.transactions.serve(lane)
+        self.lanes.append(lane)
+        self._skipped[work.source] = ready.skipped_by_match
+
+    def close(self) -> list[PartitionResult]:
+        """Return how everything ended, and where the producer of the lanes stands."""
+        results = [*self._idle]
+        for work in self.waiting:
+            trouble = self._troubles.get(work.source)
+            results.append(PartitionResult(self.flow, work.source, work.handover, trouble=trouble))
+        for lane in self.lanes:
+            if lane.merging.largest < math.inf:
+                self._target.largest_batches[lane.work.target.topic] = lane.merging.largest
+            results.append(
+                replace(
+                    lane.result(),
+                    skipped_by_match=self._skipped[lane.work.source],
+                    sequence=lane.acknowledged_sequence,
+                    may_arrive_late=not lane.stream.is_settled or lane.doubts is not None,
+                )
+            )
+        return results
 
 
 def _as_whom(flow: FlowWork, work: PartitionWork) -> tuple[Producer, int]:
@@ -177,22 +282,6 @@ def _as_whom(flow: FlowWork, work: PartitionWork) -> tuple[Producer, int]:
         return flow.slot.producer, flow.slot.sequences.get(work.target, 0)
     assert flow.producer is not None
     return flow.producer, work.sequence
-
-
-def _close(share: _Share) -> list[PartitionResult]:
-    """Return how the lanes ended, and where their producer stands."""
-    results = []
-    for lane in share.lanes:
-        if lane.merging.largest < math.inf:
-            share.target.largest_batches[lane.work.target.topic] = lane.merging.largest
-        result = replace(
-            lane.result(),
-            skipped_by_match=share.skipped_by_match[lane.work.source],
-            sequence=lane.acknowledged_sequence,
-            may_arrive_late=not lane.stream.is_settled or lane.doubts is not None,
-        )
-        results.append(result)
-    return results
 
 
 def _unrecorded(place: Place) -> Place:
@@ -204,9 +293,14 @@ def _unrecorded(place: Place) -> Place:
 
 
 def _find_places(
-    flow: FlowWork, partitions: Sequence[PartitionWork], source: Cluster, target: Cluster, mirrored: Mirrored
+    flow: FlowWork,
+    partitions: Sequence[PartitionWork],
+    source: Cluster,
+    target: Cluster,
+    mirrored: Mirrored,
+    is_over: Callable[[], bool],
 ) -> dict[TopicPartition, Place]:
-    """Find out where to begin with each partition, by source partition."""
+    """Find out where to begin with each partition, by source partition; of a long tail some is matched at a time."""
     places: dict[TopicPartition, Place] = {}
     unknown: list[PartitionWork] = []
     for work in partitions:
@@ -242,7 +336,9 @@ def _find_places(
             places[work.source] = resume.begin(now, flow, found)
         else:
             try:
-                places[work.source] = _go_on(flow, now, found, bearings, source.channel(), target.channel(), mirrored)
+                places[work.source] = _go_on(
+                    flow, now, found, bearings, source.channel(), target.channel(), mirrored, is_over
+                )
             except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
@@ -314,14 +410,17 @@ def _go_on(
     source: Channel,
     target: Channel,
     mirrored: Mirrored,
+    is_over: Callable[[], bool],
 ) -> Place:
     """Go on from the handover: around what is missing, or behind what lies on the target already."""
     assert work.handover is not None
     handover = work.handover
-    if flow.slot is None and handover.position.atomic:
-        # What is written behind it from now on is not decided.
-        handover = replace(handover, position=replace(handover.position, atomic=False))
-        work = replace(work, handover=handover)
+    # Nothing of ours that counts lies behind a position that was committed with its records, or when all was settled.
+    is_decided = handover.position.settled or (flow.slot is not None and handover.position.atomic)
+    # What is written behind it from now on is not decided.
+    position = replace(handover.position, atomic=handover.position.atomic and flow.slot is not None, settled=False)
+    handover = replace(handover, position=position)
+    work = replace(work, handover=handover)
     if ends.target_end < ends.target_written:
         return NotYet(
             f"{work.target} on the target has {ends.target_written - ends.target_end} records that are not replicated "
@@ -342,9 +441,14 @@ def _go_on(
     if handover.clean:
         return Ready(handover)
     now_ms = int(time.time() * 1000)
-    outcome = _resume(flow, work, ends, source, target, mirrored)
-    if isinstance(outcome, Javas):
+    outcome = _resume(flow, work, ends, source, target, mirrored, is_decided, is_over)
+    if isinstance(outcome, Javas | NotYet):
         return outcome
+    if isinstance(outcome, Partly):
+        found = outcome.handover
+        passed = gaps.unrecorded(work, handover.position, found.position, ends, now_ms)
+        news = (passed.record(),) if passed is not None else ()
+        return replace(outcome, handover=replace(found, unwritten=(*news, *found.unwritten)))
     if isinstance(outcome, Refused):
         detour = gaps.unmatched(work, handover.position, ends, outcome.reason, now_ms)
         around = _around(work, handover, detour, bearings)
@@ -374,18 +478,26 @@ def _around(work: PartitionWork, handover: Handover, detour: gaps.Detour, bearin
 
 
 def _resume(
-    flow: FlowWork, work: PartitionWork, ends: Ends, source: Channel, target: Channel, mirrored: Mirrored
-) -> Ready | Refused | Javas:
+    flow: FlowWork,
+    work: PartitionWork,
+    ends: Ends,
+    source: Channel,
+    target: Channel,
+    mirrored: Mirrored,
+    is_decided: bool,  # passed on
+    is_over: Callable[[], bool],
+) -> Place:
     assert work.handover is not None
     old = work.handover.position
     start = max(old.upstream, ends.source_start)
     stretches = work.mm2.stretches if work.mm2 else ()
     is_ours = flow.writers.__contains__
-    # Behind a position that was committed with its records lies nothing of ours but what was aborted.
-    is_decided = flow.slot is not None and old.atomic
+
+    piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
 
     def read() -> resume.Logs:
-        tail = read_batches(target, work.target, max(old.downstream, ends.target_start), ends.target_end)
+        piece.reached = start_at = max(old.downstream, ends.target_start)
+        tail = piece.of(read_batches(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
         skipped = LeftOut(old.left_out)
         if work.left_out:
@@ -394,11 +506,44 @@ def _resume(
         return resume.Logs(originals, watching, skipped)
 
     try:
-        return resume.resume(work, work.handover, ends, _nobodys if is_decided else is_ours, read)
+        found = resume.resume(work, work.handover, ends, _nobodys if is_decided else is_ours, read)
+        if not piece.is_cut:
+            return found
+        said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
+        if isinstance(found, Refused):
+            # What compaction has left is compared with the whole.
+            piece.until = math.inf
+            return NotYet(said) if is_over() else resume.resume(work, work.handover, ends, is_ours, read)
+        position = replace(found.handover.position, downstream=piece.reached)
+        # The position is recorded when all is matched: until then it is one of many.
+        unwritten = found.records[:-1]
+        return Partly(
+            replace(found.handover, position=position, clean=False, is_recorded=False, unwritten=unwritten), said
+        )
     except JavaWrote:
         return Javas()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+class _Piece:
+    """As much of a tail as is matched at a time: others wait for it, or the epoch is over."""
+
+    def __init__(self, until: float, is_over: Callable[[], bool]) -> None:
+        self.until = until
+        self.reached = 0
+        self.is_cut = False
+        self._is_over = is_over
+
+    def of(self, tail: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches of a piece; ``reached`` is where it ends."""
+        self.is_cut = False
+        for content, header in tail:
+            if self._is_over() or time.monotonic() > self.until:
+                self.is_cut = True
+                return
+            yield content, header
+            self.reached = header.next_offset
 
 
 def _nobodys(_producer_id: int) -> bool:

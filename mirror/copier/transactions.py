@@ -19,8 +19,7 @@ from mirror.copier.links import Cluster, Writer
 from mirror.copier.streams import ANSWER_SECONDS
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
-from mirror.kafka.channel import BrokerRefused, Connection, ConnectionFailed
-from mirror.kafka.versions import TRANSACTIONS
+from mirror.kafka.channel import Channel, Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 _FIRST_REST_SECONDS = 0.002
@@ -48,8 +47,8 @@ class Transactions:
 
     Attributes
     ----------
-    connection
-        to the coordinator, None while there is none.
+    connection, is_connecting
+        to the coordinator, None while there is none; whether one is being opened.
     trouble
         what keeps a transaction from going on for now.
     lost
@@ -62,6 +61,7 @@ class Transactions:
         self.commits = FlowCommits(flow, self)
         self.cluster = cluster
         self.connection: Connection | None = None
+        self.is_connecting = False
         self.trouble: str | None = None
         self.lost: str | None = None
         self._slot = slot
@@ -164,7 +164,7 @@ class Transactions:
 
     def pause(self, now: float) -> float:
         """Return for how many seconds nothing needs to be done but to wait for answers."""
-        if self._asked_at is not None or self._phase is _Phase.LOST:
+        if self._asked_at is not None or self.is_connecting or self._phase is _Phase.LOST:
             return math.inf
         if self._phase is _Phase.IDLE:
             return 0.0 if self._may_begin() else math.inf
@@ -174,17 +174,21 @@ class Transactions:
             return max(0.0, (self._may_close_at() if self._is_drained() else self._close_at) - now)
         return math.inf
 
-    def connect(self, now: float) -> bool:
-        """Connect to the coordinator if something is to be asked of it; return whether there is a new connection."""
-        if self.connection is not None or not self._wants_to_ask() or now < self._rest_until:
-            return False
-        try:
-            self._node = self.cluster.ask(lambda channel: coordinator.find_coordinator(channel, self.transactional_id))
-            self.connection = self.cluster.lease(self._node, self.role, TRANSACTIONS)
-        except (ConnectionFailed, BrokerRefused) as problem:
-            self._rest(str(problem))
-            return False
-        return True
+    def wants_connection(self, now: float) -> bool:
+        """Whether something is to be asked of the coordinator, and there is no connection to it yet."""
+        return self.connection is None and not self.is_connecting and self._wants_to_ask() and now >= self._rest_until
+
+    def find_coordinator(self, channel: Channel) -> int:
+        """Return the broker that coordinates; as :func:`mirror.kafka.coordinator.find_coordinator`."""
+        return coordinator.find_coordinator(channel, self.transactional_id)
+
+    def take_connection(self, connection: Connection | Exception, node: int = -1) -> None:
+        """Take in the connection to the coordinator, or why there is none for now."""
+        self.is_connecting = False
+        if isinstance(connection, Exception):
+            self._rest(str(connection))
+        else:
+            self.connection, self._node = connection, node
 
     def release(self) -> None:
         """Keep the connection for the next epoch if it can be used again."""
@@ -289,9 +293,13 @@ class Transactions:
     def _is_drained(self) -> bool:
         """Whether everything that could be written was, and is acknowledged or never will be.
 
-        Behind a record that is to be parked nothing can be: that waits for a commit.
+        Behind a record that is to be parked nothing can be: that waits for a commit. What the target refuses for now is
+        for a later transaction, if it is certain that it is not in this one.
         """
-        return not self._wanted and all(lane.stream.is_over or lane.is_held for lane in self._touched())
+        return not self._wanted and all(
+            lane.stream.is_over or lane.is_held or (lane.stream.trouble and lane.stream.is_settled)
+            for lane in self._touched()
+        )
 
     def _touched(self) -> Iterator[Lane]:
         return (self._lanes[partition] for partition in self._added if partition in self._lanes)

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicsTick
 from mirror.copier.assignment import assign
+from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.election import Identity
@@ -32,10 +33,11 @@ from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic
+from mirror.model.flow_state import state_topic, term_header
 from mirror.model.partition import TopicPartition
 
 _REST_SECONDS = 0.5
@@ -84,7 +86,7 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
-        self._epochs = Epochs(master, settings.engine.tasks)
+        self._epochs = Epochs(master, settings.engine.tasks, self._take_troubles)
         self._tell = tell
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
@@ -191,6 +193,7 @@ class Engine:
             # Topics are created and positions read while Spark starts.
             self._epochs.start()
             self._copy(stop)
+            self._settle()
             has_ended = True
         finally:
             self._has_copied.set()
@@ -228,6 +231,19 @@ class Engine:
             self._defects.append(defect)
             self._tell(f"{threading.current_thread().name} ended the engine: {type(defect).__name__}: {defect}")
             stop.set()
+
+    def _settle(self) -> None:
+        """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
+        for flow, standing in self._standings.items():
+            records = standing.settled()
+            if not records or standing.term is None:
+                continue
+            headers, now = term_header(standing.term), now_ms()
+            try:
+                with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
+                    writer.append(state_topic(flow.source), 0, [(key, value, headers, now) for key, value in records])
+            except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
+                self._tell(f"{flow}: the next start compares what lies behind its positions: {problem}")
 
     # The copy: rolling epochs.
 
@@ -274,6 +290,11 @@ class Engine:
             producer = producers.get(flow)
             if producer is not None:
                 standing.take_written(targets[flow, partition.source], partition, producer)
+
+    def _take_troubles(self, troubles: Troubles) -> None:
+        """Take in what a task that runs says is wrong now: an epoch is not ended for its sake."""
+        for (flow, source), reason in troubles.items():
+            self._standings[flow].take_trouble(source, reason)
 
     def _take_slots(self, results: Sequence[TaskResult]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""

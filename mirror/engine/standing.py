@@ -14,7 +14,7 @@ from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotE
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, Takeover
+from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
@@ -273,16 +273,31 @@ class FlowStanding:
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
+        self.take_trouble(result.source, result.trouble)
         stopped = result.stopped or self.not_understood.get(result.source)
-        for reasons, reason in (
-            (self.stopped, stopped),
-            (self.troubles, result.trouble),
-            (self.leaders_alone, result.leader_alone),
-        ):
+        for reasons, reason in ((self.stopped, stopped), (self.leaders_alone, result.leader_alone)):
             if reason:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:
+        """Take in what keeps a partition from being copied for now, None if nothing does any more."""
+        if trouble:
+            self.troubles[source] = trouble
+        else:
+            self.troubles.pop(source, None)
+
+    def settled(self) -> list[StateRecord]:
+        """Return the positions behind which nothing of ours lies, marked so; once no task copies any more."""
+        if self.slots or not self.is_known:
+            # What is committed in transactions is settled anyway.
+            return []
+        return [
+            replace(handover.position, settled=True).record(source)
+            for source, handover in self.handovers.items()
+            if handover.clean and handover.is_recorded
+        ]
 
     def take_throttled(self, throttled: Collection[Throttled], seconds: float) -> None:
         """Take in for how long each task was throttled in an epoch of so many seconds."""

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -62,6 +62,7 @@ _LOADING_SECONDS = 10.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
 _BROKER_RESOURCE = 4
+_DESCRIBE_VERSION = 1
 _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
 _PINGS = 4
@@ -123,8 +124,8 @@ class Connection:
         self.round_trip = math.inf
         #: Until when the broker's quotas ask for silence, and whether its last answer did; monotonic seconds.
         self.quiet_until, self.is_throttled = 0.0, False
-        #: When something last arrived, and when the answer last returned began to; monotonic seconds.
-        self.heard_at = self.answer_began_at = 0.0
+        #: When something was last written, and arrived, and when the answer last returned began to; monotonic seconds.
+        self.wrote_at = self.heard_at = self.answer_began_at = 0.0
         self._length = memoryview(bytearray(4))
         self._buffers = BufferPool()
         self._frame: memoryview | None = None
@@ -176,6 +177,7 @@ class Connection:
                 sent = self._write_some()
                 if sent is None:
                     return
+                self.wrote_at = time.monotonic()
                 done = 0
                 while done < len(self._outgoing) and sent >= len(self._outgoing[done]):
                     sent -= len(self._outgoing[done])
@@ -338,6 +340,8 @@ class Channel:
             "receive_message_max_bytes": _LARGEST_ANSWER,
         }
         self._bootstrap_ms = bootstrap_ms
+        # The bootstrap server that answered last.
+        self._answered = ""
         self._net, self._manager = self._bootstrap()
         self._leaders: dict[TopicPartition, int] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
@@ -361,6 +365,10 @@ class Channel:
     def known_leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return who leads those of ``partitions`` whose leader is known."""
         return {partition: self._leaders[partition] for partition in partitions if partition in self._leaders}
+
+    def known_leader(self, partition: TopicPartition) -> int | None:
+        """Return the node that leads a partition as far as is known, without asking the cluster."""
+        return self._leaders.get(partition)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the epoch of the leader that :meth:`leader` returns, -1 if the cluster did not tell."""
@@ -414,12 +422,19 @@ class Channel:
                     address = TopicPartition(topic.name, entry.partition_index)
                     self._leaders[address], self._leader_epochs[address] = entry.leader_id, entry.leader_epoch
 
+    def remember(self, other: Channel) -> None:
+        """Take over what another channel to the same cluster has learned of leaders and topics."""
+        self._leaders = dict(other._leaders)
+        self._leader_epochs = dict(other._leader_epochs)
+        self._topic_ids = dict(other._topic_ids)
+
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:
         """Ask again who leads the partitions of these topics, or of all, before they are used next."""
         forgotten = None if topics is None else set(topics)
         self._leaders = {
             known: node
-            for known, node in self._leaders.items()
+            # Another thread may be learning others meanwhile.
+            for known, node in list(self._leaders.items())
             if forgotten is not None and known.topic not in forgotten
         }
 
@@ -535,21 +550,6 @@ class Channel:
             raise BrokerRefused(f"{self.alias}: a producer id", kafka.errors.for_code(answer.error_code))
         return Producer(answer.producer_id, answer.producer_epoch)
 
-    def broker_setting(self, node: int, name: str) -> str | None:
-        """Return a setting of a broker, None if the broker does not tell.
-
-        Raises
-        ------
-        ConnectionFailed
-            if the broker cannot be reached.
-        """
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
-        )
-        answer = self.call(DescribeConfigsRequest(resources=[resource]), node)
-        values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
-        return values[0] if values else None
-
     def call(self, request: Any, node: int | None = None) -> Any:
         """Send a request of kafka-python's and return its answer.
 
@@ -657,31 +657,57 @@ class Channel:
                 yield TopicPartition(topic.topic, entry.partition), entry.error_code, known
 
     def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
-        arguments = {**self._arguments, "bootstrap_servers": [self._listening()]}
-        net = NetworkSelector()
-        manager = KafkaConnectionManager(net, **arguments)
-        try:
-            manager.bootstrap(self._bootstrap_ms)
-        except (kafka.errors.KafkaError, OSError) as error:
-            manager.close()
-            net.close()
-            raise ConnectionFailed(f"{self.alias}: {_said(error)}") from error
-        return net, manager
-
-    def _listening(self) -> str:
-        """Return a bootstrap server that accepts connections; kafka-python would try dead ones until its time is up."""
+        """Connect to the first of the bootstrap servers that answers; the one that answered last is asked first."""
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
+        servers.sort(key=lambda server: server != self._answered)
         reasons = []
         for server in servers:
-            host, _, port = server.rpartition(":")
             try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout=self._bootstrap_ms / 1000).close()
-            except (OSError, ValueError) as error:
-                reasons.append(f"{server}: {error}")
+                self._knock(server)
+                answering = self._bootstrap_at(server)
+            except (kafka.errors.KafkaError, OSError, ValueError) as error:
+                reasons.append(f"{server}: {_said(error)}")
             else:
-                return str(server)
+                self._answered = server
+                return answering
         raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+
+    def _knock(self, server: str) -> None:
+        """See that a server accepts connections; kafka-python would try a dead one until its time is up."""
+        host, _, port = server.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=self._bootstrap_ms / 1000).close()
+
+    def _bootstrap_at(self, server: str) -> tuple[NetworkSelector, KafkaConnectionManager]:
+        net = NetworkSelector()
+        manager = KafkaConnectionManager(net, **{**self._arguments, "bootstrap_servers": [server]})
+        try:
+            manager.bootstrap(self._bootstrap_ms)
+        except (kafka.errors.KafkaError, OSError):
+            manager.close()
+            net.close()
+            raise
+        return net, manager
+
+
+def broker_setting(connection: Connection, node: int, name: str) -> str | None:
+    """Return a setting of the broker that ``connection`` leads to, None if it does not tell.
+
+    Raises
+    ------
+    ConnectionFailed
+        if the broker hung up or said nothing for half a minute.
+    """
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    request.API_VERSION = _DESCRIBE_VERSION
+    request.with_header(connection.next_correlation(), "mirror")
+    frame = connection.ask([request.encode(header=True, framed=True)])
+    answer = DescribeConfigsResponse.decode(frame, version=_DESCRIBE_VERSION, header=True)
+    values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
+    return values[0] if values else None
 
 
 def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:

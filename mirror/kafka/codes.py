@@ -11,6 +11,7 @@ MESSAGE_TOO_LARGE = 10
 
 # The broker has lost a fetch session, or takes the request for another than the next: the list is sent whole again.
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
+OUT_OF_ORDER_SEQUENCE = 45
 DUPLICATE_SEQUENCE = 46
 INVALID_PRODUCER_EPOCH = 47
 PRODUCER_FENCED = 90
@@ -19,11 +20,15 @@ PRODUCER_FENCED = 90
 TOO_LARGE = frozenset({MESSAGE_TOO_LARGE, 18})
 
 # The broker's and our idea of what was written with a producer id differ: only looking at the log tells.
-SEQUENCE_ERRORS = frozenset({45, DUPLICATE_SEQUENCE, INVALID_PRODUCER_EPOCH, 59, PRODUCER_FENCED})
+SEQUENCE_ERRORS = frozenset({OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE, INVALID_PRODUCER_EPOCH, 59, PRODUCER_FENCED})
 
 # The transaction can no longer be committed: another has taken its transactional id over, or it was aborted meanwhile
 # (it took too long), or its id is not known any more.
 TRANSACTION_ERRORS = frozenset({INVALID_PRODUCER_EPOCH, 48, 49, 53, PRODUCER_FENCED, 120})
+
+# A broker gives these before it appends anything: a batch damaged on its way, too few replicas in sync, rights that are
+# lacking. Others that pass (NOT_LEADER_OR_FOLLOWER among them) may come while it waits for replicas: after appending.
+NOT_APPENDED = frozenset({2, 19, 29, 31})
 
 OPERATION_NOT_ATTEMPTED = 55
 CONCURRENT_TRANSACTIONS = 51

@@ -89,6 +89,9 @@ class Position:
     atomic
         whether it was committed in one transaction with the records before it: then nothing of this flow lies behind
         it but what was aborted.
+    settled
+        whether nothing of this flow lies behind it, because nothing was being copied when it was recorded. A position
+        without this mark is recorded before anything more is copied.
     turn
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
@@ -110,6 +113,7 @@ class Position:
     atomic: bool = False
     turn: int = 0
     left_out: int = 0
+    settled: bool = False
     unknown: str = ""
 
     @property
@@ -133,6 +137,7 @@ class Position:
             "atomic": self.atomic,
             "turn": self.turn,
             "left_out": self.left_out,
+            "settled": self.settled,
         }
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 

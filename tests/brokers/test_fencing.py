@@ -15,6 +15,7 @@ from mirror.copier.work import PartitionResult
 from mirror.kafka import batch, coordinator, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.versions import PRODUCE
 from mirror.model.flow_state import ForeignWriter
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -29,7 +30,7 @@ def send_late(
     """Send a batch as an engine does that was not told yet that another one leads; return the broker's error code."""
     channel = Channel("west", copying.flow.target_client)
     try:
-        connection = channel.connect(channel.leader(target))
+        connection = channel.connect(channel.leader(target), (PRODUCE,))
         content = batch.encode(records, 0, producer, sequence)
         frame = connection.ask(wire.produce_request(connection.next_correlation(), [(target, content)]))
         (answer,) = wire.parse_produce(frame)

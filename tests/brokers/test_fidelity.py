@@ -16,7 +16,7 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
-from mirror.kafka.channel import Channel
+from mirror.kafka.channel import Channel, broker_setting
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters, processes
 from mirror.model.flow_state import Position
@@ -326,7 +326,9 @@ def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
 def test_a_broker_tells_how_large_a_request_it_takes(settings_of: Callable[[str], ClusterSettings]) -> None:
     channel = Channel("west", settings_of("west").client)
     try:
-        assert channel.broker_setting(1, "socket.request.max.bytes") == "104857600"
-        assert channel.broker_setting(1, "no.such.setting") is None
+        connection = channel.connect(1)
+        assert broker_setting(connection, 1, "socket.request.max.bytes") == "104857600"
+        assert broker_setting(connection, 1, "no.such.setting") is None
+        connection.close()
     finally:
         channel.close()

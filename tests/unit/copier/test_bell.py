@@ -7,8 +7,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from mirror.copier.bell import Bell, BellListener, Heard
+from mirror.copier.bell import Bell, BellListener, Heard, Troubles
 from mirror.copier.epochs import await_all
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 
 
@@ -72,6 +74,18 @@ def test_a_driver_that_is_gone_after_a_ring_is_heard_too(bell: Bell, listen: Lis
     assert heard_by(listener) is Heard.RING
     bell.close()
     wait_until(listener.heard, "silence", timeout_seconds=5, until=lambda word: word is Heard.SILENCE)
+
+
+def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_it() -> None:
+    told: list[Troubles] = []
+    with Bell("127.0.0.1", told.append) as bell, closing(BellListener(bell.address)) as listener:
+        first, second = ((Flow("east", "west"), TopicPartition("orders\n", number)) for number in range(2))
+        listener.tell({first: "no leader", second: "too few replicas"})
+        wait_until(lambda: len(told) == 1, "the first news", timeout_seconds=5)
+        listener.tell({first: "no leader", second: "too few replicas"})
+        listener.tell({second: "no leader"})
+        wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
+        assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
 
 
 def test_where_no_bell_hangs_nobody_listens() -> None:

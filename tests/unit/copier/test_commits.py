@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 
@@ -111,13 +112,53 @@ def test_no_position_waits_for_an_offset_sync_that_cannot_be_sent_and_an_epoch_e
     copied.commit()
     assert copied.upstream_sent() == 5
     copied.answer(copied.commits.work.state_topic)
-    assert copied.handover().is_recorded
     assert copied.sent(copied.commits.work.offsets_topic)
     copied.answer(copied.commits.work.offsets_topic)
-    assert (copied.commits.is_over, copied.commits.is_quiet) == (True, False)
+    assert copied.handover().is_recorded
+    assert not copied.commits.is_done(0.0)
     copied.commits.give_up()
-    assert copied.commits.is_quiet
+    assert copied.commits.is_done(0.0)
     assert copied.handover().owes_sync
+
+
+def test_no_position_of_ours_waits_for_mm2s_and_the_newest_of_those_is_owed_to_the_next_epoch() -> None:
+    """Where MM2's positions cannot be written, as without a leader, ours go on."""
+    copied = Copied()
+    state, offsets = copied.commits.work.state_topic, copied.commits.work.offsets_topic
+    for copies in (5, 10, 15):
+        copied.copy(5)
+        copied.commit()
+        assert copied.upstream_sent() == copies
+        copied.answer(state)
+    assert not copied.handover().is_recorded
+    assert not copied.commits.is_done(0.0)
+    assert copied.commits.is_done(math.inf)
+    following = Copied(copied.handover())
+    following.commit()
+    assert following.upstream_sent() == 15
+    following.answer(state)
+    (written,) = following.sent(offsets)
+    assert json.loads(written.value or b"") == {"offset": 14}
+    following.answer(offsets)
+    assert following.handover().is_recorded
+
+
+def test_of_mm2s_positions_that_had_to_wait_the_newest_is_written() -> None:
+    copied = Copied()
+    state, offsets = copied.commits.work.state_topic, copied.commits.work.offsets_topic
+    found = []
+    for copies in (5, 10, 15):
+        copied.copy(5)
+        copied.commit()
+        assert copied.upstream_sent() == copies
+        copied.answer(state)
+        if copies == 5:
+            found += copied.sent(offsets)
+    copied.answer(offsets)
+    found += copied.sent(offsets)
+    copied.answer(offsets)
+    assert [json.loads(each.value or b"")["offset"] for each in found] == [4, 14]
+    assert copied.handover().is_recorded
 
 
 def test_the_newest_pair_that_could_not_be_sent_is_owed_in_the_next_epoch_although_no_record_comes() -> None:
@@ -131,6 +172,8 @@ def test_the_newest_pair_that_could_not_be_sent_is_owed_in_the_next_epoch_althou
     copied.commit()
     assert copied.upstream_sent() == 7
     copied.answer(copied.commits.work.state_topic)
+    assert copied.sent(copied.commits.work.offsets_topic)
+    copied.answer(copied.commits.work.offsets_topic)
     assert "syncs-0 on the source refuses" in str(copied.commits.trouble)
     following = Copied(copied.handover())
     following.emit()
@@ -156,10 +199,7 @@ def test_positions_that_are_not_acknowledged_are_sent_again_and_the_copy_does_no
     assert copied.lane.upstream == 35
     assert copied.upstream_sent() == 5
     copied.answer(state)
-    copied.commit()
-    assert copied.upstream_sent() is None, "MirrorMaker's position comes first"
-    assert copied.sent(copied.commits.work.offsets_topic)
-    copied.answer(copied.commits.work.offsets_topic)
+    assert copied.sent(copied.commits.work.offsets_topic), "MirrorMaker's position follows ours"
     copied.commit()
     assert copied.upstream_sent() == 35
 
@@ -179,7 +219,10 @@ def test_nothing_is_taken_for_recorded_before_the_last_of_several_batches_is_ack
         assert copied.sent(copied.commits.work.offsets_topic) == [], "MirrorMaker's position comes behind ours"
     assert copied.upstream_sent() == 4
     copied.answer(state)
-    assert (copied.handover().unwritten, copied.handover().is_recorded) == ((), True)
+    assert (copied.handover().unwritten, copied.handover().is_recorded) == ((), False)
+    assert copied.sent(copied.commits.work.offsets_topic) != []
+    copied.answer(copied.commits.work.offsets_topic)
+    assert copied.handover().is_recorded, "MirrorMaker's position is there too"
     assert copied.sent(copied.commits.work.offsets_topic)
 
 

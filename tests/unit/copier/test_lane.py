@@ -525,3 +525,30 @@ def test_a_gap_stops_a_strict_lane_until_it_is_acknowledged() -> None:
     for key, value in onwards.unrecorded():
         state.apply(key, value)
     assert state.gaps == {gap.key: replace(state.gaps[gap.key], end=15, passed=True)}
+
+
+def test_what_others_wrote_into_the_copy_is_passed_by_and_what_is_copied_next_stands_behind_it() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0), record(1)]))
+    send_all(lane, 0)
+    lane.unrecorded()
+    lane.recorded()
+    lane.pass_by_others(2)
+    assert not lane.is_dirty
+    lane.pass_by_others(50)
+    assert lane.is_dirty
+    handover = lane.result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.position.downstream, handover.clean) == (2, 50, True)
+    take(lane, dense([record(2)]))
+    send_all(lane, 60)
+    assert map_of(lane) == [(0, 0), (1, 1), (2, 60)]
+
+
+def test_a_copy_that_begins_behind_a_settled_position_is_not_settled_any_more() -> None:
+    begun = replace(Position(0, 0, 0, True), settled=True)
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None)
+    lane = Lane(work, Handover(begun, (), clean=True), OURS, 0, None)
+    handover = lane.result().handover
+    assert handover is not None
+    assert not handover.position.settled

@@ -34,6 +34,7 @@ from tests.unit.copier.builders import record
 ORDERS = TopicPartition("orders", 0)
 PRODUCER = Producer(7, 0)
 NOT_LEADER, TIMED_OUT, TOO_LARGE, TOO_FEW_REPLICAS, OUT_OF_ORDER = 6, 7, 10, 19, 45
+DAMAGED, DENIED = 2, 29
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.round_trip = math.inf
-        self.heard_at = self.quiet_until = 0.0
+        self.heard_at = self.wrote_at = self.quiet_until = 0.0
         self.is_throttled = False
         self.throttle_ms = 0
         self.requests: deque[dict[TopicPartition, bytes]] = deque()
@@ -383,6 +384,82 @@ def test_a_refusal_for_good_after_a_lost_connection_leaves_it_open_what_is_in_th
     assert writer.refusals == [(OUT_OF_ORDER, "")]
     assert writer.stream.is_over
     assert not writer.stream.is_settled
+
+
+@pytest.mark.parametrize("code", [TOO_FEW_REPLICAS, DAMAGED, DENIED])
+def test_what_a_broker_refuses_before_appending_it_is_certain_and_dropped_at_the_end(code: int) -> None:
+    writer = Writer()
+    writer.put(3)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(refusing(code))
+    sender.receive()
+    assert writer.stream.is_settled
+    writer.stream.wind_down()
+    assert writer.stream.is_quiet
+    assert writer.stream.is_settled
+    assert writer.stream.bytes == 0
+
+
+def test_what_is_refused_before_appending_while_it_winds_down_is_not_sent_again() -> None:
+    """The batches behind it are out of order then: they are not in the log either."""
+    broker, writer = Broker(), Writer()
+    writer.put(4)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(accepting(broker))
+    sender.receive()
+    sender.send(rested())
+    writer.stream.wind_down()
+    line.handle(refusing(TOO_FEW_REPLICAS))
+    while line.requests:
+        line.handle(accepting(broker))
+    while sender.receive() is not None:
+        pass
+    assert writer.stream.is_quiet
+    assert writer.stream.is_settled
+    assert broker.log == [0]
+
+
+@pytest.mark.parametrize("code", [NOT_LEADER, TIMED_OUT, 20, 56, -1])
+def test_what_a_broker_may_have_appended_before_it_refused_it_is_not_certain(code: int) -> None:
+    writer = Writer()
+    writer.put(2)
+    sender, line = connected(writer)
+    sender.send(rested())
+    line.handle(refusing(code))
+    sender.receive()
+    assert not writer.stream.is_settled
+    writer.stream.wind_down()
+    assert not writer.stream.is_quiet
+
+
+def test_a_refusal_before_appending_says_nothing_of_an_earlier_time_that_the_batch_was_sent() -> None:
+    writer = Writer()
+    writer.put()
+    for code in (TIMED_OUT, TOO_FEW_REPLICAS):
+        sender, line = connected(writer)
+        sender.send(rested())
+        line.handle(refusing(code))
+        sender.receive()
+    assert not writer.stream.is_settled
+
+
+def test_what_gets_nowhere_is_stuck_after_a_while_and_a_line_that_moves_is_waited_for() -> None:
+    writer = Writer()
+    writer.put()
+    sender, line = connected(writer)
+    sender.send(rested())
+    now = time.monotonic()
+    line.wrote_at = now + 60.0
+    assert not writer.stream.is_stuck(now + 60.0)
+    line.wrote_at = now
+    assert not writer.stream.is_stuck(now + 1.0)
+    assert writer.stream.is_stuck(now + 60.0)
+    line.handle(refusing(TIMED_OUT))
+    sender.receive()
+    line.wrote_at = now + 60.0
+    assert writer.stream.is_stuck(now + 60.0)
 
 
 def test_a_refusal_for_now_is_visible_until_the_batch_is_acknowledged() -> None:

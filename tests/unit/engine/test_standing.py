@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirror.config.settings import load
-from mirror.copier.work import PartitionResult, SlotEnd, Throttled
+from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState
+from mirror.model.flow_state import FlowState, Position
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
 
@@ -88,3 +89,24 @@ def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as
     for source in (BILLS, ORDERS):
         standing.take_result(PartitionResult(standing.settings.flow, source, None))
     assert standing.notes() == ()
+
+
+def test_positions_are_marked_as_settled_at_the_end_where_nothing_of_ours_lies_behind() -> None:
+    standing = FlowStanding(flow_settings(), lambda: None, is_known=True)
+    position = Position(5, 7, 0, True)
+    for topic, (clean, recorded) in {"a": (True, True), "b": (False, True), "c": (True, False)}.items():
+        standing.handovers[TopicPartition(topic, 0)] = Handover(position, (), clean=clean, is_recorded=recorded)
+    state = FlowState()
+    for key, value in standing.settled():
+        state.apply(key, value)
+    assert state.positions == {TopicPartition("a", 0): replace(position, settled=True)}
+    standing.stand_by()
+    assert standing.settled() == []
+
+
+def test_a_trouble_that_is_told_while_an_epoch_runs_is_a_reason_until_it_is_told_to_be_over() -> None:
+    standing = FlowStanding(flow_settings(), lambda: None)
+    standing.take_trouble(ORDERS, "too few replicas")
+    assert standing.reasons() == (f"{ORDERS}: too few replicas",)
+    standing.take_trouble(ORDERS, None)
+    assert standing.reasons() == ()

@@ -68,6 +68,7 @@ positions = st.builds(
     epochs,
     source_end=offsets,
     atomic=st.booleans(),
+    settled=st.booleans(),
 )
 gaps = st.builds(
     Gap,
@@ -429,7 +430,7 @@ KINDS = {
         b'["position","orders",3]',
         (
             b'{"upstream":7,"downstream":5,"origin":1,"complete":true,"chunk":2,"topic_id":"id","target":"east.orders",'
-            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6}'
+            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false}'
         ),
     ),
     "runs": (

@@ -1,0 +1,106 @@
+"""What may take seconds, such as reaching a broker that does not answer, done in threads beside the copy loop.
+
+The loop begins an errand and goes on; once it is done, what came of it is taken in by the loop's own thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TypeVar
+
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+
+T = TypeVar("T")
+
+Failure = ConnectionFailed | LeaderUnknown | BrokerRefused
+
+
+class Errands:
+    """Errands under way, at most one of a key: what a thread uses belongs to it until the loop has taken it in."""
+
+    def __init__(self) -> None:
+        """Do nothing yet."""
+        # Of each that is done: its key, what takes it in, what gives it up.
+        self._done: queue.SimpleQueue[tuple[Hashable, Callable[[], None], Callable[[], None]]] = queue.SimpleQueue()
+        self._is_closed = False
+        self._under_way: set[Hashable] = set()
+        self._ear, self._hand = socket.socketpair()
+        self._ear.setblocking(False)
+        self._hand.setblocking(False)
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when an errand is done."""
+        return self._ear.fileno()
+
+    def is_under_way(self, key: Hashable) -> bool:
+        """Whether an errand of that key has not been taken in yet."""
+        return key in self._under_way
+
+    def begin(
+        self,
+        key: Hashable,
+        errand: Callable[[], T],
+        then: Callable[[T | Failure], None],
+        drop: Callable[[T], None] = lambda _: None,
+    ) -> None:
+        """Run ``errand`` in a thread; ``then`` is called by :meth:`take_in` with what it returned, or its failure.
+
+        Anything else that it raises is raised by :meth:`take_in`. What it returns when nobody waits for it any more is
+        given to ``drop``, by any thread.
+        """
+        assert key not in self._under_way
+        self._under_way.add(key)
+
+        def run() -> None:
+            try:
+                found = errand()
+            except (ConnectionFailed, LeaderUnknown, BrokerRefused) as failure:
+                self._tell(key, partial(then, failure))
+            except BaseException as defect:  # noqa: BLE001  # raised again in the loop's thread
+                self._tell(key, partial(_raise, defect))
+            else:
+                self._tell(key, partial(then, found), partial(drop, found))
+
+        threading.Thread(target=run, name=f"errand {key}", daemon=True).start()
+
+    def take_in(self) -> None:
+        """Take in what is done; the loop's thread only."""
+        with contextlib.suppress(BlockingIOError):
+            self._ear.recv(4096)
+        while True:
+            try:
+                key, then, _ = self._done.get_nowait()
+            except queue.Empty:
+                return
+            self._under_way.discard(key)
+            then()
+
+    def close(self) -> None:
+        """Wait for nothing more: what is still under way ends by itself, and nobody hears of it."""
+        self._is_closed = True
+        self._drop_all()
+        self._ear.close()
+        self._hand.close()
+
+    def _drop_all(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                _, _, drop = self._done.get_nowait()
+                drop()
+
+    def _tell(self, key: Hashable, then: Callable[[], None], drop: Callable[[], None] = lambda: None) -> None:
+        self._done.put((key, then, drop))
+        if self._is_closed:
+            self._drop_all()
+        # A full pipe wakes the loop just as well; a closed one has no loop behind it.
+        with contextlib.suppress(OSError):
+            self._hand.send(b"\1")
+
+
+def _raise(defect: BaseException) -> None:
+    raise defect

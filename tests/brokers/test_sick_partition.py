@@ -1,0 +1,254 @@
+"""One target partition that takes nothing, or one broker that says nothing: the others do not notice."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from statistics import quantiles
+from typing import TypeAlias
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import NewTopic as AssignedTopic
+
+from mirror.config.settings import ClusterSettings
+from mirror.copier import links
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import LogTail
+from mirror.lab import clusters
+from mirror.model.connect_offsets import read_source_positions
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.copying import Copying, can_tell, ends_of, write
+from tests.flows import flow_work
+
+Healthy: TypeAlias = list[TopicPartition]
+
+
+@pytest.fixture
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
+    """Three brokers of the test's own, to be hurt."""
+    directory = tmp_path_factory.mktemp("trio")
+    lab = clusters.up(directory, ["trio"], brokers=3, owner_pid=os.getpid())
+    yield lab.clusters["trio"]
+    clusters.down(directory, discard_data=True)
+
+
+@pytest.fixture
+def frozen(trio: clusters.LabCluster) -> Iterator[Callable[[int], None]]:
+    """Freeze one of the three brokers until the test is over."""
+    found: list[psutil.Process] = []
+
+    def freeze(number: int) -> None:
+        port = int(trio.brokers[number - 1].address.rpartition(":")[2])
+        listening = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
+        (pid,) = {each.pid for each in listening if each.laddr.port == port and each.pid is not None}
+        found.append(psutil.Process(pid))
+        found[0].suspend()
+
+    yield freeze
+    for each in found:
+        each.resume()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    yield
+    links.forget_all()
+
+
+@pytest.fixture
+def new_copying(
+    trio: clusters.LabCluster,
+    east: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+) -> Callable[..., Copying]:
+    """Copy a topic to each of some places, the brokers of its one partition; what is written down lies on 1."""
+
+    def make(*places: list[int], offsets: int = 1) -> Copying:
+        topics = [unique("orders") for _ in places]
+        state, mm2 = unique("mm2-state"), unique("mm2-offsets")
+        client = {"bootstrap.servers": trio.bootstrap_servers}
+        admin = AdminClient(client)
+        made = [
+            *(
+                AssignedTopic(
+                    f"east.{topic}",
+                    1,
+                    replica_assignment=[place],
+                    config={"message.timestamp.type": "LogAppendTime", "min.insync.replicas": str(len(place))},
+                )
+                for topic, place in zip(topics, places, strict=True)
+            ),
+            AssignedTopic(state, 1, replica_assignment=[[1]], config={"cleanup.policy": "compact"}),
+            AssignedTopic(mm2, 1, replica_assignment=[[offsets]], config={"cleanup.policy": "compact"}),
+        ]
+        for done in admin.create_topics(made).values():
+            done.result(20)
+        created = east.create_topics([NewTopic(topic, 1, 1) for topic in topics])
+        assert not [each.problem for each in created if each.problem]
+        source_client = dict(settings_of("east").client)
+        pairs = {TopicPartition(topic, 0): TopicPartition(f"east.{topic}", 0) for topic in topics}
+        side = [TopicPartition(state, 0), TopicPartition(mm2, 0)]
+        for known, asked in ((source_client, list(pairs)), (client, [*pairs.values(), *side])):
+            wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=20)  # type: ignore[misc]
+        work = flow_work(
+            source_client=source_client,
+            target_client=client,
+            state_topic=state,
+            offsets_topic=mm2,
+            offsets_partitions=1,
+            syncs_topic=None,
+        )
+        return Copying(work, pairs)
+
+    return make
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[[Copying], None]]:
+    """Write a record to each partition every 10 ms until the test is over."""
+    over = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def begin(copying: Copying) -> None:
+        def write_on() -> None:
+            producer = Producer({**copying.flow.source_client, "linger.ms": 0})
+            number = 0
+            while not over.is_set():
+                for source in copying.pairs:
+                    producer.produce(source.topic, b"value %d" % number, b"key", source.partition)
+                number += 1
+                producer.poll(0.01)
+            producer.flush()
+
+        threads.append(threading.Thread(target=write_on))
+        threads[-1].start()
+
+    yield begin
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+class Rolling:
+    """Epochs one after the other in a thread, as an engine has them, and what they handed back."""
+
+    def __init__(self, copying: Copying, seconds: float = 3.0) -> None:
+        self.copying = copying
+        self.results: list[dict[TopicPartition, object]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._roll, args=(seconds,))
+        self._thread.start()
+
+    def _roll(self, seconds: float) -> None:
+        while not self._over.is_set():
+            self.results.append(dict(self.copying.epoch(seconds)))
+
+    def await_epochs(self, more: int) -> None:
+        enough = len(self.results) + more
+        wait_until(lambda: len(self.results) >= enough, f"{more} epochs", timeout_seconds=30 * more)
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def latencies(copying: Copying, source: TopicPartition, first: int, end: int) -> list[int]:
+    """Return for how many ms each of some records was on its way."""
+    originals, copies = copying.originals(source), copying.copies(source)
+    pairs = zip(originals[first:end], copies[first:end], strict=False)
+    return [copy.timestamp - original.timestamp for original, copy in pairs]
+
+
+def ends(copying: Copying, sources: Healthy) -> dict[TopicPartition, int]:
+    found = ends_of(copying.flow.target_client, [copying.pairs[source] for source in sources])
+    return {source: found[copying.pairs[source]] for source in sources}
+
+
+def assert_unhurt(copying: Copying, sources: Healthy, hurt_at: dict[TopicPartition, int]) -> None:
+    """What came after the fault was as fast as what came before it, all but the slowest."""
+    reached = ends(copying, sources)
+    for source in sources:
+        before = quantiles(latencies(copying, source, hurt_at[source] // 4, hurt_at[source]), n=20)
+        after = quantiles(latencies(copying, source, hurt_at[source], reached[source]), n=20)
+        assert after[9] <= 10 * max(before[9], 2), (before, after)
+        assert after[17] <= 10 * max(before[17], 10), (before, after)
+
+
+def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], None]
+) -> None:
+    """It is refused for as long as a broker is away; no writer is registered for its sake, and it stays clean."""
+    copying = new_copying([1, 2, 3], [1], [2])
+    sick, *healthy = copying.pairs
+    load(copying)
+    rolling = Rolling(copying)
+    rolling.await_epochs(3)
+    hurt_at = ends(copying, healthy)
+    trio.brokers[2].kill()
+    rolling.await_epochs(7)
+    rolling.end()
+    assert_unhurt(copying, healthy, hurt_at)
+    last = copying.epoch(1.0)
+    assert "NotEnoughReplicas" in str(last[sick].trouble)
+    assert copying.handovers[sick].clean
+    assert [last[source].trouble for source in healthy] == [None, None]
+    # One to begin with, and one if it was not certain what had been appended when the broker died.
+    assert len(copying.flow.writers) <= 2
+    trio.brokers[2].start()
+    copying.until_caught_up([sick], timeout_seconds=60)
+
+
+def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
+    trio: clusters.LabCluster,
+    new_copying: Callable[..., Copying],
+    load: Callable[[Copying], None],
+    frozen: Callable[[int], None],
+) -> None:
+    """Frozen it accepts connections, as far as anybody can tell, and answers nothing."""
+    copying = new_copying([3], [1], [2])
+    sick, *healthy = copying.pairs
+    load(copying)
+    rolling = Rolling(copying)
+    rolling.await_epochs(3)
+    hurt_at = ends(copying, healthy)
+    frozen(3)
+    rolling.await_epochs(6)
+    rolling.end()
+    assert_unhurt(copying, healthy, hurt_at)
+    last = copying.epoch(1.0)
+    assert last[sick].trouble is not None
+    assert [last[source].trouble for source in healthy] == [None, None]
+
+
+def test_our_positions_are_recorded_although_mm2s_cannot_be(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying]
+) -> None:
+    """The partition of the offsets topic has no leader; MirrorMaker's position follows when it has one again."""
+    copying = new_copying([1], offsets=3)
+    ((source, _),) = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    trio.brokers[2].kill()
+    for count in (20, 30):
+        write(copying.flow.source_client, source, range(count - 10, count))
+        wait_until(
+            lambda: copying.epoch() and copying.state().positions[source].upstream,
+            "our position",
+            timeout_seconds=20,
+            until=lambda at, count=count: at == count,  # type: ignore[misc]
+        )
+    assert copying.handovers[source].clean
+    trio.brokers[2].start()
+    wait_until(
+        lambda: copying.epoch() and copying.handovers[source].is_recorded, "MirrorMaker's too", timeout_seconds=60
+    )
+    tail = LogTail(copying.flow.target_client, copying.flow.offsets_topic)
+    positions = read_source_positions([(each.key, each.value) for each in tail.poll()], "east")
+    tail.close()
+    assert positions == {source: 30}
