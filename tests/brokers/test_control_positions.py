@@ -159,6 +159,19 @@ def test_a_group_with_members_on_the_target_is_left_to_them_until_they_are_gone(
     assert west.group_positions(stage.group)[stage.copy].position == 13
 
 
+def test_positions_are_written_without_leader_epochs(
+    west: Cluster, stage: Stage, settings_of: Callable[[str], ClusterSettings]
+) -> None:
+    """CKP-08: one of the source's, larger than the target's, would send readers looking for a leader for ever."""
+    west.write_group_positions(stage.group, {stage.copy: GroupPosition(3)})
+    consumer = confluent_kafka.Consumer({**settings_of("west").client, "group.id": stage.group})
+    try:
+        (committed,) = consumer.committed([confluent_kafka.TopicPartition(*stage.copy)], 10)
+    finally:
+        consumer.close()
+    assert (committed.offset, committed.leader_epoch) == (3, None)
+
+
 def test_a_checkpoint_beyond_the_end_of_the_copy_is_a_problem_and_not_written(west: Cluster, stage: Stage) -> None:
     beyond = Checkpoint(stage.group, stage.copy, 100, 21, "")
     report = GroupOffsetsTick(stage.settings, west, lambda: [beyond], *stage.records()).tick()
