@@ -231,12 +231,12 @@ class _Taking:
             return self._refused(
                 f"{told}, and the copy begins and ends at offset {self.ends.target_end}: its records were removed"
             )
-        note = (
-            f"{self.work.target} has never had a record and begins at its start, although {told}: that is of another "
-            f"flow that shares {self.flow.syncs_topic}, or of a copy that is no more"
-        )
         begun = resume.begin(self.work, self.flow, self.ends)
         position = begun.handover.position
+        note = (
+            f"{self.work.target} has never had a record and begins with upstream offset {position.upstream}, although "
+            f"{told}: that is of another flow that shares {self.flow.syncs_topic}, or of a copy that is no more"
+        )
         report = Takeover(self.work.source, None, position.upstream, position.downstream, 0, 0, note=note)
         return replace(begun, records=(*begun.records, report.record()), note=note)
 
