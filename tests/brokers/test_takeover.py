@@ -45,16 +45,19 @@ class Turns:
     clients: dict[str, dict[str, str]]
     alias: str = field(default_factory=lambda: f"e{uuid.uuid4().hex[:6]}")
     more: str = ""
+    shared: str = ""
     sent: int = 0
     lives: int = 0
 
     def __post_init__(self) -> None:
+        if self.shared:
+            return
         (made,) = self.east.create_topics([NewTopic(self.topic, PARTITIONS, 1, {})])
         assert made.problem is None
 
     @property
     def topic(self) -> str:
-        return f"turns-{self.alias}"
+        return self.shared or f"turns-{self.alias}"
 
     @property
     def copies(self) -> list[TopicPartition]:
@@ -350,3 +353,26 @@ def test_in_transactions_they_take_turns_too_and_readers_of_committed_data_see_e
     here.await_position(ours)
     assert_once()
     assert ours.terminate(20), ours.log_tail()
+
+
+@pytest.mark.soak
+def test_a_flow_with_another_alias_on_the_same_clusters_begins_by_itself(turns: Callable[..., Turns]) -> None:
+    """Both flows' offset syncs have the same keys in one topic; Java's speak of its own copy, which stays."""
+    javas = turns()
+    javas.send(20_000)
+    java = javas.java()
+    javas.await_copied(java, 20_000)
+    assert java.terminate(30), java.log_tail()
+    ours = turns(shared=javas.topic, sent=javas.sent)
+    process = ours.ours()
+    ours.await_position(process)
+    ours.assert_same()
+    assert "begins with upstream offset 0, although an offset sync says" in process.log_tail(200)
+    assert {(each.upstream, each.records) for each in ours.taken()} == {(0, 0)}
+    # A restart finds Java's syncs beyond its own position, and its own copy.
+    ours.send(1000)
+    assert process.terminate(20), process.log_tail()
+    process = ours.ours()
+    ours.await_position(process)
+    ours.assert_same()
+    assert process.terminate(20), process.log_tail()
