@@ -43,6 +43,9 @@ def test_a_task_is_told_the_sequences_of_what_it_writes_to(standing: FlowStandin
     assert slot is not None
     assert (slot.transactional_id, slot.producer) == PRODUCERS[1]
     assert slot.sequences == {BILLS: 9, STATE: 8}
+    former = standing.slot(1, {ORDERS}, set())
+    assert former is not None
+    assert former.sequences == {ORDERS: 5}, "what it did not write to this time stands where it stood"
     other = standing.slot(0, {ORDERS}, {STATE.topic})
     assert other is not None
     assert other.sequences == {}
@@ -84,6 +87,15 @@ def test_a_reason_is_told_as_long_as_it_holds() -> None:
         standing.take_result(PartitionResult(EAST_WEST, ORDERS, None, stopped=stopped, trouble=trouble))
         assert standing.stopped == ({ORDERS: "poison"} if stopped else {})
         assert standing.troubles == ({ORDERS: "no leader"} if trouble else {})
+
+
+def test_of_a_partition_that_is_not_copied_any_more_nothing_is_wrong() -> None:
+    standing = FlowStanding(flow_settings())
+    standing.take_partitions(tuple((each, each, "id", "copy") for each in (ORDERS, BILLS)))
+    for source in (ORDERS, BILLS):
+        standing.take_result(PartitionResult(EAST_WEST, source, None, stopped="poison", trouble="no leader"))
+    standing.take_partitions(((BILLS, BILLS, "id", "copy"),))
+    assert (standing.stopped, standing.troubles) == ({BILLS: "poison"}, {BILLS: "no leader"})
 
 
 def test_what_is_left_out_is_told_to_the_tasks_when_it_changes() -> None:
