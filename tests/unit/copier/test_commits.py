@@ -220,10 +220,9 @@ def test_nothing_is_taken_for_recorded_before_the_last_of_several_batches_is_ack
     assert copied.upstream_sent() == 4
     copied.answer(state)
     assert (copied.handover().unwritten, copied.handover().is_recorded) == ((), False)
-    assert copied.sent(copied.commits.work.offsets_topic) != []
+    assert [each.key for each in copied.sent(copied.commits.work.offsets_topic)] != []
     copied.answer(copied.commits.work.offsets_topic)
     assert copied.handover().is_recorded, "MirrorMaker's position is there too"
-    assert copied.sent(copied.commits.work.offsets_topic)
 
 
 def test_of_a_partition_of_which_nothing_is_copied_mirrormaker_has_no_position() -> None:

@@ -252,6 +252,38 @@ def test_what_retention_removed_more_while_the_copy_stopped_is_the_same_gap() ->
     assert settled == replace(barrier, end=30, passed=True)
 
 
+@pytest.mark.parametrize(
+    ("barrier_at", "end", "is_same"), [(7, 10, True), (10, 10, True), (11, 10, False), (3, 10, False)]
+)
+def test_a_gap_of_retention_that_begins_before_the_one_it_stopped_at_is_the_same_if_it_reaches_it(
+    barrier_at: int, end: int, is_same: bool
+) -> None:
+    """Markers before it were read, and not counted as copied when the epoch ended; they are gone now, too."""
+    barrier = Gap(SOURCE, barrier_at, 12, "retention", 1, GapKind.RETENTION)
+    gap = Gap(SOURCE, 5, end, "retention", NOW, GapKind.RETENTION)
+    settled = gaps.settle(gap, GapPolicy(stops=True, barrier=barrier, is_lifted=True))
+    assert settled.passed is is_same
+    assert (settled.start, settled.found_at_ms) == ((barrier_at, 1) if is_same else (5, NOW))
+
+
+def test_a_source_of_which_no_epoch_is_known_may_end_where_the_copy_is() -> None:
+    position = replace(POSITION, epochs=())
+    at_its_end = replace(ENDS, source_end=100, source_written=100)
+    assert found(work(position), at_its_end) is None
+    assert found(work(position), replace(at_its_end, source_end=99, source_written=99)) is not None
+
+
+def test_a_copy_that_goes_back_before_where_it_began_begins_there() -> None:
+    """Nothing before it was ever copied, and now it will be."""
+    position = replace(POSITION, origin=80)
+    detour = found(work(position), diverged=70)
+    assert detour is not None
+    assert (detour.position.upstream, detour.position.origin) == (70, 70)
+    ahead = found(work(replace(POSITION, origin=10)), diverged=70)
+    assert ahead is not None
+    assert ahead.position.origin == 10
+
+
 def test_a_gap_that_was_passed_but_not_recorded_is_made_up_for_when_the_tail_is_matched() -> None:
     ends = replace(ENDS, source_start=110)
     behind = replace(POSITION, upstream=115)

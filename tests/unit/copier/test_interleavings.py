@@ -330,4 +330,4 @@ class Task(RuleBasedStateMachine):
 
 
 TestTask = Task.TestCase
-TestTask.settings = settings(settings.get_profile("quick"), max_examples=15, stateful_step_count=40)
+TestTask.settings = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=40)

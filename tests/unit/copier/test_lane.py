@@ -204,6 +204,23 @@ def test_small_batches_that_queue_up_go_as_one_and_are_taken_apart_when_that_is_
     assert map_of(lane) == [(offset, offset) for offset in range(4)]
 
 
+def test_once_a_merged_batch_was_too_large_no_more_than_half_of_it_is_merged() -> None:
+    lane = new_lane()
+    take(lane, *(dense([record(offset, b"x" * 500)]) for offset in range(8)))
+    refused = len(lane.stream.take().content)
+    lane.stream.answered(TOO_LARGE, -1, "")
+    assert len(send_all(lane, 0)) == 8
+    take(lane, *(dense([record(offset, b"x" * 500)]) for offset in range(8, 16)))
+    sizes = []
+    while lane.stream.can_send(float("inf")):
+        content = lane.stream.take().content
+        sizes.append(len(content))
+        lane.stream.answered(0, lane.upstream, "")
+    assert lane.upstream == 16
+    assert 1 < len(sizes) < 8
+    assert max(sizes) <= refused // 2
+
+
 def test_what_was_sent_is_sent_again_as_it_was() -> None:
     """Merged with others it would have another count, and the broker would not recognise it."""
     lane = new_lane()

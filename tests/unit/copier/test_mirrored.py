@@ -158,9 +158,18 @@ def send_all(lane: Lane, base_offset: int) -> list[bytes | None]:
     return values
 
 
-def new_lane(mirrored: Mirrored) -> Lane:
+def new_lane(mirrored: Mirrored, upstream: int = 0) -> Lane:
     work = PartitionWork(Flow("east", "west"), ORDERS, ORDERS, "id", None, left_out=(BACK,))
-    return Lane(work, Handover(Position(0, 0, 0, True), (), clean=True), OURS, 0, None, mirrored=mirrored)
+    handover = Handover(Position(upstream, 0, upstream, True), (), clean=True)
+    return Lane(work, handover, OURS, 0, None, mirrored=mirrored)
+
+
+def test_of_a_mirrored_batch_only_what_lies_behind_the_position_is_counted() -> None:
+    lane = new_lane(known(StateTopic(MIRROR)), 3)
+    take(lane, dense([record(2), record(3), record(4)], producer=MIRROR, sequence=0))
+    handover = lane.result().handover
+    assert handover is not None
+    assert (handover.position.upstream, handover.position.left_out) == (5, 2)
 
 
 def test_a_lane_passes_over_what_was_mirrored_and_counts_it_once_the_position_is_behind_it() -> None:

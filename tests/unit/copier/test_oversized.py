@@ -188,6 +188,19 @@ def test_a_parked_record_holds_the_partition_until_its_gap_is_recorded() -> None
     assert lane.result().trouble is None
 
 
+def test_a_parked_record_is_the_only_one_that_its_gap_speaks_of() -> None:
+    """Offsets behind it that hold nothing are no records that the copy lacks."""
+    big = of_size(1, 500)
+    lane, target, state = new_lane(), Target(limit_of(big) - 1), list[StateRecord]()
+    take(lane, [sparse([big], 0, 6)])
+    serve(lane, target)
+    lane.parked()
+    commit(lane, state)
+    ((gap),) = folded(state).gaps.values()
+    assert (gap.start, gap.end) == (1, 2)
+    assert folded(state).positions[SOURCE].upstream == 6
+
+
 def test_a_record_that_cannot_be_parked_either_stops_its_partition() -> None:
     lane, target = new_lane(), Target(200)
     take(lane, [dense([of_size(0, 500)])])

@@ -8,7 +8,7 @@ from mirror.copier.resume import Ends, Ready
 from mirror.copier.taken import taken
 from mirror.copier.takeover import Found
 from mirror.copier.work import Handover, PartitionWork
-from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Position
+from mirror.model.flow_state import RUNS_PER_CHUNK, FlowState, Gap, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
@@ -106,6 +106,25 @@ def test_before_the_first_sync_behind_our_position_a_reader_goes_back_to_it() ->
     _, known = folded(ready, ours())
     assert known.translate(100) == Exact(110)
     assert known.translate(400) == Bounded(110, 300)
+
+
+def test_what_our_state_topic_still_lacks_is_written_and_the_turn_stays() -> None:
+    lacking = (Gap(SOURCE, 3, 4, "poison", 5).record(),)
+    old = replace(OLD, unwritten=lacking, position=replace(OWN, turn=3))
+    found = Found(150, (Run(100, 110, 50),), 50)
+    ready = taken(replace(NEW, handover=old), Mm2Trace(None), Pair(100, 110), found, replace(ENDS, target_end=160), "")
+    assert ready.records[: len(lacking)] == lacking
+    assert ready.handover.position.turn == 3
+
+
+def test_syncs_of_what_we_copied_ourselves_say_nothing_of_what_java_copied_behind_it() -> None:
+    """Those before our position, on either side, are of us or of a life before."""
+    syncs = ((Pair(40, 40), Pair(95, 104), Pair(200, 210), Pair(800, 810)),)
+    found = Found(900, (Run(800, 810, 100),), 100)
+    ready = taken(KNOWN, Mm2Trace(850, syncs), Pair(800, 810), found, replace(ENDS, target_end=910), "")
+    _, known = folded(ready, ours())
+    (sketch,) = known.sketches
+    assert sketch.pairs == (Pair(99, 109), Pair(200, 210))
 
 
 def test_where_java_went_back_before_our_position_its_later_copies_count() -> None:

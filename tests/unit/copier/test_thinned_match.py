@@ -11,7 +11,7 @@ from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
-from tests.unit.copier.builders import TIME, as_logged, dense
+from tests.unit.copier.builders import TIME, as_logged, dense, flagged
 
 OURS, FOREIGN = Producer(7, 0), Producer(99, 0)
 UPSTREAM, DOWNSTREAM = 20, 8
@@ -124,3 +124,60 @@ def test_without_compaction_it_says_what_the_strict_match_says() -> None:
     thinned = matched(left, tail, 25)
     assert isinstance(thinned, Matched)
     assert (thinned.upstream, thinned.runs) == (strict.upstream, strict.runs) == (23, strict.runs)
+
+
+# Of these keys and contents: 20 and 21 were copied to 8 and 9, and so on, unless it is said that they are gone.
+ORIGINALS = [record(20 + at, key, at) for at, key in enumerate([0, 1, 2, 0, 1, 3])]
+
+
+def found(
+    gone: set[int], copies: Sequence[int | tuple[Record, int] | Batch], end: int = 26, first: int = 0
+) -> tuple[int, int] | None:
+    """How far a tail got, and how many records of it were found; None for a mismatch.
+
+    ``gone`` are source offsets; ``copies`` the offsets of the source whose copies are left, or a record and its place.
+    """
+    tail = []
+    for each in copies:
+        if isinstance(each, int):
+            tail.append(copy_of(ORIGINALS[each - 20], each - 12))
+        elif isinstance(each[0], Record):
+            tail.append(copy_of(each[0], each[1]))  # type: ignore[arg-type]
+        else:
+            tail.append(each)
+    outcome = matched([one for one in ORIGINALS if one.offset not in gone], tail, end)
+    return (outcome.upstream, outcome.records) if isinstance(outcome, Matched) else None
+
+
+def test_a_copy_removed_for_a_later_one_of_its_key_was_made() -> None:
+    """The copies of 20 and 21 are gone, and there is the later one of each key."""
+    assert found(set(), [22, 23, 24]) == (25, 3)
+
+
+def test_only_what_came_before_is_certain_where_the_later_copy_is_not_found() -> None:
+    """Nothing has replaced the copy of 22: it may never have been made, and 25 be another record, just like it."""
+    assert found(set(), [20, 21, 25]) == (22, 2)
+    assert found(set(), [20, 23, 24, 25]) == (21, 1)
+
+
+def test_what_is_not_certain_pays_for_nothing_before_it() -> None:
+    """The copy of 20 was removed for that of 23; but 22 was passed over on the way there, and is paid for by nobody."""
+    assert found(set(), [21, 23]) == (20, 0)
+    assert found(set(), [21, 22, 23]) == (24, 3)
+
+
+def test_a_hole_explains_one_record_and_not_the_next_as_well() -> None:
+    """At 8 and 9 stood copies that are gone; what stands further on used these holes up."""
+    assert found(set(), [22, (ORIGINALS[5], 11)]) is None
+
+
+def test_what_others_wrote_is_no_hole_and_what_stood_before_it_is() -> None:
+    foreign = as_logged(dense([record(0, 9, 99)] * 2, producer=FOREIGN, sequence=0)[0], 8)
+    assert found(set(), [foreign, (ORIGINALS[2], 10)]) is None, "two records of others, and nothing missing"
+    assert found(set(), [foreign, (ORIGINALS[0], 10)]) == (21, 1)
+
+
+def test_what_was_written_inside_a_transaction_was_aborted() -> None:
+    aborted = flagged(copy_of(ORIGINALS[0], 8), 0x10)
+    assert found(set(), [aborted]) == (20, 0)
+    assert found(set(), [aborted, (ORIGINALS[0], 9)]) == (21, 1)

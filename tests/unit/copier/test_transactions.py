@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -65,7 +65,13 @@ class Target:
     """A cluster as a task sees it: logs that grow, and a coordinator."""
 
     def __init__(
-        self, *, seconds: float = 10.0, idle_seconds: float | None = 0.5, lanes: int = 1, parks: bool = False
+        self,
+        *,
+        seconds: float = 10.0,
+        idle_seconds: float | None = 0.5,
+        lanes: int = 1,
+        parks: bool = False,
+        sequences: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.connection = Connection()
         self.reached: Connection | ConnectionFailed = self.connection
@@ -75,7 +81,7 @@ class Target:
         # What some partitions answer to whatever is sent; None: nothing at all.
         self.answers: dict[TopicPartition, int | None] = {}
         self.given_back = False
-        slot = Slot("orders-0", OURS, {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
+        slot = Slot("orders-0", OURS, sequences or {TARGETS[0]: 5, STATE: 9}, seconds, idle_seconds)
         flow = flow_work(
             state_topic=STATE.topic,
             offsets_topic="mm2-offsets",
@@ -230,6 +236,23 @@ def test_only_what_is_committed_counts() -> None:
     end = target.transactions.end()
     assert end.lost is None
     assert (end.sequences[TARGETS[0]], end.sequences[STATE]) == (8, 11)
+
+
+def test_sequences_wrap_to_zero_as_the_broker_expects() -> None:
+    """Of the data and of the positions; across batches, and into the next epoch."""
+    last = 2**31 - 1
+    target = Target(sequences={TARGETS[0]: last - 1, STATE: last})
+    target.take(0, 0, 1, 2)
+    target.commit()
+    target.take(0, 3)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    target.turn()
+    assert [batch_header(each).base_sequence for each in target.logs[TARGETS[0]]] == [last - 1, 1]
+    assert batch_header(target.logs[STATE][0]).base_sequence == last
+    sequences = target.transactions.end().sequences
+    assert (sequences[TARGETS[0]], sequences[STATE]) == (2, 1)
 
 
 def test_a_committed_pair_that_could_not_be_sent_is_sent_in_the_next_epoch_without_a_transaction() -> None:

@@ -150,6 +150,25 @@ def test_a_failing_first_record_stops_it_there() -> None:
     assert (lane.upstream, lane.is_over, lane.stream.is_idle) == (0, True, True)
 
 
+def test_a_failing_record_with_holes_before_it_stops_it_right_there() -> None:
+    """Nothing is missing before it; the next start begins with it."""
+    lane = new_lane(own("fail_on_poison"))
+    take(lane, sparse([record(3, b"poison"), record(5)], 0, 8))
+    assert (lane.upstream, lane.is_over, lane.stream.is_idle) == (3, True, True)
+
+
+def test_a_gap_of_records_left_out_is_to_be_written_down_though_nothing_more_is_copied() -> None:
+    """What was read before them is under way, so that the position stays where it is."""
+    lane = new_lane(own("fail_on_poison", skips_errors=True))
+    take(lane, dense([record(0)]))
+    lane.unrecorded()
+    lane.recorded()
+    take(lane, dense([record(1, b"poison")]))
+    assert lane.upstream == 0
+    assert lane.is_dirty
+    assert [gap.start for gap in state_of(lane).gaps.values()] == [1]
+
+
 def test_records_left_out_because_of_errors_are_gaps() -> None:
     """Each row of them is one, with the reason of its first."""
     lane = new_lane(own("fail_on_poison", skips_errors=True))

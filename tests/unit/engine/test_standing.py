@@ -14,7 +14,9 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Position
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 
 ORDERS, BILLS, STATE = (TopicPartition(topic, 0) for topic in ("A.orders", "A.bills", "mm2-state.A.internal"))
@@ -43,6 +45,9 @@ def test_a_task_is_told_the_sequences_of_what_it_writes_to(standing: FlowStandin
     assert slot is not None
     assert (slot.transactional_id, slot.producer) == PRODUCERS[1]
     assert slot.sequences == {BILLS: 9, STATE: 8}
+    former = standing.slot(1, {ORDERS}, set())
+    assert former is not None
+    assert former.sequences == {ORDERS: 5}, "what it did not write to this time stands where it stood"
     other = standing.slot(0, {ORDERS}, {STATE.topic})
     assert other is not None
     assert other.sequences == {}
@@ -57,6 +62,69 @@ def test_a_lost_slot_makes_the_flow_begin_anew_with_fresh_sequences(standing: Fl
     slot = standing.slot(0, {ORDERS}, set())
     assert slot is not None
     assert slot.sequences == {}
+
+
+def test_a_lost_slot_keeps_nothing_of_what_its_task_says(standing: FlowStanding) -> None:
+    """Nobody knows what the target has got: until it is taken over no task is told a sequence of it."""
+    standing.take_slot(0, SlotEnd({ORDERS: 5}))
+    standing.take_slot(0, SlotEnd({ORDERS: 9}, "fenced"))
+    slot = standing.slot(0, {ORDERS}, set())
+    assert slot is not None
+    assert slot.sequences == {ORDERS: 5}
+
+
+def test_what_was_on_record_is_looked_up_on_the_target_before_the_copy_goes_on() -> None:
+    """Somebody may have written on since; and what former tasks wrote is known by their producer ids."""
+    standing = FlowStanding(flow_settings())
+    standing.writers = {3}
+    standing.take_state(FlowState(positions={ORDERS: Position(9, 9, 0, True)}, writers={5, 6}), Mm2Traces(), Held())
+    assert standing.handovers == {ORDERS: Handover(Position(9, 9, 0, True), (), clean=False)}
+    assert standing.writers == {3, 5, 6}
+    assert standing.is_known
+
+
+def test_a_reason_is_told_as_long_as_it_holds() -> None:
+    standing = FlowStanding(flow_settings())
+    for stopped, trouble in (("poison", "no leader"), (None, "no leader"), (None, None)):
+        standing.take_result(PartitionResult(EAST_WEST, ORDERS, None, stopped=stopped, trouble=trouble))
+        assert standing.stopped == ({ORDERS: "poison"} if stopped else {})
+        assert standing.troubles == ({ORDERS: "no leader"} if trouble else {})
+
+
+def test_of_a_partition_that_is_not_copied_any_more_nothing_is_wrong() -> None:
+    standing = FlowStanding(flow_settings())
+    standing.take_partitions(tuple((each, each, "id", "copy") for each in (ORDERS, BILLS)))
+    for source in (ORDERS, BILLS):
+        standing.take_result(PartitionResult(EAST_WEST, source, None, stopped="poison", trouble="no leader"))
+    standing.take_partitions(((BILLS, BILLS, "id", "copy"),))
+    assert (standing.stopped, standing.troubles) == ({BILLS: "poison"}, {BILLS: "no leader"})
+
+
+def test_what_is_left_out_is_told_to_the_tasks_when_it_changes() -> None:
+    changes: list[None] = []
+    standing = FlowStanding(flow_settings(), lambda: changes.append(None))
+    left_out = {"orders": ("mm2-state.north.internal",)}
+    for now, told in ((left_out, 1), (dict(left_out), 1), ({}, 2)):
+        standing.take_mirrors({}, now, frozenset({"orders"}))
+        assert standing.left_out == now
+        assert len(changes) == told
+
+
+@pytest.mark.parametrize("was_javas", [True, False])
+def test_a_partition_is_taken_over_only_if_java_mirrormaker_is_found_to_have_copied_it(was_javas: bool) -> None:
+    """What it may have left is not what it has left."""
+    standing = FlowStanding(flow_settings())
+    standing.take_state(FlowState(), Mm2Traces(has_run=True), Held())
+    standing.take_result(PartitionResult(EAST_WEST, ORDERS, None, was_javas=was_javas))
+    assert standing.takeovers == ({ORDERS: Mm2Trace(is_alone=True)} if was_javas else {})
+    assert standing.trace(ORDERS) == Mm2Trace(is_alone=True)
+
+
+def test_what_is_certain_of_java_mirrormaker_comes_before_what_is_possible() -> None:
+    standing = FlowStanding(flow_settings())
+    standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}, has_run=True), Held())
+    assert standing.trace(ORDERS) == Mm2Trace(5)
+    assert standing.trace(BILLS) == Mm2Trace(is_alone=True)
 
 
 def test_without_transactions_there_is_no_slot(tmp_path: Path, standing: FlowStanding) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 from mirror.copier.epochs import EpochFailed, Epochs
@@ -177,6 +178,47 @@ def test_a_job_that_failed_is_seen_and_tried_again() -> None:
     assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
 
 
+def test_a_job_that_went_well_ends_the_trouble() -> None:
+    run = Run(broken, ready)
+    run.go()
+    assert run.standing.reasons() == ()
+
+
+def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
+    """An answer that comes then is dropped, and no question is asked."""
+    run: Run
+
+    def lost(work: TaskWork) -> TaskResult:
+        run.standing.is_known = False
+        return ready(work)
+
+    run = Run(lost)
+    run.go()
+    assert run.standing.handovers == {}
+    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+    assert run.takeovers._plan() is None
+
+
+def test_a_partition_that_has_stopped_is_not_asked_about_and_not_waited_for() -> None:
+    run = Run(ready)
+    run.standing.stopped[ORDERS] = "unclear"
+    assert run.takeovers._plan() is None
+    assert run.standing.reasons() == ("orders-0 is stopped: unclear",)
+
+
+def test_only_what_can_be_copied_on_is_said_to_be_taken_over() -> None:
+    """A trouble leaves it to be tried again."""
+
+    def unsure(work: TaskWork) -> TaskResult:
+        (result,) = ready(work).partitions
+        return TaskResult((replace(result, trouble="no leader"),), {}, 0, 0)
+
+    run = Run(unsure)
+    run.go()
+    assert run.said == []
+    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+
+
 def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
     """The engine lost its place meanwhile and has read it back."""
     run: Run
@@ -214,3 +256,6 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
     assert run.standing.reasons() == (
         "orders-0: matching the tail that Java MirrorMaker left: 1000 of about 6000 records",
     )
+    # One that is decided is no match that goes on, until its partition is copied.
+    run.standing.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
+    assert run.standing.reasons() == ("1 partition(s) are to be taken over from Java MirrorMaker",)

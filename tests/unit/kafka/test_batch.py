@@ -275,3 +275,61 @@ def test_header_names_that_are_no_utf_8_are_kept_byte_for_byte(
             at += len(name)
     again = batch.encode(batch.records(memoryview(content)), codec)
     assert batch.compression.decompress(codec, again[HEADER_BYTES:]) == content[HEADER_BYTES:]
+
+
+@pytest.mark.parametrize("lacking", [1, 2, HEADER_BYTES])
+def test_a_batch_that_lacks_its_last_bytes_is_not_yielded(lacking: int) -> None:
+    first, second = (batch.encode([Record(0, TIME, b"k", b"v" * 80, (), -1)], NONE) for _ in range(2))
+    buffer = memoryview(bytearray(bytes(first) + bytes(second)))
+    assert len(list(batch.batches(buffer, 0, len(buffer) - lacking))) == 1
+    assert len(list(batch.batches(buffer, 0, len(buffer)))) == 2
+
+
+ONE = Record(0, TIME, b"k", b"v", (), -1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        batch.encode([ONE], GZIP),
+        batch.encode([ONE._replace(timestamp=TIME + 1)], NONE),
+        batch.encode([ONE._replace(value=b"w")], NONE),
+        batch.encode([ONE, ONE], NONE),
+    ],
+    ids=["codec", "time", "content", "count"],
+)
+def test_batches_that_differ_in_their_records_are_not_the_same(other: memoryview) -> None:
+    this = batch.encode([ONE], NONE, Producer(7, 1), 5)
+    assert batch.same_records(this, batch.encode([ONE], NONE, Producer(8, 2), 9))
+    assert not batch.same_records(this, other)
+
+
+@pytest.mark.parametrize(("at", "number"), [("codec", GZIP), ("append time", 0x08), ("count", 2)])
+def test_what_only_the_header_says_of_the_records_counts_too(at: str, number: int) -> None:
+    """The bytes behind it are the same, and are read as something else."""
+    this = batch.encode([ONE], NONE)
+    other = memoryview(bytearray(this))
+    if at == "count":
+        struct.pack_into(">i", other, 57, number)
+    else:
+        struct.pack_into(">h", other, 21, number)
+    assert not batch.same_records(this, other)
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_record_that_does_not_end_where_it_says_is_corrupt(by: int) -> None:
+    """The length of a record, and those of its fields, must say the same."""
+    content = memoryview(bytearray(batch.encode([ONE, ONE], NONE)))
+    content[HEADER_BYTES] += 2 * by
+    with pytest.raises(CorruptBatch):
+        batch.records(content)
+
+
+def test_a_field_that_reaches_past_the_end_is_corrupt_and_not_cut_short() -> None:
+    content = bytearray(batch.encode([Record(0, TIME, None, b"value", (), -1)], NONE))
+    # The record and its value say to be one byte longer than there is.
+    content[HEADER_BYTES] += 2
+    content[content.index(b"value") - 1] += 2
+    content[content.index(b"value") + 5 :] = b""
+    with pytest.raises(CorruptBatch):
+        batch.records(memoryview(content))

@@ -103,3 +103,39 @@ def test_who_got_something_is_named_last_in_a_whole_list() -> None:
     session.want(second, FetchFrom(0))
     session.want(first, FetchFrom(5))
     assert list(session.step().changed) == [second, first]
+
+
+LAST_EPOCH = 2**31 - 1
+ORDERS = TopicPartition("orders", 0)
+
+
+def test_the_epoch_wraps_to_one_for_zero_begins_a_session_anew() -> None:
+    """KIP-227."""
+    session = FetchSession()
+    session.want(ORDERS, FetchFrom(0, 10))
+    session.step()
+    session.answered(9)
+    session._epoch = LAST_EPOCH  # nobody waits for two thousand million requests
+    assert session.step().epoch == LAST_EPOCH
+    session.answered(9)
+    assert session.step() == SessionStep(9, 1, {}, [])
+
+
+def test_a_broker_without_room_is_told_everything_each_time() -> None:
+    session = FetchSession()
+    session.want(ORDERS, FetchFrom(0, 10))
+    for _ in range(3):
+        assert session.step() == SessionStep(0, 0, {ORDERS: FetchFrom(0, 10)}, [])
+        session.answered(0)
+
+
+def test_what_was_asked_for_before_a_session_began_anew_is_not_taken_for_asked() -> None:
+    session = FetchSession()
+    session.want(ORDERS, FetchFrom(0, 10))
+    session.step()
+    session.answered(9)
+    assert session.asked_bytes(ORDERS) == 10
+    session.leave(ORDERS)
+    session.begin_anew()
+    assert session.asked_bytes(ORDERS) == 0
+    assert session.step() == SessionStep(9, 0, {}, [])

@@ -52,3 +52,15 @@ def test_a_map_says_the_same_of_a_part_of_its_offsets(
 
     assert told(list(runs_within(runs, wanted))) == {up: said[up] for up in offsets(wanted) if up in said}
     assert told(list(Runs.of(runs).within(*ends))) == {up: said[up] for up in range(*ends) if up in said}
+
+
+def test_stretches_that_touch_or_lie_in_one_another_are_one() -> None:
+    assert united([(0, 3), (3, 5)], 0, 9) == ((0, 5),)
+    assert united([(0, 8), (2, 3), (5, 6)], 0, 9) == ((0, 8),)
+    assert united([(2, 2), (7, 4), (20, 30)], 0, 9) == ()
+
+
+def test_a_run_that_ends_where_a_stretch_begins_has_no_part_in_it() -> None:
+    assert list(runs_within([Run(0, 10, 3), Run(3, 20, 2)], [(0, 3), (3, 4)])) == [Run(0, 10, 3), Run(3, 20, 1)]
+    assert list(runs_within([Run(0, 10, 3)], [(3, 9)])) == []
+    assert list(runs_within([Run(3, 10, 3)], [(0, 3)])) == []

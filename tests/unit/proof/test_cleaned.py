@@ -215,6 +215,16 @@ A1, B, A2, A_GONE = Written("a"), Written("b"), Written("a"), Written("a", is_to
         ("a tombstone is gone, and all of its key", History([A1, B, A_GONE], 3, {0, 1, 2}, {1}), ([], [])),
         ("... at the source", History([A1, B, A_GONE], 3, {1}, {0, 1, 2}), ([], [])),
         ("only the value is gone at the source", History([A1, B, A_GONE], 3, {1}, {0, 1}), ([], [0])),
+        ("the source lost a tombstone whose value is left", History([A1, B, A_GONE], 3, {0, 1}, {0, 1, 2}), ([], [2])),
+        ("... and is not left at the copy", History([A1, B, A_GONE], 3, {0, 1}, {1, 2}), ([0], [2])),
+        ("the source lost the newest", History([A1, B, A2], 3, {0, 1}, {0, 1, 2}), ([], [2])),
+        ("the source lost one among those of its key", History([A1, A1, A2], 3, {0, 2}, {0, 1, 2}), ([], [1])),
+        ("the copy lost one among those of its key", History([A1, A1, A2], 3, {0, 1, 2}, {0, 2}), ([1], [])),
+        ("both have removed the oldest", History([A1, A1, A2], 3, {1, 2}, {2}), ([], [])),
+        ("the copy has removed less", History([A1, A1, A2], 3, {2}, {1, 2}), ([], [])),
+        ("no key at the source either", History([Written(None), B], 2, {1}, {0, 1}), ([], [0])),
+        ("the newest copied was removed for one behind it", History([A1, B, A2], 1, {1, 2}, {0}), ([], [])),
+        ("... and is the last of all", History([A1, B], 1, {1}, {0}), ([], [0])),
         ("no key", History([Written(None), Written(None)], 2, {0, 1}, {1}), ([0], [])),
         ("the later one is not copied yet", History([A1, B, A2], 2, {1, 2}, {0, 1}), ([], [])),
         ("a deletion that was not copied in time", History([A1, B, A_GONE], 2, {1}, {0, 1}), ([], [0])),
@@ -257,6 +267,29 @@ def test_what_is_said_to_be_absent_from_the_copy_explains_what_the_source_has_re
     parked = Absence(AbsenceKind.PARKED, 2, 3, "too large", acknowledged=None, records=1)
     found = history.explained(history.pair(absences=(parked,)))
     assert ([*found.originals], [*found.copies], found.equal) == ([], [history.place(0)], 1)
+
+
+def test_what_is_said_to_be_absent_and_is_there_all_the_same_is_looked_at() -> None:
+    history = History([A1, B, A2], 3, {0, 1, 2}, {0, 1, 2})
+    parked = Absence(AbsenceKind.PARKED, 2, 3, "too large", acknowledged=None, records=1)
+    found = history.explained(history.pair(absences=(parked,)))
+    assert ([*found.originals], [*found.copies], found.equal) == ([], [], None)
+
+
+def test_a_strangers_record_is_looked_at_where_nobody_else_should_write() -> None:
+    history = History([A1, B], 2, {0, 1}, {0, 1})
+    pair = replace(history.pair(), target=replace(history.pair().target, end=100))
+    assert history.explained(pair).equal == 2
+    theirs = Record(90, 5_000, b"c", b"theirs", (), SOMEBODY)
+    assert history.explained(pair, theirs).equal is None
+
+
+def test_what_somebody_else_wrote_in_the_place_of_a_copy_is_none() -> None:
+    """Though its content is that of the original."""
+    history = History([A1, B], 2, {0, 1}, {1})
+    theirs = history.record(0, history.place(0))._replace(producer_id=SOMEBODY)
+    found = history.explained(None, theirs)
+    assert ([*found.originals], [*found.copies], found.equal) == ([], [], None)
 
 
 def test_a_record_in_a_wrong_place_is_not_explained() -> None:
