@@ -200,7 +200,8 @@ class Cluster:
         try:
             return self._broker_attempts.setdefault(node, _Attempts()).attempt(connect)
         except ConnectionFailed:
-            channel.forget_leaders()
+            # Of what the others lead all is known still.
+            channel.forget_led_by(node)
             raise
 
     def take_idle(self, node: int, role: str) -> Connection | None:

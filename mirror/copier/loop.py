@@ -293,23 +293,26 @@ class CopyLoop:
                 self._unplaced.append((self._clusters[commits.work.flow, side], stream))
         if not over:
             self._find_places()
-        by_cluster: dict[Cluster, list[_Unplaced]] = {}
+        known: dict[Cluster, list[_Unplaced]] = {}
+        unknown: dict[Cluster, list[_Unplaced]] = {}
         left: list[tuple[Cluster, _Unplaced]] = []
         for cluster, one in self._unplaced:
             if isinstance(one, Lane) and over:
                 continue
-            if now < one.rest_until or self._errands.is_under_way(cluster):
+            is_known = cluster.known_leader(_partition(one)) is not None
+            if now < one.rest_until or (not is_known and self._errands.is_under_way(cluster)):
                 left.append((cluster, one))
+            elif is_known:
+                known.setdefault(cluster, []).append(one)
             else:
-                by_cluster.setdefault(cluster, []).append(one)
+                unknown.setdefault(cluster, []).append(one)
         self._unplaced = left
-        for cluster, ones in by_cluster.items():
-            unknown = [_partition(one) for one in ones if cluster.known_leader(_partition(one)) is None]
-            if unknown:
-                question = partial(Channel.learn_leaders, partitions=unknown)
-                self._ask(cluster, question, partial(self._led, cluster, ones))
-            else:
-                self._led(cluster, ones, None)
+        # Who is known does not wait for an answer about others.
+        for cluster, ones in known.items():
+            self._led(cluster, ones, None)
+        for cluster, ones in unknown.items():
+            question = partial(Channel.learn_leaders, partitions=[_partition(one) for one in ones])
+            self._ask(cluster, question, partial(self._led, cluster, ones))
 
     def _ask(self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | Failure], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
@@ -677,8 +680,8 @@ class CopyLoop:
         """Close a broken connection; who used it is placed anew, with the leaders as they are then."""
         if end.connection is not None:
             self._selector.unregister(end.connection)
-        end.cluster.forget_leaders()
         if isinstance(end, Fetcher):
+            end.cluster.forget_leaders({lane.work.source.topic for lane in end.lanes.values()})
             end.connection.close()
             self._fetchers = {key: one for key, one in self._fetchers.items() if one is not end}
             for lane in tuple(end.lanes.values()):
@@ -689,6 +692,7 @@ class CopyLoop:
         elif isinstance(end, Transactions):
             end.abandon(reason)
         else:
+            end.cluster.forget_leaders({stream.partition.topic for stream in end.streams})
             end.abandon(reason)
             self._senders = {key: one for key, one in self._senders.items() if one is not end}
             self._unplaced += [(end.cluster, stream) for stream in end.streams if not stream.closed]

@@ -438,6 +438,10 @@ class Channel:
             if forgotten is not None and known.topic not in forgotten
         }
 
+    def forget_led_by(self, node: int) -> None:
+        """Ask again who leads what a broker has led, before that is used next."""
+        self._leaders = {known: leader for known, leader in list(self._leaders.items()) if leader != node}
+
     def offsets(
         self, partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
     ) -> dict[TopicPartition, int]:
