@@ -13,6 +13,7 @@ Timed = tuple[float, Callable[[], TickReport]]
 
 _SHORTEST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 60.0
+_AGAIN_SECONDS = 5.0
 
 
 class Ticking:
@@ -39,11 +40,15 @@ class Ticking:
         return report.is_ok
 
     def until(self, stop: threading.Event, ticks: Sequence[Timed]) -> None:
-        """Run each tick at once and then at its interval, until ``stop`` is set. A slow one delays the others."""
+        """Run each tick at once and then at its interval, until ``stop`` is set. A slow one delays the others.
+
+        One that had a problem is run again soon: a topic that was just created may not be known to its broker yet.
+        """
         due = [0.0 for _ in ticks]
         while not stop.is_set():
             for place, (interval_seconds, tick) in enumerate(ticks):
                 if time.monotonic() >= due[place] and not stop.is_set():
-                    due[place] = time.monotonic() + interval_seconds
-                    self.once(tick)
+                    began = time.monotonic()
+                    pause_seconds = interval_seconds if self.once(tick) else min(interval_seconds, _AGAIN_SECONDS)
+                    due[place] = began + pause_seconds
             stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()), _LONGEST_PAUSE_SECONDS))

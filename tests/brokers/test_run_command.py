@@ -89,11 +89,13 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
             states,
             "what waits for the dead cluster to be told",
             timeout_seconds=60,
-            until=lambda seen: seen["south->west"][0] == "DEGRADED",
+            until=lambda seen: (
+                any("connection of south->west to south" in reason for reason in seen["south->west"][1])
+                and seen[f"{alias}->west"] == ("RUNNING", [])
+            ),
         )
-        assert found[f"{alias}->west"] == ("RUNNING", [])
+        assert found["south->west"][0] == "DEGRADED"
         assert found[f"{alias}->south"][0] == "FAILED"
-        assert any("connection of south->west to south" in reason for reason in found["south->west"][1])
     finally:
         assert engine.terminate(30)
     assert engine.return_code() == 0, engine.log_tail()
