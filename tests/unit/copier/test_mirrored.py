@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -103,6 +104,15 @@ def test_an_id_that_appears_later_is_looked_up_again() -> None:
     assert not mirrored.has_written(5, (BACK,), received_at=0.0)
     topic.register(LATER)
     assert mirrored.has_written(7, (BACK,), received_at=float("inf"))
+
+
+def test_what_arrived_after_the_last_look_is_looked_up_anew() -> None:
+    """What was read before it came says nothing of it."""
+    topic = StateTopic(MIRROR)
+    mirrored = known(topic)
+    assert not mirrored.has_written(5, (BACK,), received_at=0.0)
+    topic.register(LATER)
+    assert mirrored.has_written(7, (BACK,), received_at=time.monotonic())
 
 
 def test_the_flow_back_may_begin_at_any_time() -> None:
