@@ -215,15 +215,14 @@ class FlowControl:
             return False
         topics = [name for name in source.topics() if settings.replicates(name) and settings.is_alone(name)]
         written = {settings.offset_storage_topic, settings.checkpoints_topic, *map(settings.copy_of, topics)}
-        at = source if settings.offset_syncs_location == "source" else target
-        for cluster, names in ((target, written), (at, {settings.offset_syncs_topic})):
-            found = cluster.topics(sorted(names))
-            partitions = [
-                TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
-            ]
-            if any(cluster.offsets(partitions, "latest").values()):
-                return True
-        return False
+        if settings.offset_syncs_location == "target":
+            # On the source it is named after the target alone, and flows of other aliases share it.
+            written.add(settings.offset_syncs_topic)
+        found = target.topics(sorted(written))
+        partitions = [
+            TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
+        ]
+        return any(target.offsets(partitions, "latest").values())
 
     def _find_partitions(self) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)
