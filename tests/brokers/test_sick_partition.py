@@ -183,6 +183,7 @@ def assert_unhurt(
         assert after[17] <= 10 * max(before[17], 10), (before, after)
 
 
+@pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
     trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
 ) -> None:
@@ -213,6 +214,7 @@ def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
     copying.until_caught_up([sick], timeout_seconds=120)
 
 
+@pytest.mark.soak
 def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     trio: clusters.LabCluster,
     new_copying: Callable[..., Copying],
