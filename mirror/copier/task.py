@@ -118,6 +118,12 @@ def _throttled(flow: Flow, clusters: dict[tuple[Flow, str], Cluster]) -> Throttl
     return Throttled(clusters[flow, "source"].fetch_throttled_ms, clusters[flow, "target"].produce_throttled_ms)
 
 
+def _is_clean(work: PartitionWork) -> bool:
+    """Whether nothing has to be looked up before it goes on."""
+    is_clean = work.handover is not None and work.handover.clean
+    return is_clean and resume.changed_target(work) is None and not gaps.is_replaced(work)
+
+
 def _leave(slot: Slot, transactions: Transactions | None) -> SlotEnd:
     return transactions.end() if transactions else SlotEnd(slot.sequences)
 
@@ -162,11 +168,9 @@ class Share:
         """Whether it can go on at once: nothing has to be looked up, nor written down first."""
         handover = work.handover
         return (
-            handover is not None
-            and handover.clean
+            _is_clean(work)
+            and handover is not None
             and (handover.is_recorded or not handover.unwritten or self.transactions is not None)
-            and resume.changed_target(work) is None
-            and not gaps.is_replaced(work)
         )
 
     def troubles(self) -> Mapping[TopicPartition, str]:
@@ -191,7 +195,9 @@ class Share:
         ConnectionFailed, LeaderUnknown, BrokerRefused
             if that cannot be done now.
         """
-        flow, partitions = self._work, self.waiting
+        flow = self._work
+        # Those that have only something to write down do not wait until the others are looked up.
+        partitions = [work for work in self.waiting if _is_clean(work)] or self.waiting
         source = links.cluster(flow.flow.source, flow.source_client, beside=flow.flow)
         target = links.cluster(flow.flow.target, flow.target_client, beside=flow.flow)
         # One of the epoch before may not have ended yet.
@@ -222,7 +228,8 @@ class Share:
         if isinstance(places, Exception):
             self._troubles |= {work.source: str(places) for work in self.waiting}
             return []
-        looked_at, self.waiting = self.waiting, []
+        looked_at = [work for work in self.waiting if work.source in places]
+        self.waiting = [work for work in self.waiting if work.source not in places]
         for work in looked_at:
             match places[work.source]:
                 case Ready() as ready:

@@ -162,6 +162,8 @@ class Copying:
                 if each not in self.handovers
                 or self.handovers[each].position.upstream < end
                 or not self.handovers[each].clean
+                # What a broker that has just come back does not take yet is written down by the next epoch.
+                or not (self.handovers[each].is_recorded or self.flow.slot)
             }
 
         wait_until(lacking, f"{awaited} to be copied", timeout_seconds=timeout_seconds, until=lambda left: not left)

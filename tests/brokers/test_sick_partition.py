@@ -110,12 +110,12 @@ def new_copying(
 
 
 @pytest.fixture
-def load() -> Iterator[Callable[[Copying], None]]:
-    """Write a record to each partition every 10 ms until the test is over."""
+def load() -> Iterator[Callable[[Copying], threading.Event]]:
+    """Write to all partitions until the event is set, or the test is over."""
     over = threading.Event()
     threads: list[threading.Thread] = []
 
-    def begin(copying: Copying) -> None:
+    def begin(copying: Copying) -> threading.Event:
         def write_on() -> None:
             producer = Producer({**copying.flow.source_client, "linger.ms": 0, "delivery.report.only.error": True})
             number = 0
@@ -128,6 +128,7 @@ def load() -> Iterator[Callable[[Copying], None]]:
 
         threads.append(threading.Thread(target=write_on))
         threads[-1].start()
+        return over
 
     yield begin
     over.set()
@@ -182,8 +183,9 @@ def assert_unhurt(
         assert after[17] <= 10 * max(before[17], 10), (before, after)
 
 
+@pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
-    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], None]
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
 ) -> None:
     """It takes nothing for as long as a broker is away, and no writer is registered again and again for its sake.
 
@@ -192,7 +194,7 @@ def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
     """
     copying = new_copying([1, 2, 3], [1], [2])
     sick, *healthy = copying.pairs
-    load(copying)
+    over = load(copying)
     rolling = Rolling(copying)
     rolling.await_epochs(3)
     hurt_at = ends(copying, healthy)
@@ -207,14 +209,16 @@ def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
     assert [last[source].trouble for source in healthy] == [None, None]
     # One to begin with, and one if it was not certain what had been appended when the broker died.
     assert len(copying.flow.writers) <= 2
+    over.set()
     trio.brokers[2].start()
-    copying.until_caught_up([sick], timeout_seconds=60)
+    copying.until_caught_up([sick], timeout_seconds=120)
 
 
+@pytest.mark.soak
 def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     trio: clusters.LabCluster,
     new_copying: Callable[..., Copying],
-    load: Callable[[Copying], None],
+    load: Callable[[Copying], threading.Event],
     frozen: Callable[[int], None],
 ) -> None:
     """Frozen it accepts connections, as far as anybody can tell, and answers nothing."""
