@@ -174,7 +174,12 @@ class Election:
 
     def _has_died(self, claim: Claim) -> bool:
         """Whether the engine was a process of this very machine and container that is there no more."""
-        return bool(self._identity.place) and claim.place == self._identity.place and not psutil.pid_exists(claim.pid)
+        if not self._identity.place or claim.place != self._identity.place:
+            return False
+        try:
+            return psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
     def _bid(self) -> None:
         former = self.claim

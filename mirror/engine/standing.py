@@ -125,8 +125,12 @@ class FlowStanding:
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
+        # The engine before may have been about to take the mark back: after its death it does not count.
+        is_settled = self.was_settled
         self.handovers = {
-            source: Handover(position, state.open_runs(source), clean=False)
+            source: Handover(
+                replace(position, settled=position.settled and is_settled), state.open_runs(source), clean=False
+            )
             for source, position in state.positions.items()
         }
         self.begun += 1

@@ -59,6 +59,17 @@ def test_a_clean_stop_counts_once(standing: FlowStanding) -> None:
     assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY}
 
 
+@pytest.mark.parametrize("was_settled", [True, False])
+def test_that_nothing_lies_behind_a_position_counts_after_a_clean_stop_alone(
+    standing: FlowStanding, *, was_settled: bool
+) -> None:
+    """An engine takes the mark back before it copies on; a record of that may have been on its way when it died."""
+    standing.lead(5, was_settled=was_settled)
+    marked = FlowState(positions={ORDERS: Position(10, 10, 0, True, target="east.orders", settled=True)})
+    standing.take_state(marked, Mm2Traces(), Held(producer=NEXT))
+    assert standing.handovers[ORDERS].position.settled is was_settled
+
+
 def test_what_was_never_written_as_this_producer_does_not_wait(standing: FlowStanding) -> None:
     standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
     assert standing.to_fence() == frozenset()
