@@ -30,10 +30,20 @@ def epochs() -> Iterator[Epochs]:
 
 def work_of(copying: Copying) -> list[TaskWork]:
     """Return an epoch of an hour, a task for each partition."""
+    copying.take_producer()
     return [
         TaskWork(
             (copying.flow,),
-            (PartitionWork(copying.flow.flow, source, target, "", copying.handovers.get(source)),),
+            (
+                PartitionWork(
+                    copying.flow.flow,
+                    source,
+                    target,
+                    "",
+                    copying.handovers.get(source),
+                    sequence=copying.sequences.get(target, 0),
+                ),
+            ),
             AN_HOUR,
             0.1,
         )

@@ -18,6 +18,7 @@ from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
 from mirror.kafka.channel import Channel, broker_setting
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.versions import PRODUCE
 from mirror.lab import clusters, processes
 from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
@@ -326,7 +327,7 @@ def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
 def test_a_broker_tells_how_large_a_request_it_takes(settings_of: Callable[[str], ClusterSettings]) -> None:
     channel = Channel("west", settings_of("west").client)
     try:
-        connection = channel.connect(1)
+        connection = channel.connect(1, (PRODUCE,))
         assert broker_setting(connection, 1, "socket.request.max.bytes") == "104857600"
         assert broker_setting(connection, 1, "no.such.setting") is None
         connection.close()

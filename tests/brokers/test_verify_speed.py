@@ -14,6 +14,7 @@ from mirror.kafka import batch, wire
 from mirror.kafka.batch import Header, Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.versions import PRODUCE
 from mirror.model.offset_map import Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -33,7 +34,7 @@ def fill(client: dict[str, str], topic: str, content: memoryview, size: int) -> 
     """Append a batch to every partition until there are so many bytes; return the records of a partition."""
     count = Header._make(batch.HEADER.unpack_from(content)).record_count
     channel = Channel("cluster", client)
-    connection = channel.connect(channel.leader(TopicPartition(topic, 0)))
+    connection = channel.connect(channel.leader(TopicPartition(topic, 0)), (PRODUCE,))
     addresses = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     rounds = max(1, size // len(content) // PARTITIONS)
     for _ in range(rounds):
