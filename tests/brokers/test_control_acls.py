@@ -18,7 +18,9 @@ from mirror.control.quotas import QuotasTick
 from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
 from mirror.control.users import UsersTick
+from mirror.engine.hold import FlowHold
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
+from mirror.kafka.batch import Producer
 from mirror.kafka.cluster import AccessDenied, Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.users import alter_client_quotas, client_quotas, scram_users
@@ -361,3 +363,36 @@ def test_java_mirrormaker_creates_the_same_acls_but_for_those_on_every_topic(
         wait_until(lambda: acls_of(stage.target), "MirrorMaker's ACLs", timeout_seconds=120, until=theirs.__eq__)
     finally:
         java.terminate(30)
+
+
+def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_names_the_acl_it_lacks(
+    secured: dict[str, EmbeddedCluster], stage: Stage, unique: Unique
+) -> None:
+    """What users of MirrorMaker's default mode have; with the ACL it gets the fence that refuses (ADR 8)."""
+    user, west = unique("mirror"), secured[TARGET]
+    users.add_user(west.bootstrap_servers, user, "secret")
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=10)
+    rights = tuple(acl(f"ALLOW {right}", f"mm2-state.{SOURCE}.internal", user) for right in ("WRITE", "DESCRIBE"))
+    assert set(create_acls(stage.target, rights).values()) == {None}
+    has(stage.target, *rights)
+    client = users.client_properties(west.secured_servers, user, "secret")
+    hold = FlowHold(stage.settings.flow, client, None, slots=1)
+    with stage.state() as (log, _):
+        first = hold.take(log).producer
+        assert hold.weakness is not None
+        assert f"grant Write and Describe on the transactional id {hold.data_id}" in hold.weakness
+        again = hold.take(log).producer
+        assert first is not None
+        assert again == Producer(first.producer_id, first.epoch + 1)
+
+        better = tuple(
+            acl(f"ALLOW {right}", hold.data_id, user, resource=Resource.TRANSACTIONAL_ID)
+            for right in ("WRITE", "DESCRIBE")
+        )
+        assert set(create_acls(stage.target, better).values()) == {None}
+        has(stage.target, *better)
+        fenced = hold.take(log).producer
+        assert hold.weakness is None
+        assert fenced is not None
+        assert fenced.producer_id != first.producer_id
+        assert f"the former producer id {first.producer_id}" in str(hold.note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -382,3 +383,32 @@ def asked(cluster: links.Cluster) -> object | None:
         return cluster.ask(Channel.new_producer)
     except ConnectionFailed:
         return None
+
+
+@pytest.mark.soak
+def test_over_a_narrow_line_large_records_arrive_once_although_epochs_end_before_they_do(
+    east_west: clusters.Lab, new_copying: NewCopying
+) -> None:
+    """What an epoch gave up is still under way when the next one begins: the target refuses it."""
+    copying = new_copying(over=["west"])
+    (source,) = copying.pairs
+    contents = [os.urandom(900_000) for _ in range(8)]
+    producer = confluent_kafka.Producer({**copying.flow.source_client, "message.max.bytes": 2_000_000})
+    for content in contents:
+        producer.produce(source.topic, content, partition=source.partition)
+    assert producer.flush(30) == 0
+    for link in linked(east_west, "west").links:
+        link.set(bandwidth=100_000)
+    copying.take_producer()
+    producers = set()
+
+    def copied() -> int:
+        copying.epoch(3.0)
+        producers.add(copying.flow.producer)
+        return copying.handovers[source].position.upstream if source in copying.handovers else 0
+
+    wait_until(copied, "all of them", timeout_seconds=400, until=lambda upstream: upstream == len(contents))
+    for link in linked(east_west, "west").links:
+        link.set(bandwidth=None)
+    copying.until_caught_up()
+    assert [each.value for each in copying.copies(source)] == contents
