@@ -13,6 +13,8 @@ from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches
 from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Record
+from mirror.kafka.channel import Channel
+from mirror.kafka.log import read_batches
 from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, Position, StateRecord, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
@@ -88,6 +90,18 @@ class Javas:
 
 Place: TypeAlias = Ready | NotYet | Partly | Refused | Javas
 """Where a partition's copy begins, or why it does not."""
+
+
+def has_records(work: PartitionWork, target: Channel, ends: Ends) -> bool:
+    """Whether the copy has records that readers of committed data see: markers of a takeover alone are none.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if it cannot be read.
+    """
+    batches = read_batches(target, work.target, ends.target_start, ends.target_end, read_committed=True)
+    return next(batches, None) is not None
 
 
 def changed_target(work: PartitionWork) -> Refused | None:

@@ -111,9 +111,13 @@ def _place(
         return refused
     assert work.mm2 is not None
     is_new = work.handover is None and work.mm2.position is None
-    if is_new and (ends.target_end == 0 or gaps.may_begin_behind(work)):
-        # Syncs may be of a copy that is gone.
+    if is_new and gaps.may_begin_behind(work):
         return resume.begin(work, flow, ends)
+    try:
+        if is_new and ends.target_start == 0 and not resume.has_records(work, target.channel(), ends):
+            return _begin_empty(flow, work, ends, work.mm2)
+    except _PROBLEMS as problem:
+        return NotYet(str(problem))
     if is_new and (work.transform is not None or not work.mm2.matches):
         why = "transforms change them" if work.transform is not None else "mirror.takeover = position"
         return gaps.unknown_origin(work, ends, f"it is not compared with the source: {why}", int(time.time() * 1000))
@@ -150,6 +154,28 @@ def _created_anew(work: PartitionWork) -> Refused | None:
         f"{work.source} or its copy {work.target} was deleted and created anew since this engine copied it last, and "
         "Java MirrorMaker has copied it since: what is where cannot be told; delete the copy, and its positions with it"
     )
+
+
+def _told_by_sync(trace: Mm2Trace) -> str:
+    newest = trace.stretches[-1][-1]
+    return f"an offset sync says that upstream offset {newest.upstream} was copied to offset {newest.downstream}"
+
+
+def _begin_empty(flow: FlowWork, work: PartitionWork, ends: Ends, trace: Mm2Trace) -> Ready:
+    """Begin a copy that has never had a record, also where syncs speak of one: nothing can be doubled.
+
+    Flows that differ in their aliases only share their topic, and a sync names the source partition and not the copy.
+    """
+    begun = resume.begin(work, flow, ends)
+    if not trace.stretches:
+        return begun
+    note = (
+        f"{work.target} has never had a record and begins at its start, although {_told_by_sync(trace)}: that is of "
+        f"another flow that shares {flow.syncs_topic}, or of a copy that is no more"
+    )
+    position = begun.handover.position
+    report = Takeover(work.source, None, position.upstream, position.downstream, 0, 0, note=note)
+    return replace(begun, records=(*begun.records, report.record()), note=note)
 
 
 def _at_position(work: PartitionWork, trace: Mm2Trace, ends: Ends) -> Ready:
@@ -219,26 +245,12 @@ class _Taking:
     def _is_empty(self) -> bool:
         return self.ends.target_end == self.ends.target_start
 
-    def _known_by_syncs_alone(self) -> Ready | Refused:
-        """Begin an empty copy of which only syncs speak: flows that differ in their aliases only share their topic.
-
-        A sync names the source partition and not the copy. What was never written to cannot be doubled; what was
-        written to and emptied since can have been copied by this very flow.
-        """
-        newest = self.trace.stretches[-1][-1]
-        told = f"an offset sync says that upstream offset {newest.upstream} was copied to offset {newest.downstream}"
-        if self.ends.target_end > 0:
-            return self._refused(
-                f"{told}, and the copy begins and ends at offset {self.ends.target_end}: its records were removed"
-            )
-        begun = resume.begin(self.work, self.flow, self.ends)
-        position = begun.handover.position
-        note = (
-            f"{self.work.target} has never had a record and begins with upstream offset {position.upstream}, although "
-            f"{told}: that is of another flow that shares {self.flow.syncs_topic}, or of a copy that is no more"
+    def _known_by_syncs_alone(self) -> Refused:
+        """Refuse a copy that was emptied, of which only syncs speak: it can have been made by this very flow."""
+        return self._refused(
+            f"{_told_by_sync(self.trace)}, and the copy begins and ends at offset {self.ends.target_end}: its records "
+            "were removed"
         )
-        report = Takeover(self.work.source, None, position.upstream, position.downstream, 0, 0, note=note)
-        return replace(begun, records=(*begun.records, report.record()), note=note)
 
     def _among_syncs_of_others(self, none: NoAnchor) -> Ready | Refused:
         """Find by contents what this flow recorded last; its syncs cannot be told from those of another flow."""

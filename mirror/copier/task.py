@@ -332,15 +332,8 @@ def _find_places(
         now = _with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
             places[work.source] = found
-        elif (
-            work.handover is None
-            and work.mm2 is not None
-            and found.target_end > found.target_start
-            and not gaps.may_begin_behind(work)
-        ):
-            places[work.source] = Javas()
         elif work.handover is None:
-            places[work.source] = resume.begin(now, flow, found)
+            places[work.source] = _first_place(flow, now, found, target)
         else:
             try:
                 places[work.source] = _go_on(
@@ -349,6 +342,17 @@ def _find_places(
             except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
+
+
+def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluster) -> Place:
+    """Begin with a partition of which there is no position, unless Java MirrorMaker may have copied it."""
+    try:
+        may_be_javas = work.mm2 is not None and not gaps.may_begin_behind(work)
+        if may_be_javas and resume.has_records(work, target.channel(), ends):
+            return Javas()
+    except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
+        return NotYet(str(problem))
+    return resume.begin(work, flow, ends)
 
 
 def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:

@@ -10,6 +10,7 @@ import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +33,7 @@ from mirror.copier.work import (
 )
 from mirror.engine.hold import FlowHold
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, FlowState
@@ -138,10 +139,12 @@ class Copying:
             finally:
                 log.close()
             self.unfenced = {self.pairs[source]: None for source in self.handovers if source in self.pairs}
-        elif self.flow.producer in self.unfenced.values():
-            self.written_as(self.writers.next_producer(0))
-        troubles = self.writers.fence(self.unfenced.keys())
-        self.unfenced = {target: producer for target, producer in self.unfenced.items() if target in troubles}
+        # A target that is away is asked again before the next epoch.
+        with suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
+            if self.flow.producer in self.unfenced.values():
+                self.written_as(self.writers.next_producer(0))
+            troubles = self.writers.fence(self.unfenced.keys())
+            self.unfenced = {target: producer for target, producer in self.unfenced.items() if target in troubles}
 
     def written_as(self, producer: Producer | None) -> None:
         """Write as another producer from now on."""

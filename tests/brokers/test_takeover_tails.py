@@ -204,7 +204,7 @@ def test_syncs_of_another_flow_do_not_keep_a_copy_from_beginning(made: Made) -> 
     copying, java = made()
     result = taken(copying, Mm2Trace(None, (OTHERS,)), java)
     assert (result.stopped, result.skipped_by_match) == (None, 0)
-    assert "begins with upstream offset 0" in result.note
+    assert "has never had a record and begins at its start" in result.note
     assert_once(copying, java)
     (report,) = copying.state().takeovers.values()
     assert (report.upstream, report.downstream, report.note) == (0, 0, result.note)
