@@ -158,7 +158,8 @@ class Bell:
         """Take in what a task says; return whether it said anything."""
         try:
             said = listener.recv(1 << 16)
-        except ConnectionError:
+        except OSError:
+            # Reset, or its host is not to be reached any more.
             return False
         *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + said).split(b"\n")
         for line in lines:
@@ -199,7 +200,7 @@ class BellListener:
         self._socket.setblocking(False)
         self._heard = Heard.NOTHING
         self._patience_seconds = patience_seconds
-        self._alive_at = time.monotonic()
+        self._alive_at = self._asked_at = time.monotonic()
         self._closing = threading.Event()
         self._told: Troubles = {}
         self._news = b""
@@ -212,11 +213,20 @@ class BellListener:
         return self._socket.fileno()
 
     def heard(self) -> Heard:
-        """Return the last that was heard, without waiting."""
+        """Return the last that was heard, without waiting; to be asked again and again."""
+        now = time.monotonic()
+        if now - self._asked_at > self._patience_seconds:
+            # This process was stopped meanwhile: what the driver said before that means nothing.
+            self._heard = Heard.SILENCE
+        self._asked_at = now
+        if self._heard is Heard.SILENCE:
+            return self._heard
         with contextlib.suppress(BlockingIOError):
             try:
                 words = self._socket.recv(64)
-            except ConnectionError:
+            except BlockingIOError:
+                raise
+            except OSError:
                 words = b""
             self._alive_at = time.monotonic()
             if not words:

@@ -57,7 +57,7 @@ class Epochs:
         # Where this process is heard by the tasks.
         self._host = "127.0.0.1"
         self._bell: Bell | None = None
-        self._is_rung = False
+        self._is_rung = self._is_aborted = False
         self._ringing = threading.Lock()
         self._shortage: _Shortage | None = None
 
@@ -88,6 +88,7 @@ class Epochs:
     def abort(self) -> None:
         """Have every task stop writing at once, whatever is unanswered; from any thread."""
         with self._ringing:
+            self._is_aborted = True
             if self._bell is not None:
                 self._bell.hang_up()
 
@@ -185,7 +186,10 @@ class Epochs:
         with self._ringing:
             if bell is not None and self._is_rung:
                 bell.ring()
-            self._bell, self._is_rung = bell, False
+            if bell is not None and self._is_aborted:
+                # It was planned before.
+                bell.hang_up()
+            self._bell, self._is_rung, self._is_aborted = bell, False, False
 
     def stop(self) -> None:
         """Stop Spark."""

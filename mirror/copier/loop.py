@@ -40,6 +40,9 @@ _RESEND_SECONDS = 2.0
 # How long an epoch lasts in which a partition stops until somebody looks at it.
 TROUBLED_SECONDS = 2.0
 
+# An epoch lasts so much longer, at most, for what is looked up: over a slow line it would never be found out.
+_LOOK_SECONDS = 30.0
+
 _TICK_SECONDS = 0.1
 # How often it is asked where copies end that others may have written to.
 _PASS_BY_SECONDS = 10.0
@@ -155,7 +158,8 @@ class CopyLoop:
             while True:
                 now = time.monotonic()
                 heard = bell.heard() if bell is not None else Heard.NOTHING
-                if not over and (now >= deadline or heard is not Heard.NOTHING):
+                is_time = now >= deadline and not self._is_looking(now)
+                if not over and (is_time or heard is not Heard.NOTHING):
                     over, deadline = True, now
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:
@@ -271,6 +275,10 @@ class CopyLoop:
             transactions.give_up()
         for commits in self._commits.values():
             commits.give_up()
+
+    def _is_looking(self, now: float) -> bool:
+        """Whether it is being found out where to begin, which an epoch's end would interrupt; not for ever."""
+        return any(now < began_at + _LOOK_SECONDS for began_at in self._looked_at.values())
 
     def _is_drained(self, now: float) -> bool:
         """Whether all is answered that has been asked, but for what gets nowhere: that is not sent again either."""

@@ -47,7 +47,7 @@ class OtherWriters:
     def appended(self, start: int, end: int) -> None:
         """Take in where a batch of ours stands."""
         between = 0 if self._is_over else start - self._end
-        self._is_over = self._first_only
+        self._is_over = self._first_only and end > start
         if between > (1 if self._may_hold_marker else 0):
             if len(self.found) < _MOST_STRETCHES:
                 self.found = (*self.found, (self._end, start))

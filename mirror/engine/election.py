@@ -30,7 +30,7 @@ from mirror.model.leadership import Claim, Silence, differing
 RENEWAL_SECONDS = 2.0
 _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
-_FORGOTTEN_MS = 60_000
+_FORGOTTEN_SECONDS = 60.0
 # The only records that an election is about: a state topic holds thousands of others for each of them.
 _KEYS = (b'["claim"]', b'["standby",')
 
@@ -100,10 +100,13 @@ class Election:
         self._timeout_seconds = timeout_seconds
         self._settings = settings
         self._topic = topic or state_topic(flow.source)
-        self._tail = LogTail(consumer, self._topic, alias=flow.target)
+        # Claims are written outside of transactions, and must be seen although one is open before them.
+        self._tail = LogTail(consumer, self._topic, alias=flow.target, committed=False)
         self._writer = LogWriter(producer, alias=flow.target)
         self._state = FlowState()
         self._silence = Silence()
+        # When each standby last said something new, by this process's clock.
+        self._heard: dict[str, tuple[int, float]] = {}
         self._renew_at = self._stand_by_at = 0.0
         #: When the last renewal that the target has was sent, by this process's clock.
         self.renewed_at = 0.0
@@ -177,9 +180,13 @@ class Election:
         if not self._identity.place or claim.place != self._identity.place:
             return False
         try:
+            os.kill(claim.pid, 0)
             return psutil.Process(claim.pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
+        except ProcessLookupError:
             return True
+        except (PermissionError, psutil.Error):
+            # It is another user's, or may not be seen.
+            return False
 
     def _bid(self) -> None:
         former = self.claim
@@ -205,13 +212,19 @@ class Election:
         assert self.claim is not None
         assert self.term is not None
         sent_at = time.monotonic()
-        forgotten = [
-            no_standby_record(each.engine)
-            for each in self._state.standbys.values()
-            if each.engine == self._identity.engine or now_ms() - each.at_ms > _FORGOTTEN_MS
-        ]
+        forgotten = [no_standby_record(each) for each in self._forgotten(sent_at)]
         self._append([claim_record(self.claim.renewed()), report.record(), *forgotten])
         self.renewed_at, self._renew_at = sent_at, sent_at + RENEWAL_SECONDS
+
+    def _forgotten(self, now: float) -> list[str]:
+        """Return the engines that stand by no longer, by this engine's own clock."""
+        self._heard = {
+            each.engine: (each.at_ms, now if self._heard.get(each.engine, (0, now))[0] != each.at_ms else heard_at)
+            for each in self._state.standbys.values()
+            for heard_at in [self._heard.get(each.engine, (0, now))[1]]
+        }
+        gone = [engine for engine, (_, heard_at) in self._heard.items() if now - heard_at > _FORGOTTEN_SECONDS]
+        return [*gone, *({self._identity.engine} & self._heard.keys())]
 
     def _stand_by(self) -> None:
         me = self._identity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from mirror.config.settings import FlowSettings
@@ -22,7 +22,7 @@ from mirror.control.state_notes import state_notes
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
-from mirror.engine.hold import FlowHold
+from mirror.engine.hold import FlowHold, Held
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
@@ -30,9 +30,10 @@ from mirror.engine.standing import FlowStanding
 from mirror.engine.state_loss import begun_anew, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
+from mirror.kafka.channel import BrokerRefused
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import Loss, StateRecord, source_record, state_topic, term_header
+from mirror.model.flow_state import FlowState, Loss, StateRecord, source_record, state_topic, term_header
 from mirror.model.partition import TopicPartition
 
 REPORT_SECONDS = 2.0
@@ -72,6 +73,7 @@ class FlowControl:
         self._ticking = ticking
         self._hold = hold
         self._fence_at = 0.0
+        self._held: tuple[int, Held] | None = None
 
     def run(self, stop: threading.Event, discovery_seconds: float) -> None:
         """Tick until told to stop, or until another engine leads the flow."""
@@ -92,7 +94,7 @@ class FlowControl:
             (discovery_seconds, topics.tick),
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._follow(log, writer)),
-            (_KEEP_ALIVE_SECONDS, self._keep_alive),
+            (_KEEP_ALIVE_SECONDS, lambda: self._keep_alive(log)),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
             (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
         ]
@@ -167,18 +169,21 @@ class FlowControl:
             if term is None:
                 return 0, ()
             lost = self._lost_before(log)
-            held = self._hold.take(log, term)
+            # Each time it is taken the producer's epoch is used up.
+            if self._held is None or self._held[0] != term:
+                self._held = term, self._hold.take(log, term)
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
-                log.poll()
-            state = log.state
+            state = log.poll()
             mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
-            if state.claim is None or state.claim.term != term or term != self._standing.term:
-                # Another engine leads the flow by now, whose positions these may be.
-                return 0, ()
-            self._tell_fence()
-            self._standing.take_state(state, mm2, held)
+            with self._standing.lock:
+                if not self._leads(state, term):
+                    # Another engine leads the flow by now, whose positions these may be.
+                    return 0, ()
+                self._tell_fence()
+                (_, held), self._held = self._held, None
+                self._standing.take_state(state, mm2, held)
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
@@ -254,24 +259,58 @@ class FlowControl:
             asked = standing.to_fence() if standing.is_known and time.monotonic() >= self._fence_at else frozenset()
             if not asked or standing.term is None:
                 return 0, ()
-            if standing.needs_next_epoch(asked):
-                standing.take_producer(self._hold.next_producer(standing.term))
-            troubles = self._hold.fence(asked)
-            self._tell_fence()
+            self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
+            if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
+                return 0, ()
+            troubles = self._fenced(asked, log)
             standing.take_fenced(asked, troubles, log.poll())
-            if troubles:
-                self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
+            if not troubles:
+                self._fence_at = 0.0
             return len(asked) - len(troubles), ()
 
         return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
 
+    def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> Mapping[TopicPartition, str]:
+        """Fence partitions; return of which it could not be done now, and why.
+
+        Raises
+        ------
+        BrokerRefused
+            if the cluster has given the transactional id to somebody else, or not to this engine any more. Where this
+            one leads the flow it has taken the id anew by then.
+        """
+        try:
+            return self._hold.fence(asked)
+        except BrokerRefused:
+            self._take_next_producer(log)
+            raise
+        finally:
+            self._tell_fence()
+
+    def _take_next_producer(self, log: FlowLog) -> bool:
+        """Write with the producer's next epoch from now on; return whether this engine leads the flow still."""
+        term = self._standing.term
+        if term is None or not self._leads(log.poll(), term):
+            return False
+        producer = self._hold.next_producer(term)
+        if not self._leads(log.poll(), term):
+            # It may have been obtained after its successor's.
+            return False
+        self._standing.take_producer(producer)
+        return True
+
+    def _leads(self, state: FlowState, term: int) -> bool:
+        return state.claim is not None and state.claim.term == term == self._standing.term
+
     def _tell_fence(self) -> None:
         self._standing.weak_fence, self._standing.fence_note = self._hold.weakness, self._hold.note
 
-    def _keep_alive(self) -> TickReport:
+    def _keep_alive(self, log: FlowLog) -> TickReport:
+        """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98)."""
+
         def keep(_: int) -> tuple[int, Sequence[str]]:
             if self._standing.is_known:
-                self._hold.keep_alive()
+                self._fenced({TopicPartition(state_topic(self._settings.flow.source), 0)}, log)
             return 1, ()
 
         return run_tick(f"producer {self._settings.flow}", now_ms, keep)

@@ -171,16 +171,6 @@ class FlowHold:
         finally:
             channel.close()
 
-    def keep_alive(self) -> None:
-        """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98).
-
-        Raises
-        ------
-        BrokerRefused, ConnectionFailed
-            if that cannot be done now.
-        """
-        self.fence({self._state_partition})
-
     def _take_slots(self, channel: Channel, log: FlowLog, term: int) -> tuple[tuple[str, Producer], ...]:
         """Take every transactional id over that the flow has written transactions with; return this engine's own."""
         state = log.state

@@ -38,8 +38,13 @@ class FlowLeader:
         timeout_seconds: float,
         tell: Callable[[str], None],
         lost: Callable[[], None] = lambda: None,
+        is_stuck: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer."""
+        """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer.
+
+        ``is_stuck`` says whether the engine could not copy if it led.
+        """
+        self._is_stuck = is_stuck
         self._settings = settings
         self._standing = standing
         self._identity = identity
@@ -104,12 +109,21 @@ class FlowLeader:
                 settings=digests(self._settings),
             )
         election, led = self._election, self._standing.term is not None
+        if self._is_stuck():
+            # An engine that renews and does not copy keeps others from it.
+            if led:
+                election.release(self._report(), is_settled=False)
+                self._stand_by("Spark has not answered for minutes; another engine may lead the flow")
+            return 0, ("Spark does not answer, so nothing is copied: end this engine, and start it again",)
         try:
             leads = election.round(self._report)
         finally:
             # Also when the target does not answer: what was sent before an outage is not refused after it.
             self._watch_weakness(election)
-        if leads and (not led or self._standing.term != election.term):
+        if leads and led and self._standing.term != election.term:
+            self._stand_by("another engine led the flow meanwhile")
+            led = False
+        if leads and not led:
             self._begin(election)
         elif led and not leads:
             self._stand_by(f"engine {election.claim.where if election.claim else ''} leads the flow now")
@@ -131,6 +145,8 @@ class FlowLeader:
     def _stand_by(self, why: str) -> None:
         self._leads.clear()
         self._tenure_over.set()
+        if self._standing.weak_fence is not None:
+            self._lost()
         self._standing.stand_by()
         self._tell(f"{self._settings.flow}: stands by: {why}")
 
@@ -147,7 +163,8 @@ class FlowLeader:
         if self._standing.term is None or self._standing.weak_fence is None:
             return
         if time.monotonic() - election.renewed_at > WEAK_SHARE * self._timeout_seconds and self._standing.is_known:
-            self._standing.is_known = False
+            with self._standing.lock:
+                self._standing.is_known = False
             self._lost()
 
     def _report(self) -> RunReport:

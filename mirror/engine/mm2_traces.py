@@ -102,7 +102,9 @@ def traces_of(
 
 def _is_ahead(source: TopicPartition, position: int | None, state: FlowState) -> bool:
     own = state.positions.get(source)
-    return position is not None and (own is None or position > own.upstream)
+    # A position of an engine that led before may come late, and MirrorMaker's that follows it says the same.
+    ours = max(own.upstream, state.late.get(source, 0)) if own is not None else None
+    return position is not None and (ours is None or position > ours)
 
 
 def _positions(settings: FlowSettings) -> dict[TopicPartition, int]:

@@ -48,6 +48,8 @@ _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
 # Another engine that stands by is to copy within five seconds.
 _STOP_SECONDS = 3.0
+# An epoch that has not ended so long after its time never will.
+_STUCK_SECONDS = 180.0
 
 
 class Engine:
@@ -91,6 +93,8 @@ class Engine:
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._has_copied = threading.Event()
+        # When the epoch that runs is to be over, in any case.
+        self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
@@ -101,6 +105,7 @@ class Engine:
                 timeout_seconds=settings.engine.leader_timeout_seconds,
                 tell=tell,
                 lost=self._epochs.abort,
+                is_stuck=self._is_stuck,
             )
             for flow, standing in self._standings.items()
         }
@@ -198,18 +203,20 @@ class Engine:
         finally:
             self._has_copied.set()
             stop.set()
-            for thread in threads:
-                thread.join(timeout=_JOIN_SECONDS)
-            # Nothing of this engine writes any more, so another need not wait until this process has ended.
+            _join(threads, _STOP_SECONDS)
+            # Nothing is copied any more, so another engine need not wait until this process has ended.
             for flow, leader in self._leaders.items():
                 leader.end(is_settled=has_ended and self._standings[flow].is_settled)
-            for thread in leaders:
-                thread.join(timeout=_JOIN_SECONDS)
+            _join([*leaders, *threads], _JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             taking_over.join(timeout=_JOIN_SECONDS)
         if self._defects:
             raise self._defects[0]
+
+    def _is_stuck(self) -> bool:
+        """Whether Spark does not even end an epoch that was cancelled."""
+        return time.monotonic() > self._over_at
 
     def _lead(self, flow: Flow, _: threading.Event) -> None:
         self._leaders[flow].run(self._settings.clusters[flow.target], self._ticking(flow))
@@ -257,6 +264,7 @@ class Engine:
                 stop.wait(_TICK_SECONDS)
                 continue
             began = time.monotonic()
+            self._over_at = began + seconds + _STUCK_SECONDS
             try:
                 results = self._epochs.run(works)
             except EpochFailed as failure:
@@ -268,11 +276,13 @@ class Engine:
                 seconds = min(_FIRST_EPOCH_SECONDS, longest)
                 stop.wait(_REST_SECONDS)
                 continue
+            finally:
+                self._over_at = math.inf
             seconds = longest
             lasted = max(time.monotonic() - began, 0.001)
             for work, result in zip(works, results, strict=True):
                 self._take_result(work, result, begun, lasted)
-            self._take_slots(results)
+            self._take_slots(results, begun)
             for flow, standing in self._standings.items():
                 standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
@@ -284,23 +294,26 @@ class Engine:
             flow, standing = partition.flow, self._standings[partition.flow]
             standing.copy_trouble = None
             self._loads[flow, partition.source] = partition.bytes / seconds
-            if standing.begun != begun[flow]:
-                continue
-            standing.take_result(partition)
-            producer = producers.get(flow)
-            if producer is not None:
-                standing.take_written(targets[flow, partition.source], partition, producer)
+            with standing.lock:
+                if standing.begun != begun[flow]:
+                    continue
+                standing.take_result(partition)
+                producer = producers.get(flow)
+                if producer is not None:
+                    standing.take_written(targets[flow, partition.source], partition, producer)
 
     def _take_troubles(self, troubles: Troubles) -> None:
         """Take in what a task that runs says is wrong now: an epoch is not ended for its sake."""
         for (flow, source), reason in troubles.items():
             self._standings[flow].take_trouble(source, reason)
 
-    def _take_slots(self, results: Sequence[TaskResult]) -> None:
+    def _take_slots(self, results: Sequence[TaskResult], begun: Mapping[Flow, int]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
         ends = [(flow, number, end) for number, result in enumerate(results) for flow, end in result.slots.items()]
         for flow, number, end in sorted(ends, key=lambda each: each[2].lost is not None):
-            self._standings[flow].take_slot(number, end)
+            with self._standings[flow].lock:
+                if self._standings[flow].begun == begun[flow]:
+                    self._standings[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         for each in self._standings.values():
@@ -448,3 +461,10 @@ class Engine:
                 matches_mm2=self._settings.engine.matches_mm2,
                 flows=self._settings.enabled_flows,
             ).run(tenure_over, self._discovery_seconds(settings))
+
+
+def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
+    """Wait for all of them, for so many seconds in all."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(timeout=max(0.0, until - time.monotonic()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,8 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     is_known: bool = False
+    # Held while it is looked what the flow was begun from, and what has come of that is taken in.
+    lock: threading.RLock = field(default_factory=threading.RLock)
     _is_to_be_read_again: bool = False
 
     def take_state(self, state: FlowState, mm2: Mm2Traces, held: Held) -> None:
@@ -148,11 +151,14 @@ class FlowStanding:
 
         ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
         """
-        self.was_settled, self.is_known, self.term = was_settled, False, term
+        with self.lock:
+            self.was_settled, self.is_known, self.term = was_settled, False, term
+        self.changed()
 
     def stand_by(self) -> None:
         """Copy nothing any more: another engine leads the flow, or may."""
-        self.term, self.is_known = None, False
+        with self.lock:
+            self.term, self.is_known = None, False
         self.changed()
 
     def to_fence(self) -> frozenset[TopicPartition]:
@@ -299,7 +305,7 @@ class FlowStanding:
             return []
         return [
             replace(handover.position, settled=True).record(source)
-            for source, handover in self.handovers.items()
+            for source, handover in list(self.handovers.items())
             if handover.clean and handover.is_recorded
         ]
 

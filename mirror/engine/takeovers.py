@@ -74,7 +74,7 @@ class Takeovers:
             for flow, standing in self._standings.items()
             if standing.is_known
             for source, target, topic_id, target_id in standing.partitions
-            if source in standing.takeovers and source not in standing.stopped
+            if source in standing.takeovers and source not in standing.stopped and target not in standing.unfenced
         ]
         if not waiting:
             return None

@@ -361,8 +361,13 @@ class LogTail:
         partitions: Sequence[int] = (0,),
         *,
         alias: str = "cluster",
+        committed: bool = True,
     ) -> None:
-        """Follow ``topic``; nothing is connected before the first poll."""
+        """Follow ``topic``; nothing is connected before the first poll.
+
+        Without ``committed`` also what stands behind the start of an open transaction, and in it.
+        """
+        self._committed = committed
         self._to = alias, client
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
@@ -381,7 +386,7 @@ class LogTail:
         self._look_for_another()
         channel = self._channel
         starts = channel.offsets(self._partitions, EARLIEST)
-        ends = channel.offsets(self._partitions, LATEST, View.STABLE)
+        ends = channel.offsets(self._partitions, LATEST, View.STABLE if self._committed else View.VISIBLE)
         found: list[Record] = []
         before = {}
         try:
@@ -391,7 +396,7 @@ class LogTail:
                     self._look_for_truncation(reader, starts[partition], ends[partition])
                     reader.position = starts[partition]
                 before[partition] = reader.position
-                for content, _ in reader.read_to(ends[partition], read_committed=True):
+                for content, _ in reader.read_to(ends[partition], read_committed=self._committed):
                     found.extend(batch.records(content))
         except CorruptBatch as problem:
             self._go_back(before)

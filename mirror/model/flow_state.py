@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -32,7 +33,8 @@ RUNS_PER_CHUNK = 256
 
 _TERM = "term"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
-_OF_THE_LEADER = (b'["position",', b'["runs",', b'["gap",', b'["producer"]', b'["run"]')
+_POSITION = b'["position",'
+_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["producer"]', b'["run"]')
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -543,6 +545,8 @@ class FlowState:
     producer: DataProducer | None = None
     # Keys of which a record came from an engine that no longer led: what counts is to be written again.
     overwritten: set[bytes] = field(default_factory=set)
+    # How far such engines had copied, of partitions of which such a position came.
+    late: dict[TopicPartition, int] = field(default_factory=dict)
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
@@ -565,8 +569,9 @@ class FlowState:
         if key is not None and key.startswith(_OF_THE_LEADER):
             is_late = term is not None and self.claim is not None and term < self.claim.term
             # The first position of a partition stands there before its first record does, which may have come too.
-            if is_late and self.record_of(key)[1] is not None:
+            if is_late and (not key.startswith(_POSITION) or self.record_of(key)[1] is not None):
                 self.overwritten.add(key)
+                self._note_late(key, value)
                 return False
             self.overwritten.discard(key)
         self.unread.pop(key or b"", None)
@@ -585,6 +590,13 @@ class FlowState:
             if value is not None:
                 self.unread[key or b""] = _unread(names, f"{type(problem).__name__}: {problem}")
         return True
+
+    def _note_late(self, key: bytes, value: bytes | None) -> None:
+        """Remember how far an engine had copied that did not lead any more: MirrorMaker's position may say so too."""
+        with suppress(KeyError, TypeError, ValueError):
+            if key.startswith(_POSITION) and value is not None:
+                source = TopicPartition(*json.loads(key)[1:])
+                self.late[source] = max(self.late.get(source, 0), json.loads(value)["upstream"])
 
     def _forget(self, key: Any) -> None:
         """Forget what was said under a key: the newest record of it counts alone."""

@@ -13,7 +13,11 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.engine.election import Election, Identity
+from mirror.kafka import batch, coordinator, wire
+from mirror.kafka.batch import Record
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.versions import PRODUCE
 from mirror.model.flow import Flow
 from mirror.model.flow_state import RunReport
 from mirror.model.partition import TopicPartition
@@ -120,6 +124,34 @@ def test_of_two_that_bid_for_one_term_one_leads(election: Elections, monkeypatch
     assert second.round(report)
     assert first.claim is not None
     assert first.claim.engine == "second"
+
+
+def test_renewals_are_seen_although_a_transaction_is_open_before_them(
+    election: Elections, settings_of: Callable[[str], ClusterSettings]
+) -> None:
+    """With exactly once a worker that was killed leaves one in the state topic until it is aborted."""
+    first = election("first")
+    second = election("second", 1.0, Identity("second", "elsewhere", 1, "another machine"))
+    assert first.round(report)
+    channel = Channel("west", dict(settings_of("west").client))
+    state, name = TopicPartition(first._topic, 0), f"of {first._topic}"
+    try:
+        writer = coordinator.take_over(channel, name, 60_000)
+        coordinator._added(channel, coordinator.find_coordinator(channel, name), name, writer, [state])
+        connection = channel.connect(channel.leader(state), (PRODUCE,))
+        content = batch.encode([Record(0, 0, b'["x"]', b"{}", (), -1)], 0, writer, 0)
+        request = wire.produce_request(connection.next_correlation(), [(state, content)], transactional_id=name)
+        connection.ask(request)
+        connection.close()
+        second.round(report)
+        seen = second.claim
+        first._renew_at = 0.0
+        assert first.round(report)
+        assert not second.round(report)
+        assert second.claim != seen
+        coordinator.take_over(channel, name, 60_000)
+    finally:
+        channel.close()
 
 
 def test_an_engine_whose_file_differs_says_in_what(election: Elections) -> None:

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import kafka.errors
 import pytest
 
+from mirror.control.flow_log import FlowLog
 from mirror.control.foreign import find_foreign, foreign_reasons
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
+from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import FlowHold
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
 from mirror.kafka import batch, coordinator, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.log import LogWriter
 from mirror.kafka.versions import PRODUCE
-from mirror.model.flow_state import ForeignWriter
+from mirror.model.flow_state import ForeignWriter, claim_record
+from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, ends_of, write
+from tests.unit.control.builders import flow_settings
 
 INVALID_PRODUCER_EPOCH = 47
 
@@ -120,6 +132,47 @@ def test_a_partition_in_which_something_may_arrive_late_is_fenced_and_the_others
     assert send_late(copying, copying.pairs[first], before, 5, LATE) == INVALID_PRODUCER_EPOCH
     assert send_late(copying, copying.pairs[second], before, 5, LATE) == INVALID_PRODUCER_EPOCH
     assert_copied(copying)
+
+
+def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not_stop_that_one(
+    new_copying: NewCopying,
+) -> None:
+    """Frozen just before it asked, it takes the id from the leader, which takes it back and fences with that."""
+    copying = new_copying(partitions=2)
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    frozen, client, topic = copying.writers, copying.flow.target_client, copying.flow.state_topic
+    assert frozen is not None
+    hold = FlowHold(copying.flow.flow, client, None, slots=1, topic=topic)
+    standing = FlowStanding(flow_settings())
+    standing.partitions = tuple((source, target, "", "") for source, target in copying.pairs.items())
+    standing.lead(2, was_settled=False)
+    log, writer = FlowLog(client, topic, alias="west"), LogWriter(client)
+    with closing(log), closing(writer):
+        writer.append(topic, 0, [(*claim_record(Claim("the leader", 2)), (), 0)])
+        held = hold.take(log, 2)
+        taken = frozen.next_producer(1)
+        standing.take_state(log.poll(), Mm2Traces(), held)
+        target: Any = SimpleNamespace(cluster_id="west")
+        control = FlowControl(
+            standing.settings,
+            standing,
+            target,
+            target,
+            Ticking(lambda _: None, lambda _: None),
+            hold,
+            matches_mm2=False,
+        )
+
+        def fenced() -> bool:
+            control._fence(log)
+            return not standing.to_fence()
+
+        wait_until(fenced, "the leader to have its way", timeout_seconds=20)
+    assert standing.writing.producer == Producer(taken.producer_id, taken.epoch + 1)
+    for each in copying.pairs.values():
+        assert send_late(copying, each, taken, 0, LATE) == INVALID_PRODUCER_EPOCH
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.engine.mm2_traces import traces_of
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
@@ -195,7 +196,18 @@ def test_who_has_written_is_known_however_late_it_is_said() -> None:
     assert state.writers == {7}
 
 
-def test_a_late_gap_that_nobody_has_found_since_counts() -> None:
-    gap = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION)
-    state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1))
-    assert state.gaps == {gap.key: gap}
+def test_a_late_gap_does_not_count_the_leader_finds_it_itself() -> None:
+    """It may be one that stops the partition, of a copy that has gone on since."""
+    gap = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION, passed=False)
+    state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1), (chunk_record(ORDERS, 3, [Run(0, 0, 5)]), 1))
+    assert (state.gaps, state.barriers, state.chunks) == ({}, {}, {})
+    assert [state.record_of(key)[1] for key in sorted(state.overwritten)] == [None, None]
+
+
+def test_mirrormakers_position_that_follows_a_late_one_of_ours_is_no_sign_of_java() -> None:
+    state = state_of(
+        (OLD.record(ORDERS), 1), (claim_record(bid("b", 2)), None), (replace(OLD, upstream=20).record(ORDERS), 1)
+    )
+    assert state.late == {ORDERS: 20}
+    assert not traces_of({ORDERS: 20}, {}, state, matches=True, has_run=False).certain
+    assert traces_of({ORDERS: 21}, {}, state, matches=True, has_run=False).certain.keys() == {ORDERS}
