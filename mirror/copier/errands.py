@@ -24,7 +24,7 @@ class Errands:
     """Errands under way, at most one of a key: what a thread uses belongs to it until the loop has taken it in."""
 
     def __init__(self) -> None:
-        """Do nothing yet."""
+        """Do nothing yet; what is opened is closed by :meth:`close`."""
         # Of each that is done: its key, what takes it in, what gives it up.
         self._done: queue.SimpleQueue[tuple[Hashable, Callable[[], None], Callable[[], None]]] = queue.SimpleQueue()
         self._is_closed = False

@@ -123,7 +123,6 @@ class CopyLoop:
         self._pass_by_at = 0.0
         self._selector = selectors.DefaultSelector()
         self._errands = Errands()
-        self._selector.register(self._errands, selectors.EVENT_READ, self._errands)
         self._unplaced: list[tuple[Cluster, _Unplaced]] = []
         # Who waits for a connection that is being opened.
         self._waiting: dict[_Place, list[_Unplaced]] = {}
@@ -143,6 +142,7 @@ class CopyLoop:
         has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
         """
         self._shares = shares
+        self._selector.register(self._errands, selectors.EVENT_READ, self._errands)
         for share in shares:
             self._begin(share.lanes)
             if share.waiting:
@@ -227,6 +227,11 @@ class CopyLoop:
     def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
+
+    def close(self) -> None:
+        """Wait for nothing any more that is done beside the loop."""
+        self._errands.close()
+        self._selector.close()
 
     def troubles(self) -> dict[Flow, str]:
         """Say for which flows something could not be written down or committed, and why."""
@@ -719,8 +724,6 @@ class CopyLoop:
                 sender.connection.close()
         for transactions in self._transactions.values():
             transactions.release()
-        self._errands.close()
-        self._selector.close()
 
 
 def _fetch_role(flow: Flow) -> str:

@@ -87,8 +87,11 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     shares = [Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
     transactions = {share.flow: share.transactions for share in shares if share.transactions}
     loop = CopyLoop(work.flows, clusters, transactions)
-    if work.partitions:
-        loop.run(shares, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds, bell)
+    try:
+        if work.partitions:
+            loop.run(shares, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds, bell)
+    finally:
+        loop.close()
     troubles = loop.troubles()
     slots = {flow.flow: _leave(flow.slot, transactions.get(flow.flow)) for flow in work.flows if flow.slot}
     results = [

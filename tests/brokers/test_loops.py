@@ -55,8 +55,13 @@ def new_two_ways(
             wanted = [NewTopic(topic.topic, 1, 1, {"retention.ms": "-1"})]
             wanted += [NewTopic(name, 1, 1, compacted) for name in names[other]]
             assert [result.problem for result in sides[alias].create_topics(wanted) if result.problem] == []
-        for client in clients.values():
-            wait_until(lambda client=client: can_tell(client, [topic]), "the topic", timeout_seconds=10)  # type: ignore[misc]
+        for alias, other in (("east", "west"), ("west", "east")):
+            asked = [topic, *(TopicPartition(name, 0) for name in names[other])]
+            wait_until(
+                lambda client=clients[alias], asked=asked: can_tell(client, asked),  # type: ignore[misc]
+                "the topics",
+                timeout_seconds=10,
+            )
 
         def one_way(source: str, target: str) -> Copying:
             work = flow_work(

@@ -32,6 +32,8 @@ def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that
     alias = unique("shop").replace("-", "")
     (settings,) = flows_of(f"{alias}->west")
     west.create_topics([NewTopic(state_topic(alias), 1, 1, {"cleanup.policy": "compact"})])
+    client = dict(settings_of("west").client)
+    wait_until(lambda: can_tell(client, [TopicPartition(state_topic(alias), 0)]), "the topic", timeout_seconds=10)
     copying = new_copying(partitions=2, state_topic=state_topic(alias))
     source, other = copying.pairs
     for each in copying.pairs:
