@@ -550,12 +550,16 @@ class _Piece:
         self._is_over = is_over
 
     def of(self, tail: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield the batches of a piece; ``reached`` is where it ends."""
-        self.is_cut = False
+        """Yield the batches of a piece; ``reached`` is where it ends.
+
+        The first is always one of it: over a slow line a batch can take longer than a piece may.
+        """
+        self.is_cut, is_begun = False, False
         for content, header in tail:
-            if self._is_over() or time.monotonic() > self.until:
+            if is_begun and (self._is_over() or time.monotonic() > self.until):
                 self.is_cut = True
                 return
+            is_begun = True
             yield content, header
             self.reached = header.next_offset
 
