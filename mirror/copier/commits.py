@@ -18,7 +18,7 @@ from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
-from mirror.model.flow_state import StateRecord, term_header
+from mirror.model.flow_state import StateRecord, stamped
 from mirror.model.partition import TopicPartition
 
 Side = Literal["source", "target"]
@@ -261,21 +261,19 @@ class FlowCommits:
         inside: Inside | None = None,
     ) -> None:
         """Put records on their way; ``acknowledged`` is called when the last of them is in the log."""
-        now = int(time.time() * 1000)
         # Only this engine's own topic: the others are read by MirrorMaker, which knows no such headers. What is
         # committed with its records counts whoever leads meanwhile.
         is_own = address == self.state_address and inside is None
-        headers = term_header(self.work.term) if is_own and self.work.term is not None else ()
-        stamped = [(key, value, headers, now) for key, value in records]
+        content = stamped(records, self.work.term if is_own else None, int(time.time() * 1000))
         if inside is None:
-            contents = list(side_batches(stamped))
+            contents = list(side_batches(content))
         else:
             first = inside.writer.sequence(address)
-            contents = list(side_batches(stamped, inside.writer.producer, first))
-            inside.writer.keep_sequence(address, batch.next_sequence(first, len(stamped)))
-        for content in contents:
-            is_last = content is contents[-1]
-            self._stream(side, address, inside).put(SideBatch(content, acknowledged if is_last else lambda: None))
+            contents = list(side_batches(content, inside.writer.producer, first))
+            inside.writer.keep_sequence(address, batch.next_sequence(first, len(content)))
+        for batched in contents:
+            is_last = batched is contents[-1]
+            self._stream(side, address, inside).put(SideBatch(batched, acknowledged if is_last else lambda: None))
 
     def _stream(self, side: Side, address: TopicPartition, gate: Gate | None) -> Stream:
         if (side, address) not in self._streams:

@@ -38,7 +38,7 @@ from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Conne
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, term_header, term_of
+from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, stamped, term_of
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -645,12 +645,11 @@ def _write(flow: FlowWork, topic: str, records: Mapping[int, Sequence[tuple[byte
     """Append records, by partition, to a side topic on the target."""
     if not any(records.values()):
         return
-    now = int(time.time() * 1000)
-    headers = term_header(flow.term) if topic == flow.state_topic and flow.term is not None else ()
+    now, term = int(time.time() * 1000), flow.term if topic == flow.state_topic else None
     writer = LogWriter(flow.target_client, alias=flow.flow.target)
     try:
         for partition, content in records.items():
             if content:
-                writer.append(topic, partition, [(key, value, headers, now) for key, value in content])
+                writer.append(topic, partition, stamped(content, term, now))
     finally:
         writer.close()

@@ -22,8 +22,8 @@ from mirror.model.flow_state import (
     StateRecord,
     claim_record,
     no_standby_record,
+    stamped,
     state_topic,
-    term_header,
 )
 from mirror.model.leadership import Claim, Silence, differing
 
@@ -232,9 +232,7 @@ class Election:
         self._stand_by_at = time.monotonic() + _STANDBY_SECONDS
 
     def _append(self, records: list[StateRecord]) -> None:
-        at_ms = now_ms()
-        headers = term_header(self.term) if self.term is not None else ()
-        self._writer.append(self._topic, 0, [(key, value, headers, at_ms) for key, value in records])
+        self._writer.append(self._topic, 0, stamped(records, self.term, now_ms()))
 
 
 def _place() -> str:

@@ -33,7 +33,7 @@ from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.channel import BrokerRefused
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
-from mirror.model.flow_state import FlowState, Loss, StateRecord, source_record, state_topic, term_header
+from mirror.model.flow_state import FlowState, Loss, StateRecord, source_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
 
 REPORT_SECONDS = 2.0
@@ -331,7 +331,5 @@ class FlowControl:
         return replace(said, notes=state_notes(self._settings.flow, log.state))
 
     def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
-        at_ms, term = now_ms(), self._standing.term
-        if term is not None:
-            stamped = [(key, value, term_header(term), at_ms) for key, value in records]
-            writer.append(state_topic(self._settings.flow.source), 0, stamped)
+        if (term := self._standing.term) is not None:
+            writer.append(state_topic(self._settings.flow.source), 0, stamped(records, term, now_ms()))

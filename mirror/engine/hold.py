@@ -27,8 +27,8 @@ from mirror.model.flow_state import (
     DataProducer,
     StateRecord,
     data_transactional_id,
+    stamped,
     state_topic,
-    term_header,
     transactional_id_record,
     writer_record,
 )
@@ -224,13 +224,12 @@ class FlowHold:
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)
 
     def _append(self, records: Iterable[StateRecord], term: int) -> None:
-        now = int(time.time() * 1000)
-        stamped = [(key, value, term_header(term), now) for key, value in records]
-        if not stamped:
+        content = stamped(records, term, int(time.time() * 1000))
+        if not content:
             return
         writer = LogWriter(self._client, alias=self._flow.target)
         try:
-            writer.append(self._topic, 0, stamped)
+            writer.append(self._topic, 0, content)
         finally:
             writer.close()
 

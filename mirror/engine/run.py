@@ -37,7 +37,7 @@ from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic, term_header
+from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
 
 _REST_SECONDS = 0.5
@@ -245,10 +245,9 @@ class Engine:
             records = standing.settled()
             if not records or standing.term is None:
                 continue
-            headers, now = term_header(standing.term), now_ms()
             try:
                 with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
-                    writer.append(state_topic(flow.source), 0, [(key, value, headers, now) for key, value in records])
+                    writer.append(state_topic(flow.source), 0, stamped(records, standing.term, now_ms()))
             except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
                 self._tell(f"{flow}: the next start compares what lies behind its positions: {problem}")
 

@@ -362,10 +362,6 @@ class Channel:
             raise LeaderUnknown(f"{self.alias}: {partition} has no leader")
         return self._leaders[partition]
 
-    def known_leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return who leads those of ``partitions`` whose leader is known."""
-        return {partition: self._leaders[partition] for partition in partitions if partition in self._leaders}
-
     def known_leader(self, partition: TopicPartition) -> int | None:
         """Return the node that leads a partition as far as is known, without asking the cluster."""
         return self._leaders.get(partition)

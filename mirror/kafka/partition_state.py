@@ -67,8 +67,9 @@ def producer_epochs(
     found: dict[TopicPartition, int] = {}
     channel.learn_leaders(wanted := list(partitions))
     by_node: dict[int, list[TopicPartition]] = {}
-    for partition, node in channel.known_leaders(wanted).items():
-        by_node.setdefault(node, []).append(partition)
+    for partition in wanted:
+        if (node := channel.known_leader(partition)) is not None:
+            by_node.setdefault(node, []).append(partition)
     for node, led in by_node.items():
         request = DescribeProducersRequest(
             topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]

@@ -50,6 +50,14 @@ def term_header(term: int) -> Headers:
     return ((_TERM, b"%d" % term),)
 
 
+def stamped(
+    records: Iterable[StateRecord], term: int | None, at_ms: int
+) -> list[tuple[bytes, bytes | None, Headers, int]]:
+    """Return records as an engine appends them while it leads the flow in ``term``; None: of no term."""
+    headers = () if term is None else term_header(term)
+    return [(key, value, headers, at_ms) for key, value in records]
+
+
 def term_of(headers: Headers) -> int | None:
     """Return the term in which an engine wrote a record with these headers, None if it was no engine."""
     return next((int(value) for name, value in headers if name == _TERM and value is not None), None)

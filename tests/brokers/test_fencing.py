@@ -56,6 +56,17 @@ def send_late(
 LATE = [Record(place, 0, b"late", b"value %d" % place, (), -1) for place in range(5)]
 
 
+def kill_after_ten(copying: Copying, source: TopicPartition) -> Producer:
+    """Copy ten records and begin as the successor of an engine that was killed; return as whom that wrote."""
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    killed = copying.flow.producer
+    assert killed is not None
+    links.forget_all()
+    copying.from_the_target()
+    return killed
+
+
 def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_refused(
     new_copying: NewCopying,
 ) -> None:
@@ -192,12 +203,7 @@ def test_where_the_cluster_gives_no_transactional_id_the_epoch_is_raised_and_it_
     """It fences from the first batch on."""
     copying = new_copying()
     (source,) = copying.pairs
-    write(copying.flow.source_client, source, range(10))
-    copying.until_caught_up()
-    killed = copying.flow.producer
-    assert killed is not None
-    links.forget_all()
-    copying.from_the_target()
+    killed = kill_after_ten(copying, source)
     copying.take_producer()
     assert copying.flow.producer == Producer(killed.producer_id, killed.epoch + 1)
     assert copying.writers is not None
@@ -218,12 +224,7 @@ def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
     copying.is_watched = is_watched
     (source,) = copying.pairs
     target = copying.pairs[source]
-    write(copying.flow.source_client, source, range(10))
-    copying.until_caught_up()
-    killed = copying.flow.producer
-    assert killed is not None
-    links.forget_all()
-    copying.from_the_target()
+    killed = kill_after_ten(copying, source)
     copying.epoch()
     assert send_late(copying, target, killed, 10, LATE) == 0
     write(copying.flow.source_client, source, range(10, 20))
