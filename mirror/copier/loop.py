@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
+from mirror.copier.background import BackgroundCalls, Failure
 from mirror.copier.bell import BellListener, Heard
 from mirror.copier.commits import FlowCommits
-from mirror.copier.errands import Errands, Failure
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
@@ -122,7 +122,7 @@ class CopyLoop:
         self._sync_at = 0.0
         self._pass_by_at = 0.0
         self._selector = selectors.DefaultSelector()
-        self._errands = Errands()
+        self._background = BackgroundCalls()
         self._unplaced: list[tuple[Cluster, _Unplaced]] = []
         # Who waits for a connection that is being opened.
         self._waiting: dict[_Place, list[_Unplaced]] = {}
@@ -142,7 +142,7 @@ class CopyLoop:
         has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
         """
         self._shares = shares
-        self._selector.register(self._errands, selectors.EVENT_READ, self._errands)
+        self._selector.register(self._background, selectors.EVENT_READ, self._background)
         for share in shares:
             self._begin(share.lanes)
             if share.waiting:
@@ -214,7 +214,7 @@ class CopyLoop:
             cluster = self._clusters[share.flow, side]
             # Ids of topics as they are now: those may have been created anew.
             cluster.forget_leaders({each.topic for each in partitions})
-            if not self._errands.is_under_way(cluster):
+            if not self._background.is_under_way(cluster):
                 self._ask(cluster, partial(Channel.learn_leaders, partitions=partitions), lambda _: None)
 
     def _look(self, now: float) -> None:
@@ -222,7 +222,7 @@ class CopyLoop:
         for share in self._shares:
             if share.is_due(now) and share.flow not in self._looked_at:
                 self._looked_at[share.flow] = now
-                self._errands.begin(share.flow, share.look, partial(self._found, share))
+                self._background.begin(share.flow, share.look, partial(self._found, share))
 
     def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
         self._looked_at.pop(share.flow)
@@ -230,7 +230,7 @@ class CopyLoop:
 
     def close(self) -> None:
         """Wait for nothing any more that is done beside the loop."""
-        self._errands.close()
+        self._background.close()
         self._selector.close()
 
     def troubles(self) -> dict[Flow, str]:
@@ -313,7 +313,7 @@ class CopyLoop:
             if isinstance(one, Lane) and over:
                 continue
             is_known = cluster.known_leader(_partition(one)) is not None
-            if now < one.rest_until or (not is_known and self._errands.is_under_way(cluster)):
+            if now < one.rest_until or (not is_known and self._background.is_under_way(cluster)):
                 left.append((cluster, one))
             elif is_known:
                 known.setdefault(cluster, []).append(one)
@@ -329,7 +329,7 @@ class CopyLoop:
 
     def _ask(self, cluster: Cluster, question: Callable[[Channel], T], then: Callable[[T | Failure], None]) -> None:
         """Ask a cluster something beside the loop; nothing else may be asked of it meanwhile."""
-        self._errands.begin(cluster, lambda: cluster.ask(question), then)
+        self._background.begin(cluster, lambda: cluster.ask(question), then)
 
     def _led(self, cluster: Cluster, ones: list[_Unplaced], problem: Failure | None) -> None:
         """Give each to the connection to its leader, as far as that is known now."""
@@ -363,7 +363,7 @@ class CopyLoop:
             return
         self._waiting.setdefault(place, []).append(one)
         cluster, node, role = place
-        if self._errands.is_under_way(place):
+        if self._background.is_under_way(place):
             return
         idle = cluster.take_idle(node, role)
         if idle is not None:
@@ -375,7 +375,7 @@ class CopyLoop:
         """Open a connection beside the loop; one that comes too late is for the next epoch."""
         cluster, node, role = place
         lease = partial(cluster.lease, node, role, needed)
-        self._errands.begin(place, lease, then, partial(cluster.give_back, node, role))
+        self._background.begin(place, lease, then, partial(cluster.give_back, node, role))
 
     def _connected(self, place: _Place, connection: Connection | Failure) -> None:
         cluster, node, role = place
@@ -509,7 +509,7 @@ class CopyLoop:
 
     def _find_places(self) -> None:
         """Look, beside the loop, where the logs of those begin and end that were read outside of them."""
-        for cluster in [cluster for cluster in self._outside if not self._errands.is_under_way(cluster)]:
+        for cluster in [cluster for cluster in self._outside if not self._background.is_under_way(cluster)]:
             lanes = self._outside.pop(cluster)
             sources = [lane.work.source for lane in lanes]
             self._ask(cluster, partial(_bounds, partitions=sources), partial(self._bounded, cluster, lanes))
@@ -598,7 +598,7 @@ class CopyLoop:
                 cluster = self._clusters[flow, "target"]
                 resting.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_at_rest)
         for cluster, marked in resting.items():
-            if marked and not self._errands.is_under_way(cluster):
+            if marked and not self._background.is_under_way(cluster):
                 targets = [lane.work.target for lane, _ in marked]
                 question = partial(Channel.find_offsets, partitions=targets, at=LATEST)
                 self._ask(cluster, question, partial(self._passed_by, marked))
@@ -615,7 +615,7 @@ class CopyLoop:
         """Move the transactions on."""
         for transactions in self._transactions.values():
             transactions.advance(now)
-            if transactions.wants_connection(now) and not self._errands.is_under_way(transactions.cluster):
+            if transactions.wants_connection(now) and not self._background.is_under_way(transactions.cluster):
                 transactions.is_connecting = True
                 found = partial(self._coordinated, transactions)
                 self._ask(transactions.cluster, transactions.find_coordinator, found)
@@ -649,7 +649,7 @@ class CopyLoop:
         for key, events in self._selector.select(seconds):
             if isinstance(key.data, BellListener):
                 continue
-            if isinstance(key.data, Errands):
+            if isinstance(key.data, BackgroundCalls):
                 key.data.take_in()
                 continue
             try:

@@ -1,6 +1,6 @@
 """What may take seconds, such as reaching a broker that does not answer, done in threads beside the copy loop.
 
-The loop begins an errand and goes on; once it is done, what came of it is taken in by the loop's own thread.
+The loop begins a call and goes on; once it is done, what came of it is taken in by the loop's own thread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ T = TypeVar("T")
 Failure = ConnectionFailed | LeaderUnknown | BrokerRefused
 
 
-class Errands:
-    """Errands under way, at most one of a key: what a thread uses belongs to it until the loop has taken it in."""
+class BackgroundCalls:
+    """Calls under way, at most one of a key: what a thread uses belongs to it until the loop has taken it in."""
 
     def __init__(self) -> None:
         """Do nothing yet; what is opened is closed by :meth:`close`."""
@@ -34,21 +34,21 @@ class Errands:
         self._hand.setblocking(False)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when an errand is done."""
+        """Return the descriptor that becomes readable when a call is done."""
         return self._ear.fileno()
 
     def is_under_way(self, key: Hashable) -> bool:
-        """Whether an errand of that key has not been taken in yet."""
+        """Whether a call of that key has not been taken in yet."""
         return key in self._under_way
 
     def begin(
         self,
         key: Hashable,
-        errand: Callable[[], T],
+        call: Callable[[], T],
         then: Callable[[T | Failure], None],
         drop: Callable[[T], None] = lambda _: None,
     ) -> None:
-        """Run ``errand`` in a thread; ``then`` is called by :meth:`take_in` with what it returned, or its failure.
+        """Run ``call`` in a thread; ``then`` is called by :meth:`take_in` with what it returned, or its failure.
 
         Anything else that it raises is raised by :meth:`take_in`. What it returns when nobody waits for it any more is
         given to ``drop``, by any thread.
@@ -58,7 +58,7 @@ class Errands:
 
         def run() -> None:
             try:
-                found = errand()
+                found = call()
             except (ConnectionFailed, LeaderUnknown, BrokerRefused) as failure:
                 self._tell(key, partial(then, failure))
             except BaseException as defect:  # noqa: BLE001  # raised again in the loop's thread
@@ -66,7 +66,7 @@ class Errands:
             else:
                 self._tell(key, partial(then, found), partial(drop, found))
 
-        threading.Thread(target=run, name=f"errand {key}", daemon=True).start()
+        threading.Thread(target=run, name=f"call {key}", daemon=True).start()
 
     def take_in(self) -> None:
         """Take in what is done; the loop's thread only."""
