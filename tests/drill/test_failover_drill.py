@@ -64,6 +64,7 @@ def test_a_seeded_loss_fails_the_drill_and_leaves_its_evidence(tmp_path: Path) -
     """One record is removed from what was copied: the verification must find it, name it, and stop the run."""
     status, directory, said = run_drill(tmp_path, "seeded_loss_records=1", "load_seconds=1")
     assert status == 1, said
+    assert (directory / "outcomes" / "verify.json").exists(), said
     verify = outcome(directory, "verify")
     assert verify["verdict"] == "FAIL"
     (finding,) = verify["facts"]["findings"]
