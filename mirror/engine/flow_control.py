@@ -87,7 +87,9 @@ class FlowControl:
             self._ticking.once(topics.tick)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
-        writer = LogWriter(settings.target_producer, alias=flow.target)
+        # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
+        may_write = self._standing.tenure.require
+        writer = LogWriter(settings.target_producer, alias=flow.target, before=may_write)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
             (_RETRY_SECONDS, lambda: self._fence(log)),
@@ -125,7 +127,14 @@ class FlowControl:
             )
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
-                groups = GroupOffsetsTick(settings, self._target, checkpoints.writable, recorder(settings, writer), log)
+                groups = GroupOffsetsTick(
+                    settings,
+                    self._target,
+                    checkpoints.writable,
+                    recorder(settings, writer),
+                    log,
+                    before_writing=may_write,
+                )
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
         log.close()
@@ -172,6 +181,8 @@ class FlowControl:
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 self._held = term, self._hold.take(log, term)
+            if self._may_be_written_by_others(self._held[1]):
+                return 0, ()
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
@@ -187,6 +198,12 @@ class FlowControl:
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
+
+    def _may_be_written_by_others(self, held: Held) -> bool:
+        """Whether the leader before may still write, and the target would not refuse it."""
+        standing = self._standing
+        is_first = held.is_first or standing.was_settled
+        return self._hold.weakness is not None and not is_first and not standing.tenure.is_alone
 
     def _lost_before(self, log: FlowLog) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""

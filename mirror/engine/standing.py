@@ -14,6 +14,7 @@ from mirror.control.tick import TickReport, now_ms
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
 from mirror.model.mm2_trace import Mm2Trace
@@ -74,6 +75,8 @@ class FlowStanding:
     fence_note: str | None = None
     # The term in which this engine leads the flow, None while it does not.
     term: int | None = None
+    # Its right to write in that term.
+    tenure: Tenure = field(default_factory=Tenure)
     was_settled: bool = False
     # Whether partitions found next may be ones that the engine before had found, and begun, too.
     fences_found: bool = False
@@ -146,17 +149,19 @@ class FlowStanding:
         """Whether nothing that was sent can arrive late, in any partition."""
         return self.is_known and not self.unfenced
 
-    def lead(self, term: int, *, was_settled: bool) -> None:
-        """Copy the flow, which this engine leads in ``term``.
+    def lead(self, term: int, *, was_settled: bool, tenure: Tenure | None = None) -> None:
+        """Copy the flow, which this engine leads in ``term``, for as long as ``tenure`` says; None: without a limit.
 
         ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
+            self.tenure = tenure or Tenure()
         self.changed()
 
     def stand_by(self) -> None:
         """Copy nothing any more: another engine leads the flow, or may."""
+        self.tenure.end()
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
