@@ -56,6 +56,7 @@ class FlowLeader:
         self._ended = threading.Event()
         self._is_settled = False
         self._said = ""
+        self._could_copy = True
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
         """Take part until :meth:`end`; then release the flow."""
@@ -120,7 +121,7 @@ class FlowLeader:
             # Also when the target does not answer: what was sent before an outage is not refused after it.
             if self._standing.term is not None and self._standing.term == election.term:
                 self._standing.tenure.renew(election.renewed_at)
-                self._watch_weakness()
+                self._watch_right()
         if leads and led and self._standing.term != election.term:
             self._stand_by("another engine led the flow meanwhile")
             led = False
@@ -161,11 +162,15 @@ class FlowLeader:
             self._said = said
             self._tell(said)
 
-    def _watch_weakness(self) -> None:
-        """Begin anew after a right to write that had run out, where the target would not refuse what was on its way.
+    def _watch_right(self) -> None:
+        """Have the epoch planned anew when the right to write has run out, or is there again: others are copied on.
 
-        Tasks have stopped by themselves: they need not be told.
+        Where the target would not refuse what was on its way all begins anew. Tasks have stopped by themselves: they
+        need not be told.
         """
+        if self._standing.may_be_copied != self._could_copy:
+            self._could_copy = not self._could_copy
+            self._standing.changed()
         if self._standing.weak_fence is not None and self._standing.tenure.left <= 0 and self._standing.is_known:
             with self._standing.lock:
                 self._standing.is_known = False

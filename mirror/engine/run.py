@@ -49,9 +49,6 @@ _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
 # Another engine that stands by is to copy within five seconds.
 _STOP_SECONDS = 3.0
-# A task that has not heard of this process for so long writes no more, although the target would refuse it: not for
-# ever, since brokers forget producers that have long written nothing (producer.id.expiration.ms).
-_SILENT_SECONDS = 60.0
 # An epoch that has not ended so long after its time never will.
 _STUCK_SECONDS = 180.0
 
@@ -97,8 +94,8 @@ class Engine:
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._has_copied = threading.Event()
-        # The rights to write that the tasks of the epoch depend on, as the target refuses nothing of theirs later.
-        self._tenures: tuple[Tenure, ...] = ()
+        # The rights to write that the tasks of the epoch depend on, and for how long behind their end they may go on.
+        self._rights: tuple[tuple[Tenure, float], ...] = ()
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
@@ -314,7 +311,7 @@ class Engine:
 
     def _write_seconds(self) -> float:
         """Return for how long the tasks of the epoch may write from now on, unless they hear more by then."""
-        return min(_SILENT_SECONDS, *(tenure.left for tenure in self._tenures), math.inf)
+        return min((tenure.left + grace_seconds for tenure, grace_seconds in self._rights), default=math.inf)
 
     def _take_slots(self, results: Sequence[TaskResult], begun: Mapping[Flow, int]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
@@ -327,8 +324,8 @@ class Engine:
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         for each in self._standings.values():
             each.between_epochs()
-        # Where the target does not refuse what arrives late, nothing may be sent late.
-        tenures = {flow: each.tenure for flow, each in self._standings.items() if each.weak_fence is not None}
+        # Another term has another.
+        rights = {flow: (standing.tenure, standing.grace_seconds) for flow, standing in self._standings.items()}
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
         writing = {flow: standing.writing for flow, standing in self._standings.items()}
         partitions = [
@@ -349,12 +346,12 @@ class Engine:
                 writing[flow].sequences.get(target, 0),
             )
             for flow, standing in self._standings.items()
-            if standing.is_known and (flow not in tenures or tenures[flow].left > 0)
+            if standing.is_known and standing.may_be_copied
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped and source not in standing.takeovers and target not in standing.unfenced
         ]
         engine = self._settings.engine
-        self._tenures = tuple(tenures[flow] for flow in {work.flow for work in partitions} & tenures.keys())
+        self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [
             TaskWork(
                 tuple(

@@ -21,6 +21,9 @@ from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
 
+# Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
+_REFUSED_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Writing:
@@ -165,6 +168,19 @@ class FlowStanding:
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
+
+    @property
+    def grace_seconds(self) -> float:
+        """For how long tasks may go on behind the end of the right to write: where the target refuses what is late.
+
+        Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
+        """
+        return _REFUSED_SECONDS if self.weak_fence is None else 0.0
+
+    @property
+    def may_be_copied(self) -> bool:
+        """Whether a task could write anything now."""
+        return self.tenure.left + self.grace_seconds > 0
 
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""

@@ -214,3 +214,26 @@ def test_files_with_the_same_settings_have_the_same_digests_and_values_do_not_sh
     first, second = digests(flow_settings("topics = secret-name"), 6.0), digests(flow_settings("topics = other"), 5.0)
     assert {key for key in first if first[key] != second[key]} == {"topics", "mirror.leader.timeout.seconds"}
     assert "secret-name" not in repr(first)
+
+
+def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_and_comes_back() -> None:
+    """Where late requests are refused, tasks go on for a while behind the end of the right to write, but not for ever.
+
+    Brokers forget a producer's epochs, and a frozen engine may thaw behind that.
+    """
+    leader, standing, election = leading(1, 1, 1)
+    rung: list[bool] = []
+    a_round(leader)
+    standing.changed = lambda: rung.append(standing.may_be_copied)
+    standing.tenure = Tenure(0.0)
+    standing.tenure.renew(steady_seconds())
+    assert (standing.may_be_copied, standing.grace_seconds) == (True, 60.0)
+    standing.weak_fence = "no rights"
+    assert (standing.may_be_copied, standing.grace_seconds) == (False, 0.0)
+    standing.weak_fence, standing.tenure = None, Tenure(-100.0)
+    a_round(leader)
+    assert rung == [False]
+    standing.tenure = Tenure(600.0)
+    a_round(leader)
+    assert rung == [False, True]
+    assert election.terms == []
