@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
-from mirror.kafka import coordinator, partition_state
+from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.log import LogWriter
@@ -208,11 +208,7 @@ class FlowHold:
                 patience_seconds=_COORDINATOR_SECONDS,
             )
         except BrokerRefused as refusal:
-            cure = (
-                f"grant Write and Describe on the transactional id {self.data_id}"
-                if refusal.is_denied
-                else "see why the cluster has no transaction coordinator for it"
-            )
+            cure = self._cure(refusal)
             self.weakness = f"what an engine that was killed had sent is noticed, not refused: {cure} ({refusal})"
             return None
         self.weakness = self.note = None
@@ -222,6 +218,18 @@ class FlowHold:
                 f"transactional id {self.data_id} had expired, or was not to be had before"
             )
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)
+
+    def _cure(self, refusal: BrokerRefused) -> str:
+        """Say what keeps the cluster from giving the transactional id, and what to do about it."""
+        if refusal.is_denied:
+            return f"grant Write and Describe on the transactional id {self.data_id}"
+        if refusal.code == codes.CONCURRENT_TRANSACTIONS:
+            return (
+                f"an earlier transaction of {self.data_id} does not end, because a partition in it cannot take its "
+                "marker (no leader, or fewer replicas in sync than min.insync.replicas): until then another producer "
+                "id is used; once it has ended, the engine that takes the flow over next has late requests refused"
+            )
+        return f"see why the cluster has no transaction coordinator for {self.data_id}"
 
     def _append(self, records: Iterable[StateRecord], term: int) -> None:
         content = stamped(records, term, int(time.time() * 1000))

@@ -88,7 +88,12 @@ class BrokerRefused(Portable):
     @property
     def is_denied(self) -> bool:
         """Whether rights are lacking."""
-        return getattr(self.error, "errno", None) in codes.DENIED
+        return self.code in codes.DENIED
+
+    @property
+    def code(self) -> int | None:
+        """The error's number in the protocol; None if it was not told with one."""
+        return getattr(self.error, "errno", None)
 
 
 class View(enum.Enum):
