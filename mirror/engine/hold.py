@@ -105,7 +105,7 @@ class FlowHold:
         self.note: str | None = None
 
     def take(self, log: FlowLog, term: int = 0) -> Held:
-        """Make sure that nobody else can write as this flow, and bring ``log`` up to date after that.
+        """Make sure that nobody else can write as this flow, and bring ``log``, which was read, up to date after that.
 
         Nothing of this engine may be writing in the flow's transactions meanwhile.
 
@@ -114,11 +114,10 @@ class FlowHold:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be done now.
         """
-        state = log.poll()
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term)
-            if self._own and state.producer is None:
+            if self._own and log.state.producer is None:
                 return Held(slots)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)

@@ -135,6 +135,7 @@ class Copying:
         if self.flow.producer is None:
             log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
             try:
+                log.poll()
                 self.written_as(self.writers.take(log).producer)
             finally:
                 log.close()

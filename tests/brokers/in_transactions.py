@@ -56,6 +56,7 @@ class InTransactions(Copying):
         """Take the flow over as an engine of the default mode does."""
         log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         hold = FlowHold(EAST_WEST, self.flow.target_client, None, slots=1, topic=self.flow.state_topic)
+        log.poll()
         assert hold.take(log).slots == ()
         log.close()
 

@@ -169,6 +169,7 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
     log, writer = FlowLog(client, topic, alias="west"), LogWriter(client)
     with closing(log), closing(writer):
         writer.append(topic, 0, [(*claim_record(Claim("the leader", 2)), (), 0)])
+        log.poll()
         held = hold.take(log, 2)
         taken = frozen.next_producer(1)
         standing.take_state(log.poll(), Mm2Traces(), held)
