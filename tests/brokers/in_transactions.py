@@ -63,6 +63,7 @@ class InTransactions(Copying):
     def take(self) -> None:
         """Take the flow over and read where it stands."""
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
+        self.log.poll()
         ((transactional_id, producer),) = self.hold.take(self.log).slots
         state = self.log.state
         self.handovers = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -27,51 +27,19 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
-from mirror.kafka import batch, coordinator, wire
-from mirror.kafka.batch import Producer, Record
+from mirror.kafka import coordinator
+from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused, Channel
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
-from mirror.kafka.versions import PRODUCE
 from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, write
+from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
 from tests.unit.control.builders import flow_settings
-
-INVALID_PRODUCER_EPOCH = 47
-
-
-def send_late(
-    copying: Copying, target: TopicPartition, producer: Producer, sequence: int, records: Sequence[Record]
-) -> int:
-    """Send a batch as an engine does that was not told yet that another one leads; return the broker's error code."""
-    channel = Channel("west", copying.flow.target_client)
-    try:
-        connection = channel.connect(channel.leader(target), (PRODUCE,))
-        content = batch.encode(records, 0, producer, sequence)
-        frame = connection.ask(wire.produce_request(connection.next_correlation(), [(target, content)]))
-        (answer,) = wire.parse_produce(frame)
-        connection.close()
-        return answer.error
-    finally:
-        channel.close()
-
-
-LATE = [Record(place, 0, b"late", b"value %d" % place, (), -1) for place in range(5)]
-
-
-def kill_after_ten(copying: Copying, source: TopicPartition) -> Producer:
-    """Copy ten records and begin as the successor of an engine that was killed; return as whom that wrote."""
-    write(copying.flow.source_client, source, range(10))
-    copying.until_caught_up()
-    killed = copying.flow.producer
-    assert killed is not None
-    links.forget_all()
-    copying.from_the_target()
-    return killed
 
 
 def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_refused(

@@ -20,7 +20,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.lab import brokers, clusters
 from mirror.waiting import wait_until
 from tests.brokers.copying import NewCopying, ends_of, write
-from tests.brokers.test_fencing import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
+from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
 
 pytestmark = pytest.mark.soak
 
