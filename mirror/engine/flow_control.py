@@ -26,7 +26,7 @@ from mirror.engine.hold import FlowHold, Held
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
-from mirror.engine.standing import FlowStanding
+from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
@@ -181,7 +181,7 @@ class FlowControl:
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 self._held = term, self._hold.take(log, term)
-            if self._may_be_written_by_others(self._held[1]):
+            if self._may_be_written_by_others():
                 return 0, ()
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
@@ -199,11 +199,13 @@ class FlowControl:
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
-    def _may_be_written_by_others(self, held: Held) -> bool:
+    def _may_be_written_by_others(self) -> bool:
         """Whether the leader before may still write, and the target would not refuse it."""
-        standing = self._standing
-        is_first = held.is_first or standing.was_settled
-        return self._hold.weakness is not None and not is_first and not standing.tenure.is_alone
+        former = self._hold.unrefused
+        if former is None or self._standing.was_settled:
+            return False
+        # Its tasks went on for a while after its right had ended, if the target would have refused that.
+        return not self._standing.tenure.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
     def _lost_before(self, log: FlowLog) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""

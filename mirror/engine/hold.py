@@ -99,6 +99,8 @@ class FlowHold:
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
         self.data_id = data_transactional_id(self._topic, flow.target)
+        #: The producer of before, if what was sent as that one is not refused since this engine took the flow over.
+        self.unrefused: DataProducer | None = None
         #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
         self.weakness: str | None = None
         #: What else there is to know of that.
@@ -114,6 +116,7 @@ class FlowHold:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be done now.
         """
+        self.unrefused = None
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term)
@@ -121,6 +124,8 @@ class FlowHold:
                 return Held(slots)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
+            if known is not None and (self.weakness is not None or known.producer_id != self._data.producer_id):
+                self.unrefused = known
             log.poll()
             is_first = known is None and self._data.epoch == 0
             return Held(slots, _producer(self._data), is_first=is_first)

@@ -22,7 +22,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
-_REFUSED_SECONDS = 60.0
+REFUSED_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class FlowStanding:
 
         Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
         """
-        return _REFUSED_SECONDS if self.weak_fence is None else 0.0
+        return REFUSED_SECONDS if self.weak_fence is None else 0.0
 
     @property
     def may_be_copied(self) -> bool:

@@ -46,10 +46,12 @@ class Tenure:
         """For how many seconds the right lasts from now on; none or fewer than none when it is over."""
         return self._until - steady_seconds()
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether the right of the leader before has run out, if that was as long: nobody renewed it since."""
-        return steady_seconds() >= self._alone_at
+    def is_alone(self, grace_seconds: float = 0.0) -> bool:
+        """Whether the right of the leader before, if that was as long, ended ``grace_seconds`` ago at least.
+
+        Nobody has renewed it since this one began.
+        """
+        return steady_seconds() >= self._alone_at + grace_seconds
 
     def require(self) -> None:
         """Return if something may be written now; a renewal that is late is waited for.

@@ -248,7 +248,7 @@ def test_where_nothing_is_refused_an_engine_whose_renewal_hangs_has_stopped_writ
             # The first is not asked to renew any more: that is under way, for all that it knows.
             wait_until(lambda: second.round(lambda: RunReport("RUNNING", (), 5)), "another leader", timeout_seconds=30)
             its_tenure = Tenure(1.0)
-            wait_until(lambda: its_tenure.is_alone, "the second to be alone", timeout_seconds=30)
+            wait_until(its_tenure.is_alone, "the second to be alone", timeout_seconds=30)
             before = ends_of(client, list(old.pairs.values()))
             for source in old.pairs:
                 write(old.flow.source_client, source, range(10, 20))

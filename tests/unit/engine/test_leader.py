@@ -20,12 +20,12 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
+from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -171,23 +171,23 @@ def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released()
 
 def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_may_not() -> None:
     """It may have been seen as gone although tasks of it are at work, or have renewed its claim since it was read."""
-    standing, hold = FlowStanding(flow_settings()), SimpleNamespace(weakness="no rights")
+    standing, hold = FlowStanding(flow_settings()), SimpleNamespace(unrefused=DataProducer(7, 3))
     target: Any = SimpleNamespace(cluster_id="west")
     ticking = Ticking(lambda _: None, lambda _: None)
     control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
-    held = Held(producer=Producer(7, 4))
 
     def waits(seconds: float, *, was_settled: bool = False) -> bool:
         standing.lead(2, was_settled=was_settled, tenure=Tenure(seconds))
-        return control._may_be_written_by_others(held)
+        return control._may_be_written_by_others()
 
     assert waits(600.0)
     assert not waits(0.0)
     assert not waits(600.0, was_settled=True), "nothing of the one before is on its way"
-    hold.weakness = None
-    assert not waits(600.0), "what it writes is refused"
-    hold.weakness, held = "no rights", Held(producer=Producer(7, 0), is_first=True)
-    assert not waits(600.0), "there was none"
+    hold.unrefused = DataProducer(7, 3, "its tasks went on for longer: what they sent would have been refused")
+    assert waits(0.0)
+    assert not waits(-REFUSED_SECONDS)
+    hold.unrefused = None
+    assert not waits(600.0), "what it writes is refused, or there was none"
 
 
 def leader_with(leader: FlowLeader, election: Electing, *terms: int) -> FlowLeader:
@@ -227,7 +227,7 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
     standing.changed = lambda: rung.append(standing.may_be_copied)
     standing.tenure = Tenure(0.0)
     standing.tenure.renew(steady_seconds())
-    assert (standing.may_be_copied, standing.grace_seconds) == (True, 60.0)
+    assert (standing.may_be_copied, standing.grace_seconds) == (True, REFUSED_SECONDS)
     standing.weak_fence = "no rights"
     assert (standing.may_be_copied, standing.grace_seconds) == (False, 0.0)
     standing.weak_fence, standing.tenure = None, Tenure(-100.0)
