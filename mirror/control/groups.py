@@ -133,11 +133,18 @@ def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -
     )
 
 
-def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster, record: Recorder) -> tuple[GroupWrite, ...]:
+def apply_group_writes(
+    decisions: Sequence[GroupDecision],
+    target: Cluster,
+    record: Recorder,
+    before: Callable[[], None] = lambda: None,
+) -> tuple[GroupWrite, ...]:
     """Write the positions decided on, one request a group; the broker refuses it if members came meanwhile (GOS-09).
 
     That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
     read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
+
+    ``before`` is called right before each request; what it raises keeps that, and all behind it, from being sent.
     """
     by_group: dict[str, dict[TopicPartition, GroupDecision]] = defaultdict(dict)
     for decision in decisions:
@@ -147,7 +154,7 @@ def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster, reco
         record([placement_record(each.placement) for of_group in by_group.values() for each in of_group.values()])
     writes = []
     for group, of_group in by_group.items():
-        results = target.write_group_positions(group, {each: of_group[each].wanted for each in of_group})
+        results = target.write_group_positions(group, {each: of_group[each].wanted for each in of_group}, before)
         problems = {result.item: result.problem for result in results}
         writes += [GroupWrite(each, problems[str(partition)]) for partition, each in of_group.items()]
     undone = [
@@ -202,7 +209,11 @@ class GroupOffsetsTick:
         record: Recorder,
         log: Placements,
         clock: Clock = now_ms,
+        *,
+        before_writing: Callable[[], None] = lambda: None,
     ) -> None:
+        """Move groups on ``target``; ``before_writing`` is called before each request, and may keep it from it."""
+        self._before_writing = before_writing
         self._settings = settings
         self._target = target
         self._checkpoints = checkpoints
@@ -224,7 +235,7 @@ class GroupOffsetsTick:
         checkpoints = [each for each in checkpoints if each in still]
         placed = {(each.group, each.partition): each for each in self._log.placements()}
         self.decisions = plan_group_writes(checkpoints, replace(target, placed=placed))
-        writes = apply_group_writes(self.decisions, self._target, self._record)
+        writes = apply_group_writes(self.decisions, self._target, self._record, self._before_writing)
         failures = [
             f"writing on {self._target.alias} the position of group {each.decision.group} at "
             f"{each.decision.partition}: {each.problem}"

@@ -14,8 +14,14 @@ from mirror.kafka.log import NewRecord
 Clock: TypeAlias = Callable[[], int]
 """The time in milliseconds since the epoch."""
 
-# What a cluster can do to a round: it is reported and the round comes again. Anything else is a defect and raises.
-_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
+
+class NotLeading(Exception):
+    """Something was not written, because this engine does not lead the flow any more, or cannot know that it does."""
+
+
+# What a cluster, or another engine, can do to a round: it is reported and the round comes again. Anything else is a
+# defect and raises.
+_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown, NotLeading)
 
 
 def now_ms() -> int:

@@ -2,16 +2,20 @@
 
 Epochs are long, so that the pause between two of them is rare; what cannot wait for the end of one (a signal to stop,
 partitions that have just been found, a task that has ended and needs a new plan) rings. Each task holds a connection to
-the driver while it copies. One kind of byte on it is the ring; its end without one means that the driver is gone.
-Another kind, each second, says that the driver lives. The other way round a line a second says that the task lives,
-whatever it is doing; who is frozen says nothing. Such a line is empty, or says what keeps partitions from being copied:
-nobody has to wait for the end of an epoch to know.
+the driver while it copies. One kind of line on it is the ring; its end without one means that the driver is gone.
+
+The other way round a line twice a second, a beat, says that the task lives, whatever it is doing; who is frozen says
+nothing. The driver answers each: for how many seconds the task may write. They are counted from when the beat was sent,
+by the task's own clock, so that neither a slow line nor a process that was stopped makes them longer; without an answer
+the right to write runs out by itself. Other lines say what keeps partitions from being copied: nobody has to wait for
+the end of an epoch to know.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import json
 import math
 import selectors
@@ -22,13 +26,18 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from mirror.clock import steady_seconds
+from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 
 _REACH_SECONDS = 5.0
-_BEAT_SECONDS = 1.0
-_RING, _ALIVE = b"\1", b"\2"
-_BEAT = b"\n"
+_BEAT_SECONDS = 0.5
+_RING = b"ring"
+# Nothing is written while the right to is over, and after so long nothing is waited for any more; nor when the first
+# answer does not come.
+_LAPSE_SECONDS = 3.0
+_FIRST_ANSWER_SECONDS = 60.0
 
 # What has changed of what keeps partitions from being copied, by flow and source partition; None: nothing any more.
 Troubles: TypeAlias = dict[tuple[Flow, TopicPartition], str | None]
@@ -53,19 +62,25 @@ class Bell:
         how many tasks have listened at once.
     """
 
-    def __init__(self, host: str, troubled: Callable[[Troubles], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        host: str,
+        troubled: Callable[[Troubles], None] = lambda _: None,
+        write_seconds: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         """Listen on ``host``, an address of this machine that the tasks can reach.
 
-        ``troubled`` is told, in another thread, what has changed of what is wrong.
+        ``troubled`` is told, in another thread, what has changed of what is wrong; ``write_seconds`` is asked there
+        for how many seconds from now on the tasks may write.
         """
         self._troubled = troubled
+        self._write_seconds = write_seconds
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
         # The tasks that listen, and when each was last heard of.
         self._listeners: dict[socket.socket, float] = {}
         self._unfinished: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
-        self._beat_at = 0.0
         self._first_at: float | None = None
         self.most = 0
         self.rung = threading.Event()
@@ -123,7 +138,7 @@ class Bell:
             selector.register(self._ear, selectors.EVENT_READ)
             selector.register(self._server, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select(_BEAT_SECONDS):
+                for key, _ in selector.select():
                     if key.fileobj is self._ear:
                         if not self._ear.recv(1):
                             self._close_all()
@@ -149,10 +164,6 @@ class Bell:
                         self._alone_since = time.monotonic()
                         key.fileobj.close()
                         self._tell_all()
-                if time.monotonic() >= self._beat_at:
-                    self._beat_at = time.monotonic() + _BEAT_SECONDS
-                    for listener in self._listeners:
-                        _tell(listener, _ALIVE)
 
     def _lives(self, listener: socket.socket) -> bool:
         """Take in what a task says; return whether it said anything."""
@@ -163,7 +174,9 @@ class Bell:
             return False
         *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + said).split(b"\n")
         for line in lines:
-            if line:
+            if line.isdigit():
+                _tell(listener, b"%s %f" % (line, self._write_seconds()))
+            else:
                 self._troubled(_read(line))
         return bool(said)
 
@@ -182,14 +195,14 @@ class Bell:
 def _tell(listener: socket.socket, word: bytes = _RING) -> None:
     # Who has ended meanwhile need not hear it.
     with contextlib.suppress(OSError):
-        listener.send(word)
+        listener.send(word + b"\n")
 
 
 class BellListener:
     """A task's end: a connection to the driver, for as long as the task copies."""
 
-    def __init__(self, address: tuple[str, int], patience_seconds: float = math.inf) -> None:
-        """Connect to the driver's bell; a driver that says nothing for ``patience_seconds`` counts as gone.
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Connect to the driver's bell.
 
         Raises
         ------
@@ -199,8 +212,11 @@ class BellListener:
         self._socket = socket.create_connection(address, timeout=_REACH_SECONDS)
         self._socket.setblocking(False)
         self._heard = Heard.NOTHING
-        self._patience_seconds = patience_seconds
-        self._alive_at = self._asked_at = time.monotonic()
+        self._unfinished = b""
+        # Until when may be written, by this machine's clock, and when each unanswered beat was sent.
+        self._until = -math.inf
+        self._silent_at = steady_seconds() + _FIRST_ANSWER_SECONDS
+        self._beats: dict[int, float] = {}
         self._closing = threading.Event()
         self._told: Troubles = {}
         self._news = b""
@@ -214,28 +230,47 @@ class BellListener:
 
     def heard(self) -> Heard:
         """Return the last that was heard, without waiting; to be asked again and again."""
-        now = time.monotonic()
-        if now - self._asked_at > self._patience_seconds:
-            # This process was stopped meanwhile: what the driver said before that means nothing.
-            self._heard = Heard.SILENCE
-        self._asked_at = now
         if self._heard is Heard.SILENCE:
             return self._heard
         with contextlib.suppress(BlockingIOError):
             try:
-                words = self._socket.recv(64)
+                said = self._socket.recv(1 << 12)
             except BlockingIOError:
                 raise
             except OSError:
-                words = b""
-            self._alive_at = time.monotonic()
-            if not words:
+                said = b""
+            if not said:
                 self._heard = Heard.SILENCE
-            elif _RING in words:
-                self._heard = Heard.RING
-        if time.monotonic() - self._alive_at > self._patience_seconds:
-            self._heard = Heard.SILENCE
+            *lines, self._unfinished = (self._unfinished + said).split(b"\n")
+            for line in lines:
+                self._hear(line)
+        if self._heard is Heard.SILENCE or steady_seconds() > self._silent_at:
+            self._heard, self._until = Heard.SILENCE, -math.inf
         return self._heard
+
+    def _hear(self, line: bytes) -> None:
+        if line == _RING:
+            self._heard = Heard.RING if self._heard is Heard.NOTHING else self._heard
+            return
+        beat, seconds = line.split()
+        self._until = self._beats.pop(int(beat)) + float(seconds)
+        self._silent_at = self._until + _LAPSE_SECONDS
+
+    @property
+    def may_write(self) -> bool:
+        """Whether something may be written now; to be asked right before."""
+        return steady_seconds() < self._until
+
+    def require(self) -> None:
+        """Return if something may be written now.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the driver has not said that it may, or not lately.
+        """
+        if not self.may_write:
+            raise ConnectionFailed("the driver has not said lately that it leads the flow: nothing is written")
 
     def tell(self, troubles: Mapping[tuple[Flow, TopicPartition], str]) -> None:
         """Tell the driver, within a second, what keeps partitions from being copied; the others are well."""
@@ -255,11 +290,14 @@ class BellListener:
     def _beat(self) -> None:
         outgoing = b""
         with contextlib.suppress(OSError):
-            while not self._closing.wait(_BEAT_SECONDS):
+            for number in itertools.count():
+                self._beats[number] = steady_seconds()
                 with self._telling:
-                    outgoing, self._news = outgoing + self._news + _BEAT, b""
+                    outgoing, self._news = outgoing + self._news + b"%d\n" % number, b""
                 with contextlib.suppress(BlockingIOError):
                     outgoing = outgoing[self._socket.send(outgoing) :]
+                if self._closing.wait(_BEAT_SECONDS):
+                    return
 
 
 def _written(troubles: Troubles) -> bytes:

@@ -44,12 +44,20 @@ class AlreadyTried(Exception):
 class Epochs:
     """Runs epochs on this process's Spark."""
 
-    def __init__(self, master: str | None, tasks: int, troubled: Callable[[Troubles], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        master: str | None,
+        tasks: int,
+        troubled: Callable[[Troubles], None] = lambda _: None,
+        write_seconds: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores).
 
-        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied.
+        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied, and
+        ``write_seconds`` says for how long the tasks may write from now on; both are called in another thread.
         """
         self._troubled = troubled
+        self._write_seconds = write_seconds
         self.tasks = tasks or os.cpu_count() or 1
         # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
         self._master = master or f"local[{self.tasks + 1}]"
@@ -124,7 +132,7 @@ class Epochs:
             except SparkDidNotStart as problem:
                 raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
-        with Bell(self._host, self._troubled) as bell:
+        with Bell(self._host, self._troubled, self._write_seconds) as bell:
             self._hang(bell)
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()

@@ -129,6 +129,7 @@ class CopyLoop:
         # Who has asked the source for an offset that it does not have.
         self._outside: dict[Cluster, list[Lane]] = {}
         self._shares: Sequence[Share] = ()
+        self._bell: BellListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
         self._parent = os.getppid()
@@ -140,8 +141,9 @@ class CopyLoop:
 
         The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and some seconds after one
         has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
+        While the bell does not say that something may be written nothing is.
         """
-        self._shares = shares
+        self._shares, self._bell = shares, bell
         self._selector.register(self._background, selectors.EVENT_READ, self._background)
         for share in shares:
             self._begin(share.lanes)
@@ -227,6 +229,9 @@ class CopyLoop:
     def _found(self, share: Share, places: Mapping[TopicPartition, Place] | Failure) -> None:
         self._looked_at.pop(share.flow)
         self._begin(share.take_in(places))
+
+    def _may_write(self) -> bool:
+        return self._bell is None or self._bell.may_write
 
     def close(self) -> None:
         """Wait for nothing any more that is done beside the loop."""
@@ -396,7 +401,8 @@ class CopyLoop:
             self._selector.register(connection, selectors.EVENT_READ, fetcher)
         else:
             connection.discard_unsent()
-            sender = Sender(cluster, connection, cluster.largest_request(node), first.transactional_id)
+            limit = cluster.largest_request(node)
+            sender = Sender(cluster, connection, limit, first.transactional_id, self._may_write)
             self._senders[place] = sender
             self._selector.register(connection, selectors.EVENT_READ, sender)
         for one in waiting:
@@ -653,7 +659,7 @@ class CopyLoop:
                 key.data.take_in()
                 continue
             try:
-                if events & selectors.EVENT_WRITE:
+                if events & selectors.EVENT_WRITE and (isinstance(key.data, Fetcher) or self._may_write()):
                     key.data.connection.flush()
                 if events & selectors.EVENT_READ:
                     self._receive(key.data)

@@ -429,8 +429,13 @@ class Sender:
         connection: Connection,
         largest_request: int = LARGEST_REQUEST_BYTES,
         transactional_id: str | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Send over ``connection`` to a broker of ``cluster`` that takes requests up to ``largest_request`` bytes."""
+        """Send over ``connection`` to a broker of ``cluster`` that takes requests up to ``largest_request`` bytes.
+
+        ``may_write`` is asked right before each.
+        """
+        self._may_write = may_write
         self._largest_batch = largest_request - _REQUEST_HEAD_BYTES
         self.cluster = cluster
         self.connection = connection
@@ -486,6 +491,7 @@ class Sender:
             now >= self.connection.quiet_until
             and not self.connection.has_unsent
             and len(self._requests) < (1 if self.connection.is_throttled else REQUESTS_IN_FLIGHT)
+            and self._may_write()
             and (request := self._compose(now))
         ):
             self._requests.append((now, request))

@@ -23,7 +23,7 @@ from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogWriter, read_batches
 from mirror.kafka.prints import Prints, all_prints
-from mirror.model.flow_state import Takeover
+from mirror.model.flow_state import Takeover, stamped
 from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
 from mirror.model.partition import TopicPartition
 
@@ -83,8 +83,7 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused) -> Ready | NotYet
         return place
     try:
         with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target)) as writer:
-            now_ms = int(time.time() * 1000)
-            writer.append(flow.state_topic, 0, [(key, value, (), now_ms) for key, value in place.records])
+            writer.append(flow.state_topic, 0, stamped(place.records, flow.term, int(time.time() * 1000)))
     except _PROBLEMS as problem:
         return NotYet(str(problem))
     return place
@@ -352,10 +351,10 @@ class _Progress:
             return
         self._tell_at = time.monotonic() + _TELL_SECONDS
         assert self._work.mm2 is not None
-        key, value = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
+        progress = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
         if self._writer is None:
             self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target)
-        self._writer.append(self._flow.state_topic, 0, [(key, value, (), int(time.time() * 1000))])
+        self._writer.append(self._flow.state_topic, 0, stamped([progress], self._flow.term, int(time.time() * 1000)))
 
     def close(self) -> None:
         """Close the connection."""

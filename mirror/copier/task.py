@@ -57,7 +57,7 @@ def copy(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
     try:
-        bell = BellListener(work.bell, work.patience_seconds) if work.bell else None
+        bell = BellListener(work.bell) if work.bell else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
         return _not_begun(work, f"the driver cannot be reached from its task: {problem}")
@@ -84,7 +84,10 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
         )
     }
     already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
-    shares = [Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters) for flow in work.flows]
+    before = bell.require if bell is not None else _always
+    shares = [
+        Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters, before) for flow in work.flows
+    ]
     transactions = {share.flow: share.transactions for share in shares if share.transactions}
     loop = CopyLoop(work.flows, clusters, transactions)
     try:
@@ -146,10 +149,15 @@ class Share:
     """
 
     def __init__(
-        self, flow: FlowWork, partitions: Sequence[PartitionWork], clusters: Mapping[tuple[Flow, str], Cluster]
+        self,
+        flow: FlowWork,
+        partitions: Sequence[PartitionWork],
+        clusters: Mapping[tuple[Flow, str], Cluster],
+        before_writing: Callable[[], None],
     ) -> None:
-        """Make lanes of what was handed over clean."""
+        """Make lanes of what was handed over clean; ``before_writing`` raises when nothing may be written beside."""
         self.flow = flow.flow
+        self._before_writing = before_writing
         self.lanes: list[Lane] = []
         self.has_news = False
         self._work = flow
@@ -218,9 +226,9 @@ class Share:
             if self._is_over.is_set() and not any(isinstance(place, Ready | Refused) for place in places.values()):
                 return places
             # MM2's position goes back before ours does: one of MM2's ahead of ours would be taken for Java MM2's own.
-            _write(flow, flow.offsets_topic, _moved_back(flow, partitions, places))
+            _write(flow, flow.offsets_topic, _moved_back(flow, partitions, places), self._before_writing)
             # From where is written stands on the target before the first batch does.
-            _write(flow, flow.state_topic, {0: records})
+            _write(flow, flow.state_topic, {0: records}, self._before_writing)
             return places
 
     def take_in(self, places: Mapping[TopicPartition, Place] | Exception) -> list[Lane]:
@@ -641,12 +649,21 @@ def _replicated(target: Cluster, written: dict[TopicPartition, int]) -> dict[Top
         return look()
 
 
-def _write(flow: FlowWork, topic: str, records: Mapping[int, Sequence[tuple[bytes, bytes | None]]]) -> None:
-    """Append records, by partition, to a side topic on the target."""
+def _always() -> None:
+    """Let everything be written."""
+
+
+def _write(
+    flow: FlowWork,
+    topic: str,
+    records: Mapping[int, Sequence[tuple[bytes, bytes | None]]],
+    before: Callable[[], None],
+) -> None:
+    """Append records, by partition, to a side topic on the target; ``before`` each request, which it may prevent."""
     if not any(records.values()):
         return
     now, term = int(time.time() * 1000), flow.term if topic == flow.state_topic else None
-    writer = LogWriter(flow.target_client, alias=flow.flow.target)
+    writer = LogWriter(flow.target_client, alias=flow.flow.target, before=before)
     try:
         for partition, content in records.items():
             if content:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -197,7 +196,7 @@ class PartitionWork:
 class TaskWork:
     """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port).
 
-    A driver that says nothing for ``patience_seconds`` is taken for gone, and nothing is written any more.
+    Without a bell it writes as long as it runs.
     """
 
     flows: tuple[FlowWork, ...]
@@ -205,7 +204,6 @@ class TaskWork:
     seconds: float
     commit_seconds: float
     bell: tuple[str, int] | None = None
-    patience_seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from mirror.clock import steady_seconds
 from mirror.control.tick import now_ms
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow import Flow
@@ -27,7 +28,9 @@ from mirror.model.flow_state import (
 )
 from mirror.model.leadership import Claim, Silence, differing
 
-RENEWAL_SECONDS = 2.0
+# How often a claim is renewed, and in what part of the time-out at least.
+_RENEWAL_SECONDS = 2.0
+_RENEWAL_SHARE = 0.25
 _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
 _FORGOTTEN_SECONDS = 60.0
@@ -108,8 +111,8 @@ class Election:
         # When each standby last said something new, by this process's clock.
         self._heard: dict[str, tuple[int, float]] = {}
         self._renew_at = self._stand_by_at = 0.0
-        #: When the last renewal that the target has was sent, by this process's clock.
-        self.renewed_at = 0.0
+        #: When the last renewal that counts was sent, by :func:`steady_seconds`; since then nobody else has led.
+        self.renewed_at = -math.inf
 
     def round(self, report: Callable[[], RunReport]) -> bool:
         """Look who leads, and lead on, bid, or stand by; return whether this engine leads.
@@ -121,13 +124,11 @@ class Election:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if the state topic cannot be read or written now; whether this engine leads is then as it was.
         """
-        now = time.monotonic()
+        now = steady_seconds()
         if self.term is not None and now < self._renew_at:
             return True
         try:
             self._read()
-            if self.term is not None and not self._is_ours(self.claim):
-                self.term = None
             if self.term is None and self._may_bid(now):
                 self._bid()
             if self.term is not None:
@@ -163,17 +164,20 @@ class Election:
             if record.key is not None and record.key.startswith(_KEYS):
                 self._state.apply(record.key, record.value)
         self.claim = self._state.claim
+        if not self._is_ours(self.claim):
+            self.term = None
         if self.claim is not None and self.claim.engine != self._identity.engine:
             self.differs_in = differing(self._settings, self.claim.settings)
 
     def _is_ours(self, claim: Claim | None) -> bool:
         return claim is not None and claim.engine == self._identity.engine
 
-    def _may_bid(self, now: float) -> bool:
+    def _may_bid(self, asked_at: float) -> bool:
         claim = self.claim
         if claim is None or claim.is_released or self._is_ours(claim) or claim.term == 0:
             return True
-        return self._silence.look(claim, now) > self._timeout_seconds or self._has_died(claim)
+        silent_seconds = self._silence.look(claim, asked_at, steady_seconds())
+        return silent_seconds > self._timeout_seconds or self._has_died(claim)
 
     def _has_died(self, claim: Claim) -> bool:
         """Whether the engine was a process of this very machine and container that is there no more."""
@@ -211,10 +215,14 @@ class Election:
     def _renew(self, report: RunReport) -> None:
         assert self.claim is not None
         assert self.term is not None
-        sent_at = time.monotonic()
+        sent_at = steady_seconds()
         forgotten = [no_standby_record(each) for each in self._forgotten(sent_at)]
         self._append([claim_record(self.claim.renewed()), report.record(), *forgotten])
-        self.renewed_at, self._renew_at = sent_at, sent_at + RENEWAL_SECONDS
+        # Another engine may have bid before it arrived: then it does not count.
+        self._read()
+        if self.term is not None:
+            self.renewed_at = sent_at
+            self._renew_at = sent_at + min(_RENEWAL_SECONDS, _RENEWAL_SHARE * self._timeout_seconds)
 
     def _forgotten(self, now: float) -> list[str]:
         """Return the engines that stand by no longer, by this engine's own clock."""
@@ -229,7 +237,7 @@ class Election:
     def _stand_by(self) -> None:
         me = self._identity
         self._append([Standby(me.engine, me.host, me.pid, now_ms(), self.differs_in).record()])
-        self._stand_by_at = time.monotonic() + _STANDBY_SECONDS
+        self._stand_by_at = steady_seconds() + _STANDBY_SECONDS
 
     def _append(self, records: list[StateRecord]) -> None:
         self._writer.append(self._topic, 0, stamped(records, self.term, now_ms()))

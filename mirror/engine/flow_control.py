@@ -26,7 +26,7 @@ from mirror.engine.hold import FlowHold, Held
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
-from mirror.engine.standing import FlowStanding
+from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
@@ -87,7 +87,9 @@ class FlowControl:
             self._ticking.once(topics.tick)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
-        writer = LogWriter(settings.target_producer, alias=flow.target)
+        # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
+        may_write = self._standing.tenure.require
+        writer = LogWriter(settings.target_producer, alias=flow.target, before=may_write)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
             (_RETRY_SECONDS, lambda: self._fence(log)),
@@ -125,7 +127,14 @@ class FlowControl:
             )
             ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
             if settings.sync_group_offsets:
-                groups = GroupOffsetsTick(settings, self._target, checkpoints.writable, recorder(settings, writer), log)
+                groups = GroupOffsetsTick(
+                    settings,
+                    self._target,
+                    checkpoints.writable,
+                    recorder(settings, writer),
+                    log,
+                    before_writing=may_write,
+                )
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
         log.close()
@@ -172,6 +181,8 @@ class FlowControl:
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 self._held = term, self._hold.take(log, term)
+            if self._may_be_written_by_others():
+                return 0, ()
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
@@ -187,6 +198,14 @@ class FlowControl:
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
+
+    def _may_be_written_by_others(self) -> bool:
+        """Whether the leader before may still write, and the target would not refuse it."""
+        former = self._hold.unrefused
+        if former is None or self._standing.was_settled:
+            return False
+        # Its tasks went on for a while after its right had ended, if the target would have refused that.
+        return not self._standing.tenure.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
     def _lost_before(self, log: FlowLog) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
-from mirror.kafka import coordinator, partition_state
+from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.log import LogWriter
@@ -99,13 +99,15 @@ class FlowHold:
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
         self.data_id = data_transactional_id(self._topic, flow.target)
+        #: The producer of before, if what was sent as that one is not refused since this engine took the flow over.
+        self.unrefused: DataProducer | None = None
         #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
         self.weakness: str | None = None
         #: What else there is to know of that.
         self.note: str | None = None
 
     def take(self, log: FlowLog, term: int = 0) -> Held:
-        """Make sure that nobody else can write as this flow, and bring ``log`` up to date after that.
+        """Make sure that nobody else can write as this flow, and bring ``log``, which was read, up to date after that.
 
         Nothing of this engine may be writing in the flow's transactions meanwhile.
 
@@ -114,14 +116,16 @@ class FlowHold:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be done now.
         """
-        state = log.poll()
+        self.unrefused = None
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term)
-            if self._own and state.producer is None:
+            if self._own and log.state.producer is None:
                 return Held(slots)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
+            if known is not None and (self.weakness is not None or known.producer_id != self._data.producer_id):
+                self.unrefused = known
             log.poll()
             is_first = known is None and self._data.epoch == 0
             return Held(slots, _producer(self._data), is_first=is_first)
@@ -208,11 +212,7 @@ class FlowHold:
                 patience_seconds=_COORDINATOR_SECONDS,
             )
         except BrokerRefused as refusal:
-            cure = (
-                f"grant Write and Describe on the transactional id {self.data_id}"
-                if refusal.is_denied
-                else "see why the cluster has no transaction coordinator for it"
-            )
+            cure = self._cure(refusal)
             self.weakness = f"what an engine that was killed had sent is noticed, not refused: {cure} ({refusal})"
             return None
         self.weakness = self.note = None
@@ -222,6 +222,18 @@ class FlowHold:
                 f"transactional id {self.data_id} had expired, or was not to be had before"
             )
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)
+
+    def _cure(self, refusal: BrokerRefused) -> str:
+        """Say what keeps the cluster from giving the transactional id, and what to do about it."""
+        if refusal.is_denied:
+            return f"grant Write and Describe on the transactional id {self.data_id}"
+        if refusal.code == codes.CONCURRENT_TRANSACTIONS:
+            return (
+                f"an earlier transaction of {self.data_id} does not end, because a partition in it cannot take its "
+                "marker (no leader, or fewer replicas in sync than min.insync.replicas): until then another producer "
+                "id is used; once it has ended, the engine that takes the flow over next has late requests refused"
+            )
+        return f"see why the cluster has no transaction coordinator for {self.data_id}"
 
     def _append(self, records: Iterable[StateRecord], term: int) -> None:
         content = stamped(records, term, int(time.time() * 1000))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
@@ -14,13 +13,12 @@ from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
 from mirror.engine.election import Election, Identity
 from mirror.engine.standing import FlowStanding
+from mirror.engine.tenure import TENURE_SHARE, Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow_state import RunReport
 
 _LOOK_SECONDS = 0.5
-# An engine whose late requests would not be refused stops writing so early before another may lead.
-WEAK_SHARE = 0.5
 
 
 class FlowLeader:
@@ -58,6 +56,7 @@ class FlowLeader:
         self._ended = threading.Event()
         self._is_settled = False
         self._said = ""
+        self._could_copy = True
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
         """Take part until :meth:`end`; then release the flow."""
@@ -106,20 +105,23 @@ class FlowLeader:
                 self._settings.clients.checkpoints_consumer,
                 self._identity,
                 timeout_seconds=self._timeout_seconds,
-                settings=digests(self._settings),
+                settings=digests(self._settings, self._timeout_seconds),
             )
         election, led = self._election, self._standing.term is not None
         if self._is_stuck():
             # An engine that renews and does not copy keeps others from it.
             if led:
-                election.release(self._report(), is_settled=False)
+                report = self._report()
                 self._stand_by("Spark has not answered for minutes; another engine may lead the flow")
+                election.release(report, is_settled=False)
             return 0, ("Spark does not answer, so nothing is copied: end this engine, and start it again",)
         try:
             leads = election.round(self._report)
         finally:
             # Also when the target does not answer: what was sent before an outage is not refused after it.
-            self._watch_weakness(election)
+            if self._standing.term is not None and self._standing.term == election.term:
+                self._standing.tenure.renew(election.renewed_at)
+                self._watch_right()
         if leads and led and self._standing.term != election.term:
             self._stand_by("another engine led the flow meanwhile")
             led = False
@@ -134,7 +136,9 @@ class FlowLeader:
     def _begin(self, election: Election) -> None:
         assert election.term is not None
         self._said = ""
-        self._standing.lead(election.term, was_settled=election.was_settled)
+        tenure = Tenure(TENURE_SHARE * self._timeout_seconds)
+        tenure.renew(election.renewed_at)
+        self._standing.lead(election.term, was_settled=election.was_settled, tenure=tenure)
         differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"
         self._tell(
             f"{self._settings.flow}: leads the flow, term {election.term}{differs if election.differs_in else ''}"
@@ -158,11 +162,16 @@ class FlowLeader:
             self._said = said
             self._tell(said)
 
-    def _watch_weakness(self, election: Election) -> None:
-        """Write nothing more in time before another engine may lead, where the target would not refuse it."""
-        if self._standing.term is None or self._standing.weak_fence is None:
-            return
-        if time.monotonic() - election.renewed_at > WEAK_SHARE * self._timeout_seconds and self._standing.is_known:
+    def _watch_right(self) -> None:
+        """Have the epoch planned anew when the right to write has run out, or is there again: others are copied on.
+
+        Where the target would not refuse what was on its way all begins anew. Tasks have stopped by themselves: they
+        need not be told.
+        """
+        if self._standing.may_be_copied != self._could_copy:
+            self._could_copy = not self._could_copy
+            self._standing.changed()
+        if self._standing.weak_fence is not None and self._standing.tenure.left <= 0 and self._standing.is_known:
             with self._standing.lock:
                 self._standing.is_known = False
             self._lost()
@@ -172,6 +181,7 @@ class FlowLeader:
         return RunReport("DEGRADED" if reasons else "RUNNING", reasons, now_ms(), self._standing.notes())
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
+        self._standing.tenure.end()
         if self._election is not None:
             self._election.release(
                 RunReport("STOPPED", (), now_ms(), self._standing.notes()), is_settled=self._is_settled
@@ -179,9 +189,10 @@ class FlowLeader:
         return 1, ()
 
 
-def digests(settings: FlowSettings) -> Mapping[str, str]:
+def digests(settings: FlowSettings, leader_timeout_seconds: float) -> Mapping[str, str]:
     """Return of each setting that engines of one flow must have in common a digest: values may be secret."""
     common = {
+        "mirror.leader.timeout.seconds": leader_timeout_seconds,
         "replication.policy": settings.policy,
         "topics": settings.topic_filter,
         "groups": settings.group_filter,

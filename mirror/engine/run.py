@@ -28,10 +28,11 @@ from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
-from mirror.engine.leader import WEAK_SHARE, FlowLeader
+from mirror.engine.leader import FlowLeader
 from mirror.engine.refusals import NotReachable, SameCluster
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
@@ -88,11 +89,13 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
-        self._epochs = Epochs(master, settings.engine.tasks, self._take_troubles)
+        self._epochs = Epochs(master, settings.engine.tasks, self._take_troubles, self._write_seconds)
         self._tell = tell
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[Exception] = []
         self._has_copied = threading.Event()
+        # The rights to write that the tasks of the epoch depend on, and for how long behind their end they may go on.
+        self._rights: tuple[tuple[Tenure, float], ...] = ()
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
@@ -243,7 +246,7 @@ class Engine:
         """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
         for flow, standing in self._standings.items():
             records = standing.settled()
-            if not records or standing.term is None:
+            if not records or standing.term is None or standing.tenure.left <= 0:
                 continue
             try:
                 with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
@@ -306,6 +309,10 @@ class Engine:
         for (flow, source), reason in troubles.items():
             self._standings[flow].take_trouble(source, reason)
 
+    def _write_seconds(self) -> float:
+        """Return for how long the tasks of the epoch may write from now on, unless they hear more by then."""
+        return min((tenure.left + grace_seconds for tenure, grace_seconds in self._rights), default=math.inf)
+
     def _take_slots(self, results: Sequence[TaskResult], begun: Mapping[Flow, int]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
         ends = [(flow, number, end) for number, result in enumerate(results) for flow, end in result.slots.items()]
@@ -317,6 +324,8 @@ class Engine:
     def _plan_epoch(self, seconds: float) -> list[TaskWork]:
         for each in self._standings.values():
             each.between_epochs()
+        # Another term has another.
+        rights = {flow: (standing.tenure, standing.grace_seconds) for flow, standing in self._standings.items()}
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
         writing = {flow: standing.writing for flow, standing in self._standings.items()}
         partitions = [
@@ -337,14 +346,12 @@ class Engine:
                 writing[flow].sequences.get(target, 0),
             )
             for flow, standing in self._standings.items()
-            if standing.is_known
+            if standing.is_known and standing.may_be_copied
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped and source not in standing.takeovers and target not in standing.unfenced
         ]
         engine = self._settings.engine
-        # What is written after another engine leads is refused, or has to stop in time.
-        is_weak = any(standing.weak_fence for standing in self._standings.values() if standing.is_known)
-        patience_seconds = WEAK_SHARE * engine.leader_timeout_seconds if is_weak else math.inf
+        self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [
             TaskWork(
                 tuple(
@@ -354,7 +361,6 @@ class Engine:
                 share,
                 seconds,
                 engine.commit_interval_seconds,
-                patience_seconds=patience_seconds,
             )
             for number, share in enumerate(assign(partitions, self._load, self._epochs.at_once()))
         ]

@@ -14,11 +14,15 @@ from mirror.control.tick import TickReport, now_ms
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
+
+# Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
+REFUSED_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class FlowStanding:
     fence_note: str | None = None
     # The term in which this engine leads the flow, None while it does not.
     term: int | None = None
+    # Its right to write in that term.
+    tenure: Tenure = field(default_factory=Tenure)
     was_settled: bool = False
     # Whether partitions found next may be ones that the engine before had found, and begun, too.
     fences_found: bool = False
@@ -146,20 +152,35 @@ class FlowStanding:
         """Whether nothing that was sent can arrive late, in any partition."""
         return self.is_known and not self.unfenced
 
-    def lead(self, term: int, *, was_settled: bool) -> None:
-        """Copy the flow, which this engine leads in ``term``.
+    def lead(self, term: int, *, was_settled: bool, tenure: Tenure | None = None) -> None:
+        """Copy the flow, which this engine leads in ``term``, for as long as ``tenure`` says; None: without a limit.
 
         ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
+            self.tenure = tenure or Tenure()
         self.changed()
 
     def stand_by(self) -> None:
         """Copy nothing any more: another engine leads the flow, or may."""
+        self.tenure.end()
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
+
+    @property
+    def grace_seconds(self) -> float:
+        """For how long tasks may go on behind the end of the right to write: where the target refuses what is late.
+
+        Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
+        """
+        return REFUSED_SECONDS if self.weak_fence is None else 0.0
+
+    @property
+    def may_be_copied(self) -> bool:
+        """Whether a task could write anything now."""
+        return self.tenure.left + self.grace_seconds > 0
 
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""

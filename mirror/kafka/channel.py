@@ -88,7 +88,12 @@ class BrokerRefused(Portable):
     @property
     def is_denied(self) -> bool:
         """Whether rights are lacking."""
-        return getattr(self.error, "errno", None) in codes.DENIED
+        return self.code in codes.DENIED
+
+    @property
+    def code(self) -> int | None:
+        """The error's number in the protocol; None if it was not told with one."""
+        return getattr(self.error, "errno", None)
 
 
 class View(enum.Enum):
@@ -463,7 +468,7 @@ class Channel:
         ConnectionFailed
             if no broker can be reached.
         """
-        return self._ask_leaders(
+        return self.ask_leaders(
             "offsets",
             list(partitions),
             lambda node, led: offsets_answered(self.call(offsets_request(led, at, view), node)),
@@ -481,17 +486,34 @@ class Channel:
         ConnectionFailed
             if no broker can be reached.
         """
-        return self._ask_leaders(
+        return self.ask_leaders(
             "leader epochs", list(epochs), lambda node, led: self._epoch_ends(node, {one: epochs[one] for one in led})
         )
 
-    def _ask_leaders(
+    def ask_leaders(
         self,
         what: str,
         wanted: Sequence[TopicPartition],
         ask: Callable[[int, Sequence[TopicPartition]], Iterable[tuple[TopicPartition, int, T]]],
     ) -> tuple[dict[TopicPartition, T], dict[TopicPartition, LeaderUnknown | BrokerRefused]]:
-        """Ask every leader of ``wanted`` about the partitions it leads."""
+        """Ask every leader of ``wanted`` about the partitions it leads.
+
+        Parameters
+        ----------
+        what
+            is asked for, in words for people.
+        ask
+            is given a broker and what it leads, and returns of each partition the error code (0 for none) and answer.
+
+        Returns
+        -------
+        the answers, and of the other partitions why there is none
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
         self.learn_leaders(wanted)
         found: dict[TopicPartition, T] = {}
         problems: dict[TopicPartition, LeaderUnknown | BrokerRefused] = {}

@@ -747,8 +747,16 @@ class Cluster:
             answers[group] = _positions(response.error_code, response.topics)
         return answers
 
-    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
-        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members."""
+    def write_group_positions(
+        self,
+        group: str,
+        positions: Mapping[TopicPartition, GroupPosition],
+        before: Callable[[], None] = lambda: None,
+    ) -> list[ItemResult]:
+        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members.
+
+        ``before`` is called right before each request is sent; what it raises keeps that from being sent.
+        """
 
         def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
             answers, by_coordinator = self._coordinators([group])
@@ -756,6 +764,7 @@ class Cluster:
                 return dict.fromkeys(asked, answers[group])
             (coordinator,) = by_coordinator
             committed = OffsetCommitRequest.OffsetCommitRequestTopic
+            before()
             response = self.send(
                 OffsetCommitRequest(
                     group_id=group,

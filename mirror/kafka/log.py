@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -263,9 +263,15 @@ def read_records(
 class LogWriter:
     """Appends records to partitions with acks=all, one request at a time; for side topics, not for data."""
 
-    def __init__(self, client: Mapping[str, str], *, alias: str = "cluster") -> None:
-        """Write to the cluster called ``alias``; nothing is connected before the first record."""
+    def __init__(
+        self, client: Mapping[str, str], *, alias: str = "cluster", before: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write to the cluster called ``alias``; nothing is connected before the first record.
+
+        ``before`` is called right before each request is sent; what it raises keeps that from being sent.
+        """
         self._to = alias, client
+        self._before = before
         self._connections: dict[int, Connection] = {}
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
@@ -305,7 +311,9 @@ class LogWriter:
             if node not in self._connections:
                 self._connections[node] = self._channel.connect(node, (PRODUCE,))
             connection = self._connections[node]
-            frame = connection.ask(wire.produce_request(connection.next_correlation(), [(address, content)]))
+            request = wire.produce_request(connection.next_correlation(), [(address, content)])
+            self._before()
+            frame = connection.ask(request)
         except ConnectionFailed:
             broken = self._connections.pop(node, None)
             if broken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -63,23 +63,24 @@ def producer_epochs(
     ConnectionFailed
         if no broker can be reached.
     """
+    found, _ = channel.ask_leaders(
+        "producers", list(partitions), lambda node, led: _producer_epochs(channel, node, led, producer_id)
+    )
+    return {partition: epoch for partition, epoch in found.items() if epoch is not None}
+
+
+def _producer_epochs(
+    channel: Channel, node: int, led: Sequence[TopicPartition], producer_id: int
+) -> Iterator[tuple[TopicPartition, int, int | None]]:
+    """Yield (partition, error code, the producer's epoch, None if the broker knows none)."""
     asked = DescribeProducersRequest.TopicRequest
-    found: dict[TopicPartition, int] = {}
-    channel.learn_leaders(wanted := list(partitions))
-    by_node: dict[int, list[TopicPartition]] = {}
-    for partition in wanted:
-        if (node := channel.known_leader(partition)) is not None:
-            by_node.setdefault(node, []).append(partition)
-    for node, led in by_node.items():
-        request = DescribeProducersRequest(
-            topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
-        )
-        for topic in channel.call(request, node).topics:
-            for entry in topic.partitions:
-                for producer in entry.active_producers or ():
-                    if producer.producer_id == producer_id:
-                        found[TopicPartition(topic.name, entry.partition_index)] = producer.producer_epoch
-    return found
+    request = DescribeProducersRequest(
+        topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
+    )
+    for topic in channel.call(request, node).topics:
+        for entry in topic.partitions:
+            epochs = (each.producer_epoch for each in entry.active_producers or () if each.producer_id == producer_id)
+            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, next(epochs, None)
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:

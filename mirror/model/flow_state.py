@@ -34,7 +34,7 @@ RUNS_PER_CHUNK = 256
 _TERM = "term"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
-_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["producer"]', b'["run"]')
+_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["takeover",', b'["producer"]', b'["run"]')
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -743,6 +743,8 @@ class FlowState:
             case ["gap", topic, partition, start, found_at_ms]:
                 gap = self.gaps.get((TopicPartition(topic, partition), start, found_at_ms))
                 return gap.record() if gap is not None else (key, None)
+            case ["takeover", topic, partition] if (source := TopicPartition(topic, partition)) in self.takeovers:
+                return self.takeovers[source].record()
             case ["producer"] if self.producer is not None:
                 return self.producer.record()
             case ["run"] if self.run is not None:

@@ -125,9 +125,16 @@ class Silence:
         """Count anew from the next look on: the state topic could not be read, and perhaps not be written either."""
         self._since = None
 
-    def look(self, claim: Claim, now: float) -> float:
-        """Return for how many seconds the claim has stood as it does, seen at the monotonic time ``now``."""
+    def look(self, claim: Claim, asked_at: float, read_at: float) -> float:
+        """Return for how many seconds at least the claim has stood as it does.
+
+        Parameters
+        ----------
+        asked_at, read_at
+            when the reading began by which it stands so, and when it was over: the time that it took says nothing of
+            the leader. Seconds of one clock.
+        """
         seen = claim.engine, claim.term, claim.renewals
         if self._since is None or seen != self._seen:
-            self._seen, self._since = seen, now
-        return now - self._since
+            self._seen, self._since = seen, read_at
+        return max(0.0, asked_at - self._since)

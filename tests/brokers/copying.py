@@ -73,7 +73,7 @@ class Copying:
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
     writers: FlowHold | None = None
 
-    def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
+    def epoch(self, seconds: float = 0.4, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; first the target is to refuse what was sent before and not answered."""
         self.take_producer()
         partitions = tuple(
@@ -95,7 +95,7 @@ class Copying:
             for source, target in self.pairs.items()
             if source not in self.stopped and target not in self.unfenced
         )
-        return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1)))
+        return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1, bell)))
 
     def take_over(self) -> dict[TopicPartition, PartitionResult]:
         """Find out where to go on with what Java MirrorMaker has copied."""
@@ -135,6 +135,7 @@ class Copying:
         if self.flow.producer is None:
             log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
             try:
+                log.poll()
                 self.written_as(self.writers.take(log).producer)
             finally:
                 log.close()

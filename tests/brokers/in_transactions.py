@@ -56,12 +56,14 @@ class InTransactions(Copying):
         """Take the flow over as an engine of the default mode does."""
         log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         hold = FlowHold(EAST_WEST, self.flow.target_client, None, slots=1, topic=self.flow.state_topic)
+        log.poll()
         assert hold.take(log).slots == ()
         log.close()
 
     def take(self) -> None:
         """Take the flow over and read where it stands."""
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
+        self.log.poll()
         ((transactional_id, producer),) = self.hold.take(self.log).slots
         state = self.log.state
         self.handovers = {

@@ -378,9 +378,11 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
     client = users.client_properties(west.secured_servers, user, "secret")
     hold = FlowHold(stage.settings.flow, client, None, slots=1)
     with stage.state() as (log, _):
+        log.poll()
         first = hold.take(log).producer
         assert hold.weakness is not None
         assert f"grant Write and Describe on the transactional id {hold.data_id}" in hold.weakness
+        log.poll()
         again = hold.take(log).producer
         assert first is not None
         assert again == Producer(first.producer_id, first.epoch + 1)
@@ -391,6 +393,7 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
         )
         assert set(create_acls(stage.target, better).values()) == {None}
         has(stage.target, *better)
+        log.poll()
         fenced = hold.take(log).producer
         assert hold.weakness is None
         assert fenced is not None

@@ -126,6 +126,27 @@ def test_of_two_that_bid_for_one_term_one_leads(election: Elections, monkeypatch
     assert first.claim.engine == "second"
 
 
+def test_a_renewal_that_arrives_behind_another_engines_bid_does_not_count(
+    election: Elections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine was stopped between its last look and the renewal, which gives it no right to write."""
+    first, second = election("first"), election("second", 0.0, Identity("second", "elsewhere", 1, "another machine"))
+    assert first.round(report)
+    renewed_at, stopped, append = first.renewed_at, list[None](), Election._append
+
+    def stop_first(self: Election, records: Any) -> None:
+        if self is first and not stopped:
+            stopped.append(None)
+            wait_until(lambda: second.round(report), "the second to lead", timeout_seconds=10)
+        append(self, records)
+
+    monkeypatch.setattr(Election, "_append", stop_first)
+    first._renew_at = 0.0
+    assert not first.round(report)
+    assert first.renewed_at == renewed_at
+    assert second.term == 2
+
+
 def test_renewals_are_seen_although_a_transaction_is_open_before_them(
     election: Elections, settings_of: Callable[[str], ClusterSettings]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,59 +12,34 @@ from typing import Any
 import kafka.errors
 import pytest
 
+from mirror.clock import steady_seconds
+from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.foreign import find_foreign, foreign_reasons
+from mirror.control.tick import NotLeading
 from mirror.copier import links
+from mirror.copier.bell import Bell
 from mirror.copier.work import PartitionResult
+from mirror.engine.election import Election, Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
+from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
-from mirror.kafka import batch, coordinator, wire
-from mirror.kafka.batch import Producer, Record
+from mirror.kafka import coordinator
+from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter
-from mirror.kafka.versions import PRODUCE
-from mirror.model.flow_state import ForeignWriter, claim_record
+from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, NewCopying, assert_copied, ends_of, write
+from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, write
+from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late
 from tests.unit.control.builders import flow_settings
-
-INVALID_PRODUCER_EPOCH = 47
-
-
-def send_late(
-    copying: Copying, target: TopicPartition, producer: Producer, sequence: int, records: Sequence[Record]
-) -> int:
-    """Send a batch as an engine does that was not told yet that another one leads; return the broker's error code."""
-    channel = Channel("west", copying.flow.target_client)
-    try:
-        connection = channel.connect(channel.leader(target), (PRODUCE,))
-        content = batch.encode(records, 0, producer, sequence)
-        frame = connection.ask(wire.produce_request(connection.next_correlation(), [(target, content)]))
-        (answer,) = wire.parse_produce(frame)
-        connection.close()
-        return answer.error
-    finally:
-        channel.close()
-
-
-LATE = [Record(place, 0, b"late", b"value %d" % place, (), -1) for place in range(5)]
-
-
-def kill_after_ten(copying: Copying, source: TopicPartition) -> Producer:
-    """Copy ten records and begin as the successor of an engine that was killed; return as whom that wrote."""
-    write(copying.flow.source_client, source, range(10))
-    copying.until_caught_up()
-    killed = copying.flow.producer
-    assert killed is not None
-    links.forget_all()
-    copying.from_the_target()
-    return killed
 
 
 def test_a_request_of_a_killed_engine_that_arrives_after_its_successor_began_is_refused(
@@ -162,6 +137,7 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
     log, writer = FlowLog(client, topic, alias="west"), LogWriter(client)
     with closing(log), closing(writer):
         writer.append(topic, 0, [(*claim_record(Claim("the leader", 2)), (), 0)])
+        log.poll()
         held = hold.take(log, 2)
         taken = frozen.next_producer(1)
         standing.take_state(log.poll(), Mm2Traces(), held)
@@ -245,6 +221,65 @@ def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
     assert (
         f"{target} on west has 5 records at offsets 10 to 14 that arrived after this flow had been taken over" in reason
     )
+
+
+@pytest.mark.usefixtures("no_transactional_ids")
+def test_where_nothing_is_refused_an_engine_whose_renewal_hangs_has_stopped_writing_before_another_begins(
+    new_copying: NewCopying,
+) -> None:
+    """Its task reaches Kafka, and its driver answers the task: what it says is by its own clock that it may not."""
+    old = new_copying(partitions=2)
+    client, topic, flow = old.flow.target_client, old.flow.state_topic, old.flow.flow
+    for source in old.pairs:
+        write(old.flow.source_client, source, range(10))
+    old.until_caught_up()
+
+    def election(engine: str) -> Election:
+        identity = Identity(engine, engine, 1, engine)
+        return Election(flow, client, client, identity, timeout_seconds=1.5, settings={}, topic=topic)
+
+    with closing(election("first")) as first, closing(election("second")) as second:
+        assert first.round(lambda: RunReport("RUNNING", (), 5))
+        tenure = Tenure(1.0)
+        tenure.renew(first.renewed_at)
+        with Bell("127.0.0.1", write_seconds=lambda: tenure.left) as bell:
+            task = threading.Thread(target=lambda: old.epoch(60.0, bell.address))
+            task.start()
+            # The first is not asked to renew any more: that is under way, for all that it knows.
+            wait_until(lambda: second.round(lambda: RunReport("RUNNING", (), 5)), "another leader", timeout_seconds=30)
+            its_tenure = Tenure(1.0)
+            wait_until(its_tenure.is_alone, "the second to be alone", timeout_seconds=30)
+            before = ends_of(client, list(old.pairs.values()))
+            for source in old.pairs:
+                write(old.flow.source_client, source, range(10, 20))
+            task.join()
+            assert ends_of(client, list(old.pairs.values())) == before
+    new = Copying(replace(old.flow, producer=None), dict(old.pairs))
+    new.from_the_target()
+    new.until_caught_up()
+    assert_copied(new)
+
+
+def test_an_engine_whose_right_to_write_is_over_writes_no_checkpoint_and_moves_no_group(
+    west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str]
+) -> None:
+    """What it had read and translated before it was stopped is not written when it goes on."""
+    topic, group = TopicPartition(unique("checkpoints"), 0), unique("billing")
+    west.create_topics([NewTopic(topic.topic, 1, 1)])
+    client = dict(settings_of("west").client)
+    wait_until(lambda: can_tell(client, [topic]), "the topic", timeout_seconds=10)
+    tenure, position = Tenure(600.0), {topic: GroupPosition(0)}
+    tenure.renew(steady_seconds())
+    with closing(LogWriter(client, before=tenure.require)) as writer:
+        writer.append(topic.topic, 0, [(b"1", b"", (), 0)])
+        assert [each.problem for each in west.write_group_positions(group, position, tenure.require)] == [None]
+        tenure.end()
+        with pytest.raises(NotLeading):
+            writer.append(topic.topic, 0, [(b"2", b"", (), 0)])
+        with pytest.raises(NotLeading):
+            west.write_group_positions(group, {topic: GroupPosition(1)}, tenure.require)
+    assert ends_of(client, [topic]) == {topic: 1}
+    assert west.positions_of_groups([group])[group][topic].position == 0
 
 
 def test_a_task_cut_off_from_its_driver_writes_nothing_once_another_engine_has_the_flow(

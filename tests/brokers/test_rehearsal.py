@@ -82,11 +82,16 @@ def flowing(east: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFacto
         # The state topic is there before anything is copied.
         wait_until(lambda: west.offsets([copy], "latest").get(copy), "the first copy", timeout_seconds=120)
         found = Flowing(file, configuration.load(file), topic, live, resting)
+        # The first checkpoints may be of a time when less was copied than the groups had read: they lie before them.
         wait_until(
-            lambda: [each.is_tried for each in found.plan(group=f"{live}|{resting}").partitions],
-            "checkpoints of both groups",
+            lambda: found.plan(group=f"{live}|{resting}").partitions,
+            "checkpoints of both groups, and of the resting one where it stands",
             timeout_seconds=60,
-            until=lambda tried: len(tried) >= 4 and all(tried),
+            until=lambda planned: (
+                len(planned) >= 4
+                and all(each.is_tried and each.position == each.upstream for each in planned if each.group == resting)
+                and all(each.is_tried for each in planned)
+            ),
         )
         yield found
     finally:

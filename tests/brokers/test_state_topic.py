@@ -10,10 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import FlowObserver
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail, LogWriter
+from mirror.kafka.log import LogTail, LogWriter, read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.lab.processes import ManagedProcess
@@ -22,7 +24,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import address, mirror
 from tests.brokers.command import write as write_file
-from tests.brokers.copying import NewCopying, Unique, assert_copied, can_tell, log_of, write
+from tests.brokers.copying import NewCopying, Unique, assert_copied, can_tell, ends_of, write
 from tests.unit.config.files import flows_of
 
 
@@ -96,8 +98,15 @@ def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_
         assert "deleted and created anew" in str(tail.loss)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param("", id="default"),
+        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly once", marks=pytest.mark.soak),
+    ],
+)
 def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_nothing_twice(
-    east_west: Lab, east: Cluster, west: Cluster, unique: Unique, tmp_path: Path
+    settings: str, east_west: Lab, east: Cluster, west: Cluster, unique: Unique, tmp_path: Path
 ) -> None:
     """What it knows is written again, of idle partitions too; what it does not know any more is found in the copies."""
     topic, alias = unique("lost"), unique("e").replace("-", "")
@@ -107,7 +116,7 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
     file.write_text(
         file.read_text().replace("east", alias)
         + f"{alias}->west.enabled = true\n{alias}->west.topics = {topic}\nmirror.epoch.seconds = 2\n"
-        "heartbeats.replication.enabled = false\nemit.checkpoints.interval.seconds = 1\n"
+        "heartbeats.replication.enabled = false\nemit.checkpoints.interval.seconds = 1\n" + settings
     )
     clients = {side: {"bootstrap.servers": address(east_west, side)} for side in ("east", "west")}
     copies = [TopicPartition(f"{alias}.{topic}", number) for number in range(2)]
@@ -167,4 +176,6 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
     )
     assert engine.terminate(15)
     for copy, count in zip(copies, (30, 20), strict=True):
-        assert [each.value for each in log_of(clients["west"], copy)] == [b"value %d" % each for each in range(count)]
+        (end,) = ends_of(clients["west"], [copy]).values()
+        copied_once = [each.value for each in read_records(clients["west"], copy, 0, end, read_committed=True)]
+        assert copied_once == [b"value %d" % each for each in range(count)]

@@ -13,6 +13,7 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
+    "clock": set(),
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
@@ -29,8 +30,10 @@ MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
+MAY_IMPORT["copier"] |= {"clock"}
 MAY_IMPORT["lab"] |= {"interrupting"}
 MAY_IMPORT["engine"] = {
+    "clock",
     "spark",
     "whole_file",
     "model",

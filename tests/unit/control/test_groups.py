@@ -16,6 +16,7 @@ from mirror.control.groups import (
     apply_group_writes,
     plan_group_writes,
 )
+from mirror.control.tick import NotLeading
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult, Topic
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import FlowState, StateRecord
@@ -163,7 +164,10 @@ class Writable:
         for key, value in records:
             self.state.apply(key, value)
 
-    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
+    def write_group_positions(
+        self, group: str, positions: Mapping[TopicPartition, GroupPosition], before: Callable[[], None]
+    ) -> list[ItemResult]:
+        before()
         self.done.append(f"write {group}")
         return [ItemResult(str(each), self.problem) for each in positions]
 
@@ -180,6 +184,20 @@ def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_memb
     cluster = Writable("UNKNOWN_MEMBER_ID")
     apply_group_writes([replace(decision, placed_before=before)], cast(Cluster, cluster), cluster.record)
     assert cluster.state.placements == {("billing", COPY): before}
+
+
+def test_an_engine_that_leads_no_longer_moves_no_group() -> None:
+    """It may have been stopped since it decided to, also between two groups; that it was about to stays on record."""
+    decision, cluster = plan_one(), Writable(None)
+    other = replace(decision, group="other", placement=replace(decision.placement, group="other"))
+
+    def leads_no_longer() -> None:
+        if "write billing" in cluster.done:
+            raise NotLeading
+
+    with pytest.raises(NotLeading):
+        apply_group_writes([decision, other], cast(Cluster, cluster), cluster.record, leads_no_longer)
+    assert cluster.done == ["record", "write billing"]
 
 
 class Target(Writable):

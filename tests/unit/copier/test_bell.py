@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.copier.bell import Bell, BellListener, Heard, Troubles
 from mirror.copier.epochs import await_all
+from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -86,6 +90,44 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         listener.tell({second: "no leader"})
         wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
+
+
+def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_asked() -> None:
+    """Not from when it hears the answer: that may have lain there while the task was stopped."""
+    seconds = [600.0]
+    with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell, closing(BellListener(bell.address)) as task:
+        assert not task.may_write
+        wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "an answer", timeout_seconds=5)
+        task.require()
+        seconds[0] = 0.0
+        wait_until(lambda: task.heard() is Heard.NOTHING and not task.may_write, "another one", timeout_seconds=5)
+        with pytest.raises(ConnectionFailed, match="nothing is written"):
+            task.require()
+        seconds[0] = 600.0
+        wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "a third one", timeout_seconds=5)
+        seconds[0] = -math.inf
+        assert heard_by(task) is Heard.SILENCE
+        assert not task.may_write
+
+
+def test_an_answer_that_was_long_on_its_way_gives_no_more_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as driver, closing(BellListener(driver.getsockname()[:2])) as task:
+        line, _ = driver.accept()
+        beat = line.recv(64).split(b"\n")[0]
+        task._beats[int(beat)] -= 30.0
+        line.send(beat + b" 29.0\n")
+        wait_until(lambda: task.heard() and not task._beats.get(int(beat)), "the answer", timeout_seconds=5)
+        assert not task.may_write
+        line.close()
+
+
+def test_a_task_that_was_stopped_for_longer_writes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without having heard anything: its own clock went on."""
+    with Bell("127.0.0.1", write_seconds=lambda: 600.0) as bell, closing(BellListener(bell.address)) as task:
+        wait_until(lambda: task.heard() and task.may_write, "an answer", timeout_seconds=5)
+        thawed_at = steady_seconds() + 700
+        monkeypatch.setattr("mirror.copier.bell.steady_seconds", lambda: thawed_at)
+        assert not task.may_write
 
 
 def test_where_no_bell_hangs_nobody_listens() -> None:

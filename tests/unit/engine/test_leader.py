@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import threading
-import time
+from contextlib import closing
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from mirror.clock import steady_seconds
+from mirror.control.tick import NotLeading
+from mirror.copier.bell import Bell, BellListener
 from mirror.copier.epochs import Epochs
 from mirror.engine.election import Identity
+from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
+from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.tenure import Tenure
+from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
 from tests.flows import flow_work
 from tests.unit.control.builders import flow_settings
 
@@ -31,11 +42,12 @@ class Electing:
         self.was_settled = False
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
-        self.renewed_at = time.monotonic()
+        self.renewed_at = steady_seconds()
         self.released: list[bool] = []
 
     def round(self, _: object) -> bool:
         self.term = self.terms.pop(0)
+        self.renewed_at = steady_seconds()
         return self.term is not None
 
     def release(self, _: object, *, is_settled: bool) -> None:
@@ -43,10 +55,14 @@ class Electing:
         self.term = None
 
 
-def leading(*terms: int | None, **known: Any) -> tuple[FlowLeader, FlowStanding, Electing]:
+def leading(
+    *terms: int | None, timeout_seconds: float = 600.0, **known: Any
+) -> tuple[FlowLeader, FlowStanding, Electing]:
     standing = FlowStanding(flow_settings())
     identity = Identity("engine", "host", 1, "place")
-    leader = FlowLeader(standing.settings, standing, identity, timeout_seconds=6.0, tell=lambda _: None, **known)
+    leader = FlowLeader(
+        standing.settings, standing, identity, timeout_seconds=timeout_seconds, tell=lambda _: None, **known
+    )
     election = Electing(*terms)
     leader._election = cast(Any, election)
     return leader, standing, election
@@ -87,15 +103,43 @@ def test_an_engine_whose_spark_does_not_answer_gives_the_flow_to_another() -> No
     assert standing.term == 2
 
 
-def test_where_late_requests_are_not_refused_writing_ends_before_another_engine_may_lead() -> None:
-    """Also that of an epoch that is planned and does not run yet."""
+def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_for_an_answer() -> None:
+    """Neither tasks nor the control plane: the right to write runs out by itself, and comes back with a renewal."""
+    leader, standing, election = leading(1, 1, timeout_seconds=0.3)
+    a_round(leader)
+    asked, answers, answer = SimpleQueue[object](), SimpleQueue[None](), election.round
+
+    def wait_for_ever(report: object) -> bool:
+        asked.put(report)
+        answers.get(timeout=20)
+        return answer(report)
+
+    election.round = wait_for_ever  # type: ignore[method-assign]
+    with (
+        Bell("127.0.0.1", write_seconds=lambda: standing.tenure.left) as bell,
+        closing(BellListener(bell.address)) as task,
+    ):
+        renewing = threading.Thread(target=lambda: a_round(leader))
+        renewing.start()
+        asked.get(timeout=20)
+        wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=20)
+        with pytest.raises(NotLeading, match="another engine may lead"):
+            standing.tenure.require()
+        assert renewing.is_alive()
+        answers.put(None)
+        renewing.join()
+    assert standing.term == 1
+
+
+def test_where_late_requests_are_not_refused_all_begins_anew_once_the_right_to_write_has_run_out() -> None:
+    """Also of an epoch that is planned and does not run yet."""
     epochs = Epochs("local[1]", 1)
-    leader, standing, election = leading(1, 1, lost=epochs.abort)
+    leader, standing, election = leading(1, lost=epochs.abort)
     a_round(leader)
     standing.is_known, standing.weak_fence = True, "no rights"
     a_round(leader_with(leader, election, 1))
     assert standing.is_known
-    election.renewed_at = time.monotonic() - 4
+    standing.tenure = Tenure(0.0)
     a_round(leader_with(leader, election, 1))
     assert not standing.is_known
     hung_up: list[None] = []
@@ -104,6 +148,46 @@ def test_where_late_requests_are_not_refused_writing_ends_before_another_engine_
     epochs._hang(None)
     epochs._hang(cast(Any, SimpleNamespace(ring=lambda: None, hang_up=lambda: hung_up.append(None))))
     assert hung_up == [None], "the next one runs"
+
+
+def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released() -> None:
+    leader, standing, election = leading(1, 3, None, 4)
+    a_round(leader)
+    first = standing.tenure
+    assert first.left > 0
+    a_round(leader)
+    second = standing.tenure
+    assert first.left < 0 < second.left
+    first.renew(steady_seconds())
+    assert first.left < 0
+    a_round(leader)
+    assert second.left < 0
+    a_round(leader)
+    left: list[float] = []
+    election.release = lambda *_, **__: left.append(standing.tenure.left)  # type: ignore[method-assign]
+    leader._release(0)
+    assert left == [-math.inf]
+
+
+def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_may_not() -> None:
+    """It may have been seen as gone although tasks of it are at work, or have renewed its claim since it was read."""
+    standing, hold = FlowStanding(flow_settings()), SimpleNamespace(unrefused=DataProducer(7, 3))
+    target: Any = SimpleNamespace(cluster_id="west")
+    ticking = Ticking(lambda _: None, lambda _: None)
+    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
+
+    def waits(seconds: float, *, was_settled: bool = False) -> bool:
+        standing.lead(2, was_settled=was_settled, tenure=Tenure(seconds))
+        return control._may_be_written_by_others()
+
+    assert waits(600.0)
+    assert not waits(0.0)
+    assert not waits(600.0, was_settled=True), "nothing of the one before is on its way"
+    hold.unrefused = DataProducer(7, 3, "its tasks went on for longer: what they sent would have been refused")
+    assert waits(0.0)
+    assert not waits(-REFUSED_SECONDS)
+    hold.unrefused = None
+    assert not waits(600.0), "what it writes is refused, or there was none"
 
 
 def leader_with(leader: FlowLeader, election: Electing, *terms: int) -> FlowLeader:
@@ -126,7 +210,30 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
 
 
 def test_files_with_the_same_settings_have_the_same_digests_and_values_do_not_show() -> None:
-    assert digests(flow_settings("topics = a")) == digests(flow_settings("topics = a"))
-    first, second = digests(flow_settings("topics = secret-name")), digests(flow_settings("topics = other"))
-    assert {key for key in first if first[key] != second[key]} == {"topics"}
+    assert digests(flow_settings("topics = a"), 6.0) == digests(flow_settings("topics = a"), 6.0)
+    first, second = digests(flow_settings("topics = secret-name"), 6.0), digests(flow_settings("topics = other"), 5.0)
+    assert {key for key in first if first[key] != second[key]} == {"topics", "mirror.leader.timeout.seconds"}
     assert "secret-name" not in repr(first)
+
+
+def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_and_comes_back() -> None:
+    """Where late requests are refused, tasks go on for a while behind the end of the right to write, but not for ever.
+
+    Brokers forget a producer's epochs, and a frozen engine may thaw behind that.
+    """
+    leader, standing, election = leading(1, 1, 1)
+    rung: list[bool] = []
+    a_round(leader)
+    standing.changed = lambda: rung.append(standing.may_be_copied)
+    standing.tenure = Tenure(0.0)
+    standing.tenure.renew(steady_seconds())
+    assert (standing.may_be_copied, standing.grace_seconds) == (True, REFUSED_SECONDS)
+    standing.weak_fence = "no rights"
+    assert (standing.may_be_copied, standing.grace_seconds) == (False, 0.0)
+    standing.weak_fence, standing.tenure = None, Tenure(-100.0)
+    a_round(leader)
+    assert rung == [False]
+    standing.tenure = Tenure(600.0)
+    a_round(leader)
+    assert rung == [False, True]
+    assert election.terms == []

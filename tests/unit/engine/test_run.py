@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -11,14 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.leader import FlowLeader
 from mirror.engine.run import Engine
+from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.tenure import Tenure
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.model.partition import TopicPartition
 
 
 @dataclass(frozen=True)
@@ -146,3 +151,31 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     assert begun == [("east", "west")]
     assert [line for line in told if "connection refused" in line] == [told[0]], "it is said once"
     assert told[1] == "connection of east->west to east: recovered"
+
+
+def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_write_is_not_copied(
+    settings: MirrorSettings,
+) -> None:
+    """In the term in which the epoch was planned: of a later one its tasks know nothing."""
+    engine = Engine(settings)
+    assert engine._plan_epoch(1.0) == []
+    assert engine._write_seconds() == math.inf
+    (standing,) = engine._standings.values()
+    orders = TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", ""
+
+    def planned(tenure: Tenure, weak_fence: str | None) -> bool:
+        standing.lead(1, was_settled=True, tenure=tenure)
+        tenure.renew(steady_seconds())
+        standing.partitions, standing.weak_fence, standing.is_known = (orders,), weak_fence, True
+        return bool([work for work in engine._plan_epoch(1.0) if work.partitions])
+
+    assert not planned(Tenure(0.0), "no rights")
+    first = Tenure(600.0)
+    assert planned(first, "no rights")
+    assert 0 < engine._write_seconds() <= first.left + 1
+    standing.lead(3, was_settled=True, tenure=Tenure())
+    assert engine._write_seconds() <= 600
+    first.end()
+    assert engine._write_seconds() == -math.inf
+    assert planned(Tenure(0.0), None)
+    assert 0 < engine._write_seconds() <= REFUSED_SECONDS

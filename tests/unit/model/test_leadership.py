@@ -17,6 +17,7 @@ from mirror.model.flow_state import (
     RunReport,
     Standby,
     StateRecord,
+    Takeover,
     chunk_record,
     claim_record,
     no_standby_record,
@@ -105,19 +106,27 @@ def test_a_claim_of_a_version_without_terms_counts_until_the_first_bid() -> None
 
 def test_silence_is_counted_from_the_last_renewal_seen_while_the_topic_could_be_read() -> None:
     silence, claim = Silence(), Claim("a", 1)
-    assert silence.look(claim, 10.0) == 0
-    assert silence.look(claim, 13.0) == 3
-    assert silence.look(claim.renewed(), 14.0) == 0
-    assert silence.look(claim.renewed(), 15.0) == 1
+    assert silence.look(claim, 10.0, 10.0) == 0
+    assert silence.look(claim, 13.0, 13.0) == 3
+    assert silence.look(claim.renewed(), 14.0, 14.0) == 0
+    assert silence.look(claim.renewed(), 15.0, 15.0) == 1
     silence.unreadable()
-    assert silence.look(claim.renewed(), 60.0) == 0
-    assert silence.look(claim.renewed(), 64.0) == 4
+    assert silence.look(claim.renewed(), 60.0, 60.0) == 0
+    assert silence.look(claim.renewed(), 64.0, 64.0) == 4
+
+
+def test_the_time_that_reading_took_is_nobodys_silence() -> None:
+    """A reader that was stopped, or whose broker was slow, has seen nothing meanwhile."""
+    silence, claim = Silence(), Claim("a", 1)
+    assert silence.look(claim, 10.0, 40.0) == 0
+    assert silence.look(claim, 41.0, 90.0) == 1
+    assert silence.look(claim, 39.0, 39.0) == 0
 
 
 def test_a_new_leader_begins_a_new_silence() -> None:
     silence = Silence()
-    silence.look(Claim("a", 1, 4), 10.0)
-    assert silence.look(Claim("b", 2, 4), 18.0) == 0
+    silence.look(Claim("a", 1, 4), 10.0, 10.0)
+    assert silence.look(Claim("b", 2, 4), 18.0, 18.0) == 0
 
 
 def test_engines_say_in_which_settings_their_files_differ() -> None:
@@ -202,6 +211,13 @@ def test_a_late_gap_does_not_count_the_leader_finds_it_itself() -> None:
     state = state_of((claim_record(bid("b", 2)), None), (gap.record(), 1), (chunk_record(ORDERS, 3, [Run(0, 0, 5)]), 1))
     assert (state.gaps, state.barriers, state.chunks) == ({}, {}, {})
     assert [state.record_of(key)[1] for key in sorted(state.overwritten)] == [None, None]
+
+
+def test_how_far_an_earlier_leader_was_with_a_takeover_does_not_undo_what_came_of_it() -> None:
+    done, doing = Takeover(ORDERS, 20, 30, 30, 10, 10), Takeover(ORDERS, 20, None, None, 5, 10)
+    state = state_of((claim_record(bid("b", 2)), None), (done.record(), 2), (doing.record(), 1))
+    assert state.takeovers == {ORDERS: done}
+    assert [state.record_of(key) for key in sorted(state.overwritten)] == [done.record()]
 
 
 def test_mirrormakers_position_that_follows_a_late_one_of_ours_is_no_sign_of_java() -> None:
