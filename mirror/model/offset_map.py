@@ -364,9 +364,9 @@ class OffsetMap:
 
         Where none follows: where the next one will come from.
         """
-        for sketch in self.sketches:
-            if sketch.downstream_start <= position < sketch.downstream_end:
-                return next((pair.upstream for pair in sketch.pairs if pair.downstream == position), None)
+        sketch = self.sketch_behind(position)
+        if sketch is not None:
+            return next((pair.upstream for pair in sketch.pairs if pair.downstream == position), None)
         first = self.runs.first
         if first is None or position > self.downstream_next:
             return None
@@ -374,6 +374,12 @@ class OffsetMap:
             return None
         run = self.runs.behind_copy(position)
         return self.upstream_next if run is None else run.upstream + max(0, position - run.downstream)
+
+    def sketch_behind(self, position: int) -> Sketch | None:
+        """Return the stretch of the first copy at or behind a downstream position; None if that is of a run."""
+        sketch = next((each for each in self.sketches if position < each.downstream_end), None)
+        run = self.runs.behind_copy(position)
+        return sketch if sketch is None or run is None or sketch.downstream_start < run.downstream else None
 
 
 def _first(runs: Sequence[Run], index: int) -> Run | None:

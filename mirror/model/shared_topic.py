@@ -47,11 +47,15 @@ def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
     back = opposite.translate_back(position)
     if isinstance(back, Bounded):
         return back.downstream, back.behind_records
+    sketch, at = opposite.sketch_behind(position), opposite.source_of(position)
+    if sketch is not None and at is None:
+        # Which of its records comes next is not known, nor, before its first sync, how many were read.
+        read = max(0, position - sketch.downstream_start)
+        return (back.downstream, 0) if read and isinstance(back, Exact) else (sketch.start, read)
     if isinstance(back, TooOld) and opposite.is_pruned:
         # Of what was forgotten nobody knows how much was read.
         return opposite.origin, opposite.runs.records_between(opposite.origin, opposite.upstream_next)
     # Not behind the last that was read: what follows it are mostly copies of the source's records, and markers.
-    at = opposite.source_of(position)
     if at is not None:
         return at, 0
     first = opposite.runs.first

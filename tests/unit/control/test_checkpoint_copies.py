@@ -115,3 +115,21 @@ def test_after_both_were_created_anew_it_has_read_nothing() -> None:
     anew = going_on(CopyId("other", "other", 1), Run(20, 3, 100))
     assert anew.lowered(at(50, 50)) == at(20, 3)
     assert anew.lowered(at(50, 1)) == at(20, 3)
+
+
+def test_after_the_copy_was_created_anew_a_group_is_not_put_behind_where_it_was_on_the_one_before() -> None:
+    assert going_on(CopyId("source", "other", 1), Run(900, 0, 500)).lowered(at(1000, 60)) == at(1000, 60)
+
+
+def test_where_it_is_not_known_which_copy_was_before_the_lower_position_counts() -> None:
+    unknown = going_on(CopyId("source", "copy", 2), Run(0, 20, 9), known=None)
+    assert unknown.lowered(at(5, 50)) == at(5, 25)
+    assert unknown.lowered(at(5, 10)) == at(5, 10)
+    assert unknown.unrecorded([COPY], 9) == [CheckpointedCopy(COPY, CopyId("source", "copy", 2), 9)]
+
+
+def test_a_checkpoint_from_before_the_present_copy_began_is_replaced_by_none() -> None:
+    position = Position(950, 50, 900, False, topic_id="source", target_id="other", target=COPY.topic, turn=1)
+    late = copies(Log(position, Run(900, 0, 50), known=CheckpointedCopy(COPY, OLD, 5)))
+    assert late.lowered(at(899, 899)) is None
+    assert late.lowered(at(900, 900)) == at(900, 0)

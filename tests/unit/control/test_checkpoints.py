@@ -259,5 +259,42 @@ def test_positions_are_read_before_what_is_known_to_be_copied() -> None:
     assert source.seen == ["positions", "maps"]
 
 
+def test_of_the_groups_of_a_cluster_the_consumers_that_pass_the_filter_count() -> None:
+    """CKP-01, GOS-09: positions of others are not even asked for."""
+
+    class Mixed(Changing):
+        def groups(self) -> list[GroupListing]:
+            kinds = {"billing": "consumer", "sharing": "share", "excluded": "consumer"}
+            return [GroupListing(name, kind, "Empty", "classic") for name, kind in kinds.items()]
+
+        def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            assert set(names) == {"billing"}
+            return super().positions_of_groups(names)
+
+    log = Checkpoints()
+    settings = flow_settings("groups.exclude = excluded")
+    tick = CheckpointsTick(settings, cast(Cluster, Mixed()), Table({(*ORDERS, 5): Exact(2)}), log, log)
+    assert tick.tick().done == 1
+    assert log.written == [checkpoint(5, 2)]
+
+
+def test_where_there_is_no_news_nothing_is_written_nor_read_again() -> None:
+    source, log, reads = Changing("billing"), Checkpoints(), list[None]()
+    tick = CheckpointsTick(
+        flow_settings(),
+        cast(Cluster, source),
+        Table({(*ORDERS, 5): Exact(2)}),
+        log,
+        log,
+        before_translating=lambda: reads.append(None),
+        copies=Earlier(0),
+    )
+    tick.tick()
+    assert (len(log.written), len(reads)) == (1, 2), "what the new checkpoints are of is read back before they count"
+    log.append = None  # type: ignore[assignment,method-assign]
+    assert tick.tick().done == 0
+    assert len(reads) == 3
+
+
 def record(key: bytes | None, value: bytes | None) -> Record:
     return Record(0, 0, key, value, (), -1)

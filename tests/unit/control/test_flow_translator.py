@@ -9,7 +9,7 @@ import pytest
 
 from mirror.control import flow_log
 from mirror.control.flow_log import FlowLog, FlowTranslator
-from mirror.control.group_translator import GroupTranslator
+from mirror.control.group_translator import GroupTranslator, sources_of, translate_read
 from mirror.kafka.batch import Record
 from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState, Position, chunk_record, placement_record
@@ -17,7 +17,8 @@ from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.topics import DefaultReplicationPolicy, IdentityReplicationPolicy
-from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
+from tests.unit.control.builders import flow_settings
 
 ORDERS = TopicPartition("orders", 3)
 
@@ -165,3 +166,53 @@ def test_a_placement_is_none_in_another_topic_of_that_name(monkeypatch: pytest.M
         assert log.placement("billing", copy) == there
         assert list(log.placements()) == ([there] if there else [])
         assert log.source_of(copy) == ORDERS
+
+
+class At:
+    """A translator that knows where one position lies."""
+
+    def __init__(self, known: dict[int, Translation]) -> None:
+        self._known = known
+
+    def translate(self, source: TopicPartition, position: int) -> Translation:
+        return self._known[position]
+
+
+def put(downstream: int, written: int, upstream: int = 9) -> Placement:
+    return Placement("billing", ORDERS, upstream, downstream, written)
+
+
+def test_of_several_flows_that_put_a_group_behind_what_they_lost_the_lowest_counts() -> None:
+    """Where one put it exactly where it was, it has read what lies before."""
+    others = [put(3, 8), put(2, 8), put(1, 1)]
+    assert translate_read(At({2: Exact(102)}), ORDERS, 8, None, others) == Exact(102)
+    assert translate_read(At({8: Exact(108)}), ORDERS, 8, None, [put(1, 1)]) == Exact(108)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Exact(30), Exact(30)),
+        (Exact(29), Exact(29)),
+        (Exact(31), Bounded(30, 1)),
+        (Bounded(35, 4), Bounded(30, 9)),
+        (TooOld(9), TooOld(9)),
+        (NotMirrored(), NotMirrored()),
+    ],
+)
+def test_no_flow_leads_a_group_further_than_it_was_when_the_other_one_put_it_behind_what_was_lost(
+    found: Translation, expected: Translation
+) -> None:
+    known = At({7: found})
+    assert translate_read(known, ORDERS, 7, put(4, 5, upstream=30)) == expected
+    assert translate_read(known, ORDERS, 7, put(5, 5, upstream=30)) == found
+
+
+def test_of_the_clusters_that_lead_to_one_those_count_whose_flows_do() -> None:
+    file = "clusters = east, west, south", "south.bootstrap.servers = south:9092", "south->east.enabled = true"
+    flows = [
+        flow_settings(*file, "west->east.enabled = true", flow=each)
+        for each in ("east->west", "west->east", "south->east")
+    ]
+    assert sources_of("east", flows, "west") == ["south"]
+    assert sources_of("east", flows, "south") == ["west"]

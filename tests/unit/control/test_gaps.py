@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control import gaps
 from mirror.control.gaps import Choice, GapEntry, entries, open_gaps_reason
+from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind
 from mirror.model.partition import TopicPartition
+from tests.unit.control.builders import flow_settings
 
 EAST_WEST = Flow("east", "west")
 ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
@@ -71,3 +81,55 @@ def test_the_status_says_how_much_waits_and_where_to_look() -> None:
     assert said.startswith("2 gaps in the copy, 5 offset(s) in all")
     assert "mirror gaps FILE" in said
     assert open_gaps_reason([LOST]).startswith("1 gap in")
+
+
+class Target:
+    """The target's state topic, if it has one: what is read of it, and what is appended."""
+
+    def __init__(self, *topics: str) -> None:
+        self.topics_there = topics
+        self.appended: list[tuple[str, int, list[NewRecord]]] = []
+
+    def topics(self, names: list[str]) -> set[str]:
+        return {*names} & {*self.topics_there}
+
+    def append(self, topic: str, partition: int, records: list[NewRecord]) -> None:
+        self.appended.append((topic, partition, records))
+
+    def poll(self) -> FlowState:
+        assert self.topics_there, "a topic that is not there was read"
+        return ledger()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def in_place(target: Target, monkeypatch: pytest.MonkeyPatch) -> tuple[FlowSettings, dict[str, ClusterSettings]]:
+    """Settings by which that target is asked; the source is not there."""
+    monkeypatch.setattr(gaps, "Cluster", SimpleNamespace(connect=lambda _: nullcontext(target)))
+    monkeypatch.setattr(gaps, "FlowLog", lambda *_, **__: target)
+    monkeypatch.setattr(gaps, "LogWriter", lambda *_, **__: target)
+    return flow_settings(), {"west": cast(ClusterSettings, SimpleNamespace(client={}))}
+
+
+STATE = "mm2-state.east.internal"
+
+
+def test_the_gaps_of_a_flow_are_read_from_its_target_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = gaps.list_gaps(*in_place(Target(STATE), monkeypatch), Choice("orders"))
+    assert found == [GapEntry(EAST_WEST, LOST, None, stops=True)]
+
+
+def test_a_flow_that_has_never_run_has_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gaps.list_gaps(*in_place(Target(), monkeypatch), Choice()) == []
+
+
+def test_only_what_nobody_has_acknowledged_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who did first, and why, stays on record."""
+    target, now = Target(STATE), Acknowledgement("bob", "seen", FOUND + 9000)
+    settings = in_place(target, monkeypatch)
+    done = gaps.acknowledge(*settings, entries(EAST_WEST, ledger(), Choice()), now)
+    assert done == [GapEntry(EAST_WEST, LOST, now, stops=True)]
+    assert target.appended == [(STATE, 0, [(*now.record(LOST.key), (), FOUND + 9000)])]
+    assert gaps.acknowledge(*settings, done, now) == []
+    assert len(target.appended) == 1

@@ -173,3 +173,40 @@ def test_what_cannot_be_written_is_dropped_later(world: World, monkeypatch: pyte
         patched.setattr(world, "append", refuse)
         assert not world.look(HOUR).is_ok
     assert world.forgotten == set()
+
+
+def test_a_topic_keeps_its_state_as_long_as_one_of_the_copies_it_had_is_there(world: World) -> None:
+    """Also one under a name that it is not copied to any more."""
+    second = TopicPartition("orders", 1)
+    world.log.state.apply(*Position(5, 5, 0, True, target="renamed").record(second))
+    world.source.there.remove("orders")
+    world.target.there = {"east.bills", "renamed"}
+    world.look(0)
+    assert world.look(HOUR).done == 0
+    world.target.there.remove("renamed")
+    world.look(HOUR)
+    assert world.look(2 * HOUR).done == 1
+
+
+def test_what_is_on_record_of_a_topic_without_a_position_is_dropped_too(world: World) -> None:
+    """Where its copy would be; a key that is no JSON is nobody's."""
+    gap = Gap(TopicPartition("old", 0), 5, 9, "gone", 1)
+    for key, value in (gap.record(), (b"not JSON", b"{}")):
+        world.log.state.apply(key, value)
+        world.log._records.append((key, value))
+    world.target.there.add("east.old")
+    world.look(0)
+    assert world.look(HOUR).done == 0
+    world.target.there.remove("east.old")
+    world.look(HOUR)
+    assert world.look(2 * HOUR).done == 1
+    assert [record[0] for _, _, record in world.written] == [gap.record()[0]]
+
+
+def test_what_was_dropped_is_said_once(world: World) -> None:
+    world.source.there.remove("orders")
+    world.target.there.remove("east.orders")
+    world.look(0)
+    assert len(world.look(HOUR).notes) == 1
+    world.log = world._tick._log = Log([])  # type: ignore[assignment]
+    assert world.look(HOUR + 1).notes == ()

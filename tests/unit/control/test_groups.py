@@ -245,3 +245,29 @@ def test_a_checkpoint_of_a_topic_that_is_gone_is_passed_over() -> None:
     decision = plan_one(end=None)
     assert decision.action is GroupAction.SKIP_ABSENT
     assert not decision.is_problem
+
+
+def test_a_group_that_stands_at_the_start_of_the_log_was_set_back_too() -> None:
+    """Also where that is all that is left to be set back to."""
+    placed = Placement("billing", COPY, 100, 42, 41, "")
+    assert plan_one(present=10, start=10, placed=placed).action is GroupAction.SKIP_SET_BACK
+    assert plan_one(present=9, start=10, placed=placed).action is GroupAction.WRITE
+
+
+def test_a_group_that_stands_where_it_was_put_was_not_set_back() -> None:
+    """What is known of the copy has grown since: the same position of the source lies further on."""
+    assert plan_one(present=30, placed=Placement("billing", COPY, 100, 30, 30, "")).action is GroupAction.WRITE
+
+
+def test_where_the_end_of_the_log_is_not_told_nothing_is_written_and_the_reason_is_named() -> None:
+    target = TargetGroups(
+        Found({"billing": EMPTY}), Found({"billing": Found({})}), Found({}, {COPY: "NOT_LEADER_OR_FOLLOWER"}), {}
+    )
+    (decision,) = plan_group_writes([Checkpoint("billing", COPY, 100, 42)], target)
+    assert (decision.action, decision.is_problem) == (GroupAction.SKIP_UNKNOWN, True)
+    assert "NOT_LEADER_OR_FOLLOWER" in decision.reason
+
+
+def test_that_a_checkpoint_lies_before_the_log_is_said_only_where_it_does() -> None:
+    assert "begins at" in plan_one(start=43).reason
+    assert "begins at" not in plan_one(start=42).reason

@@ -17,7 +17,7 @@ from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import ConnectionFailed
-from mirror.model.flow_state import FlowState, Gap, Position
+from mirror.model.flow_state import FlowState, Gap, Position, term_of
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
@@ -366,3 +366,45 @@ def test_where_it_cannot_be_told_what_was_parked_nothing_is_parked(monkeypatch: 
     (lane,) = parking.lanes
     assert "is parked is not known: west: nobody there" in str(lane.result().trouble)
     assert lane.is_over
+
+
+def test_what_is_written_of_a_flow_has_the_term_of_its_leader_in_the_state_topic_and_nowhere_else() -> None:
+    """MirrorMaker reads the other topics, and knows no such headers."""
+    copied = Copied()
+    copied.commits = FlowCommits(flow_work(syncs_topic="syncs", offsets_partitions=1, term=4))
+    state, offsets = copied.commits.work.state_topic, copied.commits.work.offsets_topic
+    copied.copy(5)
+    copied.emit()
+    copied.commit()
+    assert {term_of(each.headers) for each in copied.sent(state)} == {4}
+    copied.answer(state)
+    for topic in (offsets, "syncs"):
+        assert {each.headers for each in copied.sent(topic)} == {()}
+
+
+@pytest.mark.usefixtures("parked_before")
+def test_an_epoch_waits_for_a_letter_under_way_but_not_for_ever_and_drops_those_that_were_not_sent() -> None:
+    parking = Parking(2)
+    first, second = parking.lanes
+    parking.park()
+    stream = parking.opened()
+    assert stream is not None
+    sent_from(stream)
+    parking.commits.wind_down()
+    assert not parking.commits.is_done(0.0)
+    stream.answered(TIMED_OUT, -1, "")
+    assert "what the flow writes down in parked-0 on the target is not acknowledged" in str(parking.commits.trouble)
+    assert parking.commits.is_done(math.inf)
+    sent_from(stream)
+    stream.answered(0, 0, "")
+    assert parking.commits.is_done(0.0)
+    assert (first.awaits_commit, second.awaits_commit) == (True, False)
+
+
+def test_where_no_offset_syncs_are_written_there_is_nothing_to_emit() -> None:
+    copied = Copied()
+    copied.commits = FlowCommits(flow_work(offsets_partitions=1))
+    copied.copy(5)
+    copied.emit()
+    assert copied.commits.new_streams() == []
+    assert copied.commits.is_done(0.0)

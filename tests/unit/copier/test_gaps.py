@@ -302,3 +302,45 @@ def test_a_tail_that_is_not_understood_waits_and_then_all_behind_the_position_is
     assert (detour.gap.start, detour.gap.end, detour.gap.downstream) == (100, 100, 90)
     handover, _ = taken(detour)
     assert (handover.position.upstream, handover.position.downstream, handover.runs) == (100, 130, tuple(RUNS[-1]))
+
+
+def test_a_copy_of_unknown_origin_is_told_once_and_may_be_begun_behind_when_that_very_gap_is_acknowledged() -> None:
+    new = work(handover=None)
+    first = gaps.unknown_origin(new, ENDS, "no syncs", NOW)
+    (record,) = first.records
+    state = FlowState()
+    state.apply(*record)
+    barrier = state.barriers[SOURCE]
+    assert (barrier.kind, barrier.start, barrier.passed) == (GapKind.UNKNOWN_ORIGIN, 0, False)
+    again = gaps.unknown_origin(replace(new, gaps=GapPolicy(barrier=barrier)), ENDS, "no syncs", NOW + 1)
+    assert (again.reason, again.records) == (first.reason, ())
+    other = replace(barrier, kind=GapKind.RETENTION)
+    assert gaps.unknown_origin(replace(new, gaps=GapPolicy(barrier=other)), ENDS, "no syncs", NOW).records == (record,)
+    lifted = [
+        (None, True, False),
+        (other, True, False),
+        (barrier, False, False),
+        (barrier, True, True),
+    ]
+    for one, is_lifted, may in lifted:
+        policy = GapPolicy(barrier=one, is_lifted=is_lifted)
+        assert gaps.may_begin_behind(replace(new, gaps=policy)) is may
+
+
+def test_what_ends_where_the_target_does_is_not_lost() -> None:
+    """The last copy before the place from which on they are gone is there."""
+    detour = found(work(), replace(ENDS, target_end=60, target_written=60))
+    assert detour is not None
+    assert detour.gap is not None
+    assert (detour.gap.start, detour.gap.downstream) == (70, 60)
+    assert "30 copies" in detour.gap.reason
+
+
+def test_an_id_that_a_cluster_stops_giving_is_kept() -> None:
+    """Or a topic created anew later would not be known for one."""
+    lost = found(work(target_id=""), replace(ENDS, target_end=60, target_written=60))
+    assert lost is not None
+    assert lost.position.target_id == "target id"
+    renewed = found(work(topic_id="new id", target_id=""))
+    assert renewed is not None
+    assert renewed.position.target_id == "target id"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.copier.lane import BACKLOG_BYTES, SMALL_BATCH_BYTES, Lane
+from mirror.copier.lane import BACKLOG_BYTES, MERGED_BYTES, SMALL_BATCH_BYTES, CopiedBatch, Lane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
@@ -569,3 +569,70 @@ def test_a_copy_that_begins_behind_a_settled_position_is_not_settled_any_more() 
     handover = lane.result().handover
     assert handover is not None
     assert not handover.position.settled
+
+
+def test_a_lane_that_is_read_no_further_says_why_first() -> None:
+    lane = new_lane()
+    lane.look_again("the first reason")
+    lane.look_again("another")
+    assert lane.why_troubled == "the first reason"
+
+
+def test_a_lane_was_resumed_only_where_nobody_said_how_far_it_got() -> None:
+    handover = Handover(Position(0, 0, 0, True), (), clean=True)
+    for left, was_resumed in ((None, False), (handover, False), (replace(handover, clean=False), True)):
+        work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", left)
+        assert Lane(work, handover, OURS, 0, None).was_resumed is was_resumed
+
+
+def test_a_lane_is_not_at_rest_while_something_is_under_way_though_all_that_was_acknowledged_is_recorded() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    lane.stream.take()
+    lane.unrecorded()
+    lane.recorded()
+    assert not lane.is_dirty
+    assert not lane.is_at_rest
+
+
+def test_the_handover_is_recorded_once_everything_is() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    send_all(lane, 0)
+    before = lane.result().handover
+    lane.unrecorded()
+    lane.recorded()
+    after = lane.result().handover
+    assert before is not None
+    assert after is not None
+    assert (before.is_recorded, after.is_recorded) == (False, True)
+
+
+def test_batches_are_counted_as_they_were_read_and_records_that_were_decoded_apart() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0), record(1)]))
+    send_all(lane, 0)
+    whole = lane.result()
+    assert (whole.records, whole.batches, whole.slow_records) == (2, 1, 0)
+    take(lane, sparse([record(2), record(4)], 2, 5))
+    send_all(lane, 2)
+    assert (lane.result().batches, lane.result().slow_records) == (2, 2)
+    take(lane, dense([record(5)]), dense([record(6)]), dense([record(7)]))
+    send_all(lane, 4)
+    merged = lane.result()
+    assert (merged.records, merged.batches, merged.slow_records) == (7, 5, 5)
+
+
+def test_small_batches_are_made_one_with_small_ones_only_and_to_a_limit_unless_the_line_is_long() -> None:
+    """Both must be small."""
+    merging = new_lane().merging
+    small, large = (CopiedBatch(dense([record(0, b"x" * size)])[0], ((0, 1),), 1, 0) for size in (10, 20_000))
+    assert merging.fits(small, len(small.content), small, 0)
+    assert not merging.fits(small, len(small.content), large, 0)
+    assert not merging.fits(large, len(large.content), small, 0)
+    assert merging.fits(large, len(large.content), small, 1 << 20)
+    assert merging.fits(small, MERGED_BYTES - len(small.content), small, 0)
+    assert not merging.fits(small, MERGED_BYTES - len(small.content) + 1, small, 0)
+    merging.largest = 2 * len(small.content)
+    assert merging.fits(small, len(small.content), small, 0)
+    assert not merging.fits(small, len(small.content) + 1, small, 0)

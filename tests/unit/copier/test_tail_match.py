@@ -179,3 +179,20 @@ def test_without_a_tail_the_source_is_not_even_read() -> None:
         yield
 
     assert match_tail(unread(), [], 5, is_ours) == Matched(5, (), 0)
+
+
+def test_a_record_that_is_missing_before_a_whole_batch_is_a_mismatch() -> None:
+    """The batch behind it is the source's, byte for byte; what is left of the one before must not be passed over."""
+    source = [dense([record(0), record(1)]), dense([record(2), record(3)])]
+    tail = [bytes(batch.encode([record(0)], 0, OURS, 0)), bytes(batch.encode([record(2), record(3)], 0, OURS, 1))]
+    outcome = match_tail(source, appended(tail, 0), 0, is_ours)
+    assert isinstance(outcome, Mismatch)
+    assert "from offset 1 on" in outcome.reason
+
+
+def test_a_batch_that_begins_before_the_position_is_not_taken_as_a_whole() -> None:
+    """The record before it is recorded already: there again it would be there twice."""
+    source = [dense([record(0), record(1)])]
+    tail = appended([bytes(batch.encode([record(0), record(1)], 0, OURS, 0))], 1)
+    assert isinstance(match_tail(source, tail, 1, is_ours), Mismatch)
+    assert match_tail(source, tail, 0, is_ours) == Matched(2, (Run(0, 1, 2),), 2)

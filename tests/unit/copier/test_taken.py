@@ -152,3 +152,41 @@ def test_a_long_match_fills_chunks_of_the_map() -> None:
     )
     assert tuple(known.runs) == runs
     assert sorted(state.chunks[SOURCE]) == [0, 1, 2]
+
+
+def test_where_java_had_gone_back_before_the_match_began_the_map_begins_there() -> None:
+    ready = taken(NEW, Mm2Trace(120, SYNCS), Pair(100, 100), Found(290, (Run(90, 100, 200),), 200), ENDS, "")
+    _, known = folded(ready)
+    assert ready.handover.position.origin == 90
+    assert known.translate(90) == Exact(100)
+
+
+def test_where_java_went_back_to_where_our_open_chunk_begins_its_later_copies_count() -> None:
+    old = replace(OLD, runs=(Run(90, 100, 10),))
+    ready = taken(
+        replace(NEW, handover=old),
+        Mm2Trace(None),
+        Pair(100, 110),
+        Found(150, (Run(90, 110, 60),), 60, doubled=10),
+        replace(ENDS, target_end=170),
+        "",
+    )
+    assert ready.handover.runs == (Run(90, 110, 60),)
+
+
+def test_our_map_goes_on_where_nothing_was_found_behind_it_and_where_its_open_chunk_is_empty() -> None:
+    ends = replace(ENDS, target_end=110)
+    assert taken(KNOWN, Mm2Trace(100), Pair(100, 110), Found(100, ()), ends, "").handover.runs == OLD.runs
+    empty = replace(NEW, handover=replace(OLD, runs=()))
+    found = Found(150, (Run(90, 110, 60),), 60)
+    assert taken(empty, Mm2Trace(), Pair(100, 110), found, ENDS, "").handover.runs == (Run(100, 120, 50),)
+
+
+def test_a_sync_counts_behind_our_position_only_if_it_is_behind_it_on_both_sides() -> None:
+    """Java went back before our position, or the sync is of a copy that was there before ours."""
+    syncs = ((Pair(60, 130), Pair(95, 165), Pair(200, 270), Pair(800, 870)), (Pair(300, 40), Pair(400, 109)))
+    found = Found(900, (Run(800, 870, 100),), 100)
+    ready = taken(KNOWN, Mm2Trace(850, syncs), Pair(800, 870), found, replace(ENDS, target_end=970), "")
+    _, known = folded(ready, ours())
+    (sketch,) = known.sketches
+    assert sketch.pairs == (Pair(99, 109), Pair(200, 270))

@@ -237,3 +237,26 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
     a_round(leader)
     assert rung == [False, True]
     assert election.terms == []
+
+
+def test_an_engine_that_stops_ends_its_control_and_leads_until_nothing_of_it_is_written_any_more() -> None:
+    leader, standing, election = leading(1)
+    assert leader.await_tenure(stopped()) is None
+    a_round(leader)
+    tenure = leader.await_tenure(threading.Event())
+    assert tenure is not None
+    leader.over()
+    assert tenure.is_set()
+    assert leader.await_tenure(stopped()) is None
+    assert not leader._leads.is_set(), "no control begins any more"
+    assert (standing.term, election.released) == (1, [])
+    leader.end(is_settled=True)
+    assert leader._ended.is_set()
+    leader._release(0)
+    assert election.released == [True]
+
+
+def stopped() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop

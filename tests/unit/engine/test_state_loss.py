@@ -9,7 +9,16 @@ from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.state_loss import begun_anew, restored
-from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, source_record, writer_record
+from mirror.model.flow_state import (
+    FlowState,
+    Gap,
+    Loss,
+    Position,
+    StateRecord,
+    chunk_record,
+    source_record,
+    writer_record,
+)
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -139,3 +148,37 @@ def test_whatever_is_in_a_copy_that_nobody_else_writes_to_is_looked_up() -> None
     lost = traces_of({}, {}, FlowState(), matches=True, has_run=True)
     assert lost.possible(ORDERS, is_known=False) == Mm2Trace()
     assert lost.possible(ORDERS, is_known=True, is_alone=True) is None
+
+
+def test_chunks_that_follow_one_another_are_not_lost_whatever_hole_lies_between_their_runs() -> None:
+    """A hole of the source is exact; a chunk of nothing, or from beyond the open one, is no end of a hole."""
+    read = [
+        *READ,
+        chunk_record(ORDERS, 1, [Run(12, 10, 5)]),
+        chunk_record(ORDERS, 2, []),
+        chunk_record(ORDERS, 7, [Run(90, 80, 5)]),
+        Position(17, 15, 0, True, 1).record(ORDERS),
+    ]
+    state = folded(restored(read, folded(read), {}, "deleted", 5, are_certain=True))
+    assert state.loss is not None
+    assert "lost: 0 chunks" in state.loss.reason
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert known.sketches == ()
+    assert [known.translate(each) for each in (9, 11, 12)] == [Exact(9), Exact(10), Exact(10)]
+
+
+def test_what_a_task_hands_back_counts_of_a_partition_that_nobody_recorded_and_where_only_the_rest_is_new() -> None:
+    first = Handover(Position(20, 20, 0, True), (Run(0, 0, 20),), clean=True)
+    state = folded(restored(READ[:3], folded(READ[:3]), {ORDERS: first}, "deleted", 5, are_certain=True))
+    assert state.positions[ORDERS] == first.position
+    lacking = Gap(ORDERS, 3, 4, "poison", 5)
+    same = Handover(Position(10, 10, 0, True), (Run(0, 0, 10),), clean=True, unwritten=(lacking.record(),))
+    assert written(same).gaps == {lacking.key: lacking}
+
+
+def test_a_state_topic_that_knows_its_source_or_its_loss_was_not_begun_anew() -> None:
+    position = Position(3, 3, 0, True).record(IDLE)
+    assert begun_anew(folded([position]), has_run=False, now_ms=5) is not None
+    assert begun_anew(folded([position, source_record("id")]), has_run=True, now_ms=5) is None
+    assert begun_anew(folded([position, Loss(4, "told").record()]), has_run=True, now_ms=5) is None

@@ -54,3 +54,9 @@ def test_what_does_not_hold_together_is_refused(codec: int) -> None:
     struct.pack_into(">B", bad, batch.HEADER_BYTES, 0x7D)
     with pytest.raises(CorruptBatch):
         joined([good, bad], PRODUCER, 0)
+
+
+def test_records_longer_than_two_bytes_of_length_can_say_are_moved_whole() -> None:
+    everything = [Record(0, 5, b"key", b"x" * size, (), -1) for size in (1, 8_191, 8_192, 20_000, 2_000_000)]
+    one = joined([batch.encode([each], 0) for each in everything], PRODUCER, 0)
+    assert [each.value for each in batch.records(one)] == [each.value for each in everything]

@@ -415,6 +415,18 @@ def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
     assert folded(gap.record()).gaps == {gap.key: gap}
 
 
+def test_a_gap_of_a_newer_kind_stops_its_partition_until_somebody_has_acknowledged_it() -> None:
+    """One of a kind that is known is for the task to judge."""
+    newer = b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"new","kind":"newer","passed":false}'
+    state = folded(newer)
+    assert state.stops.keys() == {ORDERS}
+    assert "mirror gaps FILE --acknowledge" in state.stops[ORDERS]
+    (gap,) = state.open_gaps
+    state.apply(*Acknowledgement("ann", "seen", 5).record(gap.key))
+    assert state.stops == {}
+    assert folded(Gap(ORDERS, 5, 9, "gone", 1, GapKind.RETENTION, passed=False).record()).stops == {}
+
+
 def test_fields_that_older_versions_did_not_write_have_defaults() -> None:
     state = folded(
         (b'["position","orders",3]', b'{"upstream":7,"downstream":5,"origin":0,"complete":true}'),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, extend, runs_before, runs_from, runs_of
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, cut, extend, runs_before, runs_from, runs_of
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
 
 
@@ -168,13 +169,29 @@ def test_runs_say_what_was_copied_and_no_two_could_be_one(offsets: set[int], dow
 
 
 @given(histories(), st.integers(0, 60))
-def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history: History, cut: int) -> None:
+def test_cut_runs_speak_of_everything_before_the_cut_and_of_nothing_else(history: History, at: int) -> None:
     said = {
         run.upstream + number: run.downstream + number
-        for run in runs_before(history.map.runs, cut)
+        for run in runs_before(history.map.runs, at)
         for number in range(run.length)
     }
-    assert said == {upstream: downstream for upstream, downstream in history.copied.items() if upstream < cut}
+    assert said == {upstream: downstream for upstream, downstream in history.copied.items() if upstream < at}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=4))
+def test_spans_are_cut_between_two_records_and_none_of_either_part_is_empty(
+    steps: list[tuple[int, int]],
+) -> None:
+    spans, offset = [], 0
+    for hole, length in steps:
+        spans.append((offset + hole, length))
+        offset += hole + length
+    records = [first + number for first, length in spans for number in range(length)]
+    for count in range(1, len(records)):
+        parts = cut(spans, count)
+        said = [[first + number for first, length in part for number in range(length)] for part in parts]
+        assert said == [records[:count], records[count:]]
+        assert all(length > 0 for part in parts for _, length in part)
 
 
 # MirrorMaker copied 0 to 99 from 1000 on, densely; three syncs of it are known. Then the map is exact.
@@ -210,9 +227,13 @@ def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_th
     assert found.downstream <= 1000 + position <= found.downstream + behind
 
 
-@given(histories(), st.integers(0, 60))
-def test_packed_runs_are_cut_like_any_others(history: History, cut: int) -> None:
-    assert tuple(history.map.runs.before(cut)) == runs_before(history.map.runs, cut)
+@given(histories(), st.integers(0, 60), st.integers(0, 60))
+def test_packed_runs_are_cut_like_any_others(history: History, start: int, end: int) -> None:
+    runs = history.map.runs
+    assert tuple(runs.before(end)) == runs_before(runs, end)
+    assert tuple(runs.within(start, end)) == runs_from(runs_before(runs, end), start)
+    assert runs.records_between(start, end) == sum(start <= each < end for each in history.copied)
+    assert runs.copies_between(start, end) == sum(start <= each < end for each in history.copied.values())
 
 
 @given(histories(), st.integers(0, 60))
@@ -224,3 +245,87 @@ def test_runs_are_cut_at_a_position_without_loss(history: History, position: int
     assert copied == history.copied
     assert all(run.upstream_end <= position for run in before)
     assert all(run.upstream >= position for run in behind)
+
+
+def sketched(*pairs: Pair, runs: Runs | None = None, complete: bool = False) -> OffsetMap:
+    """Java MirrorMaker copied some of 0 to 49 to 10 to 39; five others lie behind it, then the map is exact."""
+    runs = Runs.of([Run(60, 45, 5)]) if runs is None else runs
+    return OffsetMap(60, complete, runs, 65, 50, (Sketch(0, 50, 10, 40, pairs),))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "position", "back"),
+    [
+        ((Pair(10, 20),), 20, Exact(10)),
+        ((Pair(10, 20), Pair(15, 21)), 21, Exact(11)),
+        ((Pair(10, 20), Pair(15, 22)), 22, Exact(15)),
+        ((Pair(10, 20), Pair(15, 22)), 21, Exact(11)),
+        ((Pair(10, 20), Pair(13, 30)), 29, Bounded(11, 2)),
+        ((Pair(10, 20), Pair(40, 30)), 24, Bounded(11, 3)),
+        ((Pair(48, 20),), 38, Bounded(49, 1)),
+        ((Pair(10, 20),), 19, TooOld(20)),
+        ((Pair(10, 20),), 10, TooOld(20)),
+        ((), 39, TooOld(40)),
+        ((Pair(0, 10),), 10, Exact(0)),
+    ],
+)
+def test_inside_a_stretch_a_reader_goes_back_by_the_last_sync_and_not_past_the_next(
+    pairs: tuple[Pair, ...], position: int, back: Exact | Bounded | TooOld
+) -> None:
+    """Between two copies in a row there is none of what lies between their records."""
+    assert sketched(*pairs).translate_back(position) == back
+
+
+@pytest.mark.parametrize(
+    ("pairs", "position", "there"),
+    [
+        ((Pair(10, 20), Pair(30, 22)), 25, Bounded(21, 1)),
+        ((Pair(10, 20), Pair(30, 21)), 25, Exact(21)),
+        ((Pair(10, 38),), 45, Bounded(39, 1)),
+        ((Pair(10, 20),), 9, TooOld(10)),
+        ((), 45, TooOld(50)),
+    ],
+)
+def test_inside_a_stretch_a_reader_goes_on_by_the_last_sync_and_not_past_the_next(
+    pairs: tuple[Pair, ...], position: int, there: Exact | Bounded | TooOld
+) -> None:
+    assert sketched(*pairs).translate(position) == there
+
+
+@pytest.mark.parametrize("runs", [Runs.of([Run(60, 45, 5)]), Runs()])
+@pytest.mark.parametrize("position", [40, 42, 45])
+@pytest.mark.parametrize(
+    ("pairs", "read_to"), [((Pair(0, 10), Pair(20, 39)), 21), ((Pair(0, 10), Pair(20, 38)), 50), ((), 50)]
+)
+def test_behind_a_stretch_all_that_was_copied_of_it_is_read(
+    pairs: tuple[Pair, ...], read_to: int, position: int, runs: Runs
+) -> None:
+    """Its last copy tells how far that is, if a sync is known of it."""
+    assert sketched(*pairs, runs=runs).translate_back(position) == Exact(read_to)
+
+
+def test_a_stretch_between_runs_counts_before_the_later_and_behind_the_earlier_one() -> None:
+    runs = Runs.of([Run(0, 0, 5), Run(60, 45, 5)])
+    known = OffsetMap(0, True, runs, 65, 50, (Sketch(5, 50, 10, 40, (Pair(20, 39),)),))
+    assert [known.translate_back(each) for each in (5, 9, 41, 46)] == [Exact(5), Exact(5), Exact(21), Exact(61)]
+
+
+def test_the_next_copy_is_told_where_it_is_known_and_nowhere_else() -> None:
+    known = sketched(Pair(0, 10), Pair(20, 39))
+    assert [known.source_of(each) for each in (10, 11, 38, 39)] == [0, None, None, 20]
+    assert [known.source_of(each) for each in (40, 44, 45, 49, 50, 51)] == [None, None, 60, 64, 65, None]
+    assert known.source_of(9) is None, "the first of the stretch"
+    begun_later = OffsetMap(60, False, Runs.of([Run(60, 45, 5)]), 65, 50)
+    assert [begun_later.source_of(each) for each in (44, 45)] == [None, 60]
+    whole = OffsetMap(60, True, Runs.of([Run(60, 45, 5)]), 65, 50)
+    pruned = OffsetMap(0, False, Runs.of([Run(60, 45, 5)]), 65, 50, is_pruned=True)
+    assert (whole.source_of(3), pruned.source_of(3)) == (60, 60)
+    assert OffsetMap(0, True, Runs(), 9, 9).source_of(3) is None
+
+
+def test_a_position_before_the_first_copy_leads_back_to_where_copying_began_if_that_is_known() -> None:
+    runs = Runs.of([Run(60, 45, 5)])
+    assert OffsetMap(50, True, runs, 65, 50).translate_back(45) == Exact(50)
+    assert OffsetMap(50, False, runs, 65, 50).translate_back(44) == TooOld(45)
+    assert OffsetMap(50, False, runs, 65, 50).translate_back(45) == Exact(50)
+    assert OffsetMap(50, True, runs, 65, 50, is_pruned=True).translate_back(45) == TooOld(45)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mirror.model.offset_map import OffsetMap, Run, Runs, extend
+from mirror.model.mm2_trace import Pair
+from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch, extend
 from mirror.model.shared_topic import translate_shared
-from mirror.model.translation import Bounded, Exact
+from mirror.model.translation import Bounded, Exact, TooOld
 
 # A record is known by who wrote it first, and its number there; a marker is None.
 Record = tuple[str, int] | None
@@ -107,3 +109,65 @@ def test_of_what_the_map_has_forgotten_nothing_is_taken_for_read() -> None:
     forward = OffsetMap(0, True, Runs(), 10, 0)
     opposite = OffsetMap(0, True, Runs.of([Run(20, 30, 10)]), 30, 40, is_pruned=True)
     assert translate_shared(forward, opposite, 5) == Bounded(0, 10)
+
+
+def test_copies_that_are_read_are_passed_though_the_flow_back_has_not_looked_at_them() -> None:
+    a, b = after([("a writes", 3), ("a to b", 3)])
+    assert translate_shared(a.map, b.map, 3) == Exact(3)
+
+
+# Java MirrorMaker copied 10 to 99 from 1010 on, densely; syncs of 20 and 60 are known. Then the map is exact.
+BY_JAVA = OffsetMap(
+    100,
+    False,
+    Runs.of([Run(100, 1100, 50)]),
+    150,
+    1150,
+    (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
+)
+NOTHING_COPIED = OffsetMap(0, True, Runs(), 2000, 500)
+
+
+@pytest.mark.parametrize("position", [0, 1005, *range(1010, 1151)])
+def test_of_what_java_mirrormaker_copied_a_reader_of_the_copies_misses_nothing_on_the_side_they_come_from(
+    position: int,
+) -> None:
+    """Also before the first sync that is known, where only the beginning of the stretch is."""
+    read_to = max(10, position - 1000)
+    found = translate_shared(NOTHING_COPIED, BY_JAVA, position)
+    assert isinstance(found, Exact | Bounded)
+    assert found.downstream <= read_to
+    assert read_to - found.downstream <= (found.behind_records if isinstance(found, Bounded) else 0)
+
+
+def test_a_reader_of_all_that_was_copied_before_java_mirrormaker_did_has_read_nothing_of_that() -> None:
+    """Records of others may lie between the two on the log of the copies."""
+    stretch = Sketch(10, 800, 20, 810, (Pair(9, 19), Pair(400, 410)))
+    opposite = OffsetMap(0, True, Runs.of([Run(0, 0, 10), Run(800, 810, 50)]), 850, 860, (stretch,))
+    for position in (10, 15, 20):
+        assert translate_shared(NOTHING_COPIED, opposite, position) == Exact(10)
+    assert translate_shared(NOTHING_COPIED, opposite, 5) == Exact(5)
+    assert translate_shared(NOTHING_COPIED, opposite, 830) == Exact(820)
+
+
+@pytest.mark.parametrize(("position", "copied_to"), [(20, 1020), (45, 1021), (60, 1060), (99, 1061), (100, 2000)])
+def test_of_what_java_mirrormaker_copied_no_copy_is_passed_that_may_not_be_read(position: int, copied_to: int) -> None:
+    """Nothing exact lies behind; from its end on everything of the source is read, and the target's own counts."""
+    stretches = (
+        Sketch(0, 9, 1000, 1009, (Pair(0, 1000),)),
+        Sketch(20, 100, 1020, 1100, (Pair(20, 1020), Pair(60, 1060))),
+    )
+    forward = OffsetMap(100, False, Runs(), 100, 1100, stretches)
+    found = translate_shared(forward, OffsetMap(0, True, Runs(), 2000, 0), position)
+    assert isinstance(found, Exact | Bounded)
+    assert found.downstream == copied_to
+
+
+def test_what_is_too_old_for_one_map_is_not_guessed_by_the_other() -> None:
+    forward = OffsetMap(100, False, Runs.of([Run(100, 0, 50)]), 150, 50)
+    assert translate_shared(forward, OffsetMap(0, True, Runs(), 9, 0), 99) == TooOld(100)
+
+
+def test_of_a_map_that_has_forgotten_its_beginning_what_it_still_has_is_exact() -> None:
+    opposite = OffsetMap(0, True, Runs.of([Run(20, 30, 10)]), 30, 40, is_pruned=True)
+    assert translate_shared(OffsetMap(0, True, Runs(), 40, 0), opposite, 35) == Exact(25)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.kafka.batch import Record
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import LOGS
-from mirror.model.offset_map import Run, Runs, extend
+from mirror.model.offset_map import Run, Runs, extend, runs_from
 from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
@@ -310,3 +310,37 @@ def test_where_transforms_make_one_key_of_several_the_source_was_not_cleaned_by_
     chain = Chain((Stage("mine", PythonFunction("tests.transform_functions:drop_odd")),), skips_errors=False)
     transform = chain.of_topic("east.orders")
     assert history.left(replace(pair, source=replace(pair.source, transform=transform))) == ([], [])
+
+
+def test_the_first_offset_of_the_copys_log_is_not_in_front_of_it() -> None:
+    history = History([A1, A2], 2, {0, 1}, {1})
+    pair = history.pair()
+    assert history.left(replace(pair, target=replace(pair.target, start=history.place(0)))) == ([], [])
+
+
+def test_what_others_wrote_right_behind_a_copy_replaces_it() -> None:
+    history = History([B, B, A1, B], 4, {0, 1, 2, 3}, {0, 1, 3})
+    theirs = Record(history.place(2) + 1, 5_000, b"a", b"theirs", (), SOMEBODY)
+    assert theirs.offset < history.place(3)
+    assert history.left(replace(history.pair(), is_shared=True), theirs) == ([], [])
+
+
+def test_the_source_has_not_cleaned_away_what_is_younger_than_a_record_that_it_has_and_that_was_never_copied() -> None:
+    """The two have one place on the copy: that of the next copy."""
+    history = History([A1, A1, B, A2], 4, {0, 2, 3}, {1, 2, 3})
+    pair = history.pair()
+    found = history.explained(replace(pair, runs=Runs.of(runs_from(pair.runs, 1))))
+    assert ([*found.originals], [*found.copies], found.equal) == ([0], [], None)
+
+
+def test_how_many_are_equal_is_not_told_while_anything_is_unexplained_on_either_side() -> None:
+    assert History([A1, B], 2, {0, 1}, {0, 1}).explained().equal == 2
+    assert History([A1, B], 2, {0, 1}, {1}).explained().equal is None
+    assert History([A1, B], 2, {1}, {0, 1}).explained().equal is None
+
+
+def test_without_compaction_or_a_map_nothing_is_judged() -> None:
+    history = History([A1, B], 2, {0, 1}, {0, 1})
+    for pair in (replace(history.pair(), compaction=None), replace(history.pair(), runs=Runs())):
+        with pytest.raises(ValueError, match="not compacted, or no offset map"):
+            history.explained(pair)

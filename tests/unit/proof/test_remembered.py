@@ -108,3 +108,33 @@ def test_what_differs_is_not_remembered_and_what_was_before_it_still_is() -> Non
     assert updated(MEMORY, {SOURCE: LOGS}, [(pair, not_read)]) == MEMORY
     # What was not relied on is forgotten.
     assert updated(MEMORY, {SOURCE: LOGS}, [(PAIR, differs)]).entries == {}
+
+
+def test_it_is_relied_on_where_nothing_has_come_since() -> None:
+    same = replace(PAIR, source=replace(PAIR.source, end=50), target=replace(PAIR.target, end=48))
+    assert misfit(ENTRY, LOGS, same, lost=False) is None
+
+
+def test_nothing_is_remembered_of_a_pair_of_which_no_batch_was_compared_on_either_side() -> None:
+    empty = replace(SAID, compared=replace(SAID.compared, last=None))
+    assert updated(MEMORY, {SOURCE: LOGS}, [(PAIR, SAID)]).entries == {}, "nothing of the copy"
+    whole = replace(SAID, compared=replace(SAID.compared, target_last=Mark(78, 0, 22)))
+    assert updated(MEMORY, {SOURCE: LOGS}, [(PAIR, whole)]).entries[SOURCE].remote_last == Mark(78, 0, 22)
+    half = replace(empty, compared=replace(empty.compared, target_last=Mark(78, 0, 22)))
+    assert updated(MEMORY, {SOURCE: LOGS}, [(PAIR, half)]).entries == {}, "nothing of the source"
+
+
+def test_the_last_batches_are_those_of_this_time_or_where_nothing_came_of_the_time_before() -> None:
+    pair = replace(PAIR, remembered=ENTRY.remembered(PAIR))
+    later = replace(SAID, compared=replace(SAID.compared, target_last=Mark(78, 0, 22)))
+    (entry,) = updated(MEMORY, {SOURCE: LOGS}, [(pair, later)]).entries.values()
+    assert (entry.last, entry.remote_last) == (Mark(80, 2, 21), Mark(78, 0, 22))
+    idle = replace(SAID, compared=replace(SAID.compared, last=None))
+    (entry,) = updated(MEMORY, {SOURCE: LOGS}, [(pair, idle)]).entries.values()
+    assert (entry.last, entry.remote_last) == (ENTRY.last, ENTRY.remote_last)
+
+
+def test_an_absence_whose_records_nobody_counted_takes_none_away() -> None:
+    pair = replace(PAIR, remembered=ENTRY.remembered(PAIR))
+    uncounted = replace(SAID, absences=(replace(GAP, records=None), replace(GAP, records=2)))
+    assert updated(MEMORY, {SOURCE: LOGS}, [(pair, uncounted)]).entries[SOURCE].records == 88

@@ -13,7 +13,7 @@ from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import words
 from mirror.scenario.declaration import Judged, Replicator
-from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome
+from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome, unknown
 from mirror.scenario.page import render as render_page
 from mirror.scenario.report import render
 from mirror.scenario.series import Progress, Series, read_results, run_series, wanted_runs, write_results
@@ -129,3 +129,8 @@ def test_what_proves_nothing_is_no_reason_not_to_run_again() -> None:
     assert RUN.is_proof
     assert FAILED.is_proof
     assert not replace(RUN, verdict=Verdict.UNKNOWN).is_proof
+
+
+def test_a_run_that_proves_nothing_is_unknown() -> None:
+    outcome = unknown("small", Replicator.MIRROR, 7, ["it was late"], must_fail=True)
+    assert (outcome.verdict, outcome.reasons, outcome.must_fail) == (Verdict.UNKNOWN, ("it was late",), True)

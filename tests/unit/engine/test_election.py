@@ -1,0 +1,412 @@
+"""Engines of one flow in one state topic, in memory: who bids, leads, stands by, and what each writes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mirror.engine import election
+from mirror.engine.election import Election, Identity
+from mirror.kafka.batch import Record
+from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.log import NewRecord
+from mirror.model.flow import Flow
+from mirror.model.flow_state import (
+    FlowState,
+    Position,
+    RunReport,
+    claim_record,
+    no_standby_record,
+    stamped,
+    term_of,
+)
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+
+HERE = Identity("first", "host", os.getpid(), "this machine")
+TIMEOUT, RENEWAL, STANDBY, FORGOTTEN = 6.0, 1.5, 5.0, 60.0
+REPORT = RunReport("RUNNING", (), 5)
+
+
+def report() -> RunReport:
+    return REPORT
+
+
+class Topic:
+    """The state topic, and the clock of all who read it."""
+
+    def __init__(self) -> None:
+        self.log: list[NewRecord] = []
+        self.now = 1000.0
+        self.is_down = False
+        #: What happens before the next append: somebody else was faster.
+        self.before_append: list[Callable[[], object]] = []
+
+    def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        assert (topic, partition) == ("mm2-state.east.internal", 0)
+        if self.is_down:
+            raise ConnectionFailed("west does not answer")
+        while self.before_append:
+            self.before_append.pop()()
+        self.log += records
+        return len(self.log) - len(records)
+
+    def tail(self, *_: object, committed: bool, **__: object) -> SimpleNamespace:
+        assert not committed, "a claim may lie behind the start of an open transaction"
+        seen = 0
+
+        def poll() -> list[Record]:
+            nonlocal seen
+            if self.is_down:
+                raise ConnectionFailed("west does not answer")
+            new, seen = self.log[seen:], len(self.log)
+            return [Record(0, time, key, value, headers, -1) for key, value, headers, time in new]
+
+        return SimpleNamespace(poll=poll, close=lambda: None)
+
+    def engine(self, name: str, **more: str | int | dict[str, str]) -> Election:
+        same = more.pop("settings", {})
+        assert isinstance(same, dict)
+        who = replace(HERE, engine=name, **more)  # type: ignore[arg-type]
+        return Election(Flow("east", "west"), {}, {}, who, timeout_seconds=TIMEOUT, settings=same)
+
+    def claims(self) -> list[Claim]:
+        """Every claim in the log, as it was written."""
+        found = []
+        for key, value, _, _ in self.log:
+            one = FlowState()
+            if key == b'["claim"]':
+                one.apply(key, value)
+                assert one.claim is not None
+                found.append(one.claim)
+        return found
+
+    @property
+    def state(self) -> FlowState:
+        known = FlowState()
+        for key, value, headers, _ in self.log:
+            assert key is not None
+            known.apply(key, value, term_of(headers))
+        return known
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    return in_place(Topic(), monkeypatch)
+
+
+def in_place(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Topic:
+    monkeypatch.setattr(election, "LogTail", topic.tail)
+    monkeypatch.setattr(
+        election, "LogWriter", lambda *_, **__: SimpleNamespace(append=topic.append, close=lambda: None)
+    )
+    monkeypatch.setattr(election, "steady_seconds", lambda: topic.now)
+    # Clocks of different machines need not agree, nor go forward.
+    monkeypatch.setattr(election, "now_ms", lambda: -int(topic.now))
+    return topic
+
+
+@pytest.fixture
+def gone() -> int:
+    """The id of a process that is there no more."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+def test_the_first_engine_bids_for_the_first_term_sees_its_bid_win_and_confirms_it(topic: Topic) -> None:
+    first = topic.engine("first", settings={"topics": "abc"})
+    assert first.round(report)
+    assert (first.term, first.was_settled, first.renewed_at) == (1, False, topic.now)
+    bid = Claim("first", 1, 0, False, False, False, "host", os.getpid(), "this machine", {"topics": "abc"})
+    assert topic.claims() == [bid, bid.renewed()]
+    assert topic.state.run == REPORT
+
+
+def test_a_leader_renews_four_times_in_the_time_out_and_writes_nothing_in_between(topic: Topic) -> None:
+    first = topic.engine("first")
+    first.round(report)
+    written = len(topic.log)
+    topic.now += RENEWAL - 0.001
+    assert first.round(report)
+    assert len(topic.log) == written
+    topic.now += 0.001
+    assert first.round(report)
+    assert topic.claims()[-1].renewals == 2
+    assert first.renewed_at == topic.now
+
+
+def test_what_a_leader_writes_has_its_term(topic: Topic) -> None:
+    first = topic.engine("first")
+    first.round(report)
+    bid, renewal, said = topic.log
+    assert [term_of(headers) for _, _, headers, _ in (bid, renewal, said)] == [None, 1, 1]
+
+
+def test_another_stands_by_and_says_so_now_and_then_with_what_differs_in_its_file(topic: Topic) -> None:
+    first, second = topic.engine("first", settings={"topics": "a"}), topic.engine("second", settings={"topics": "b"})
+    first.round(report)
+    assert not second.round(report)
+    assert second.claim == topic.claims()[-1]
+    assert second.term is None
+    assert [(each.engine, each.differs_in) for each in topic.state.standbys.values()] == [("second", ("topics",))]
+    said = len(topic.log)
+    topic.now += STANDBY - 0.001
+    second.round(report)
+    assert len(topic.log) == said
+    topic.now += 0.001
+    second.round(report)
+    assert len(topic.log) == said + 1
+
+
+def test_the_engine_that_leads_differs_from_none(topic: Topic) -> None:
+    first = topic.engine("first", settings={"topics": "a"})
+    for _ in range(2):
+        first.round(report)
+        topic.now += RENEWAL
+    assert first.differs_in == ()
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_a_released_flow_is_led_by_another_at_once_in_the_next_term(topic: Topic, is_settled: bool) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    first.release(REPORT, is_settled=is_settled)
+    assert first.term is None
+    last = topic.claims()[-1]
+    assert (last.engine, last.is_released, last.is_settled) == ("first", True, is_settled)
+    assert second.round(report)
+    assert (second.term, second.was_settled) == (2, is_settled)
+
+
+def test_a_released_term_is_not_led_on_by_a_late_round_of_the_same_engine(topic: Topic) -> None:
+    first = topic.engine("first")
+    first.round(report)
+    first.release(REPORT, is_settled=True)
+    assert first.round(report)
+    assert first.term == 2
+
+
+def test_a_leader_is_given_the_whole_time_and_not_more(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    topic.now += TIMEOUT
+    assert not second.round(report)
+    topic.now += 0.001
+    assert second.round(report)
+    assert (second.term, second.was_settled) == (2, False)
+
+
+def test_while_the_topic_cannot_be_read_a_leader_is_not_silent(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    topic.is_down = True
+    topic.now += 2 * TIMEOUT
+    with pytest.raises(ConnectionFailed):
+        second.round(report)
+    topic.is_down = False
+    topic.now += TIMEOUT
+    assert not second.round(report)
+    topic.now += TIMEOUT
+    assert not second.round(report)
+
+
+def test_a_renewal_that_fails_changes_nothing_of_who_leads_and_is_tried_again_at_once(topic: Topic) -> None:
+    first = topic.engine("first")
+    first.round(report)
+    began, topic.now, topic.is_down = topic.now, topic.now + RENEWAL, True
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed):
+            first.round(report)
+    assert (first.term, first.renewed_at) == (1, began)
+    topic.is_down = False
+    assert first.round(report)
+    assert first.renewed_at == topic.now
+
+
+def test_a_leader_that_thaws_sees_the_later_term_and_leads_no_more(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    topic.now += TIMEOUT + 1
+    second.round(report)
+    assert not first.round(report)
+    assert first.term is None
+    assert first.claim is not None
+    assert (first.claim.engine, first.claim.term) == ("second", 2)
+
+
+def test_of_two_who_bid_at_once_the_first_in_the_log_leads(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    topic.before_append.append(lambda: second.round(report))
+    assert not first.round(report)
+    assert second.term == 1
+    assert first.term is None
+    assert [each.engine for each in topic.claims()] == ["second", "second", "first"]
+
+
+def test_a_claim_of_a_version_without_terms_is_no_leaders(topic: Topic) -> None:
+    topic.log += stamped([claim_record(Claim("old"))], None, 5)
+    first = topic.engine("first")
+    assert first.round(report)
+    assert first.term == 1
+
+
+def test_of_the_topic_only_claims_and_standbys_are_read(topic: Topic) -> None:
+    topic.log += stamped([Position(1, 1, 0, True).record(TopicPartition("orders", 0))], None, 5)
+    topic.log.append((None, b"no key", (), 5))
+    topic.log.append((b'["claim"', b"{", (), 5))
+    first = topic.engine("first")
+    assert first.round(report)
+    assert first._state.positions == {}
+
+
+# An engine that has died, as others on the same machine see it.
+
+
+def died(topic: Topic, pid: int, place: str = "this machine", seen_from: str = "this machine") -> bool:
+    """Whether an engine that sees it for the first time leads at once."""
+    topic.engine("first", pid=pid, place=place).round(report)
+    return topic.engine("second", place=seen_from).round(report)
+
+
+def test_a_leader_whose_process_is_gone_is_not_waited_for(topic: Topic, gone: int) -> None:
+    assert died(topic, gone)
+
+
+def test_a_leader_whose_process_is_there_is_waited_for(topic: Topic) -> None:
+    assert not died(topic, os.getpid())
+
+
+def test_of_a_process_on_another_machine_nothing_is_known(topic: Topic, gone: int) -> None:
+    assert not died(topic, gone, place="another machine")
+
+
+def test_machines_that_cannot_be_told_apart_are_not_taken_for_one(topic: Topic, gone: int) -> None:
+    assert not died(topic, gone, place="", seen_from="")
+
+
+def test_a_process_that_has_ended_and_was_not_waited_for_is_gone(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = SimpleNamespace(status=lambda: psutil.STATUS_ZOMBIE)
+    monkeypatch.setattr(election.psutil, "Process", lambda _: status)
+    assert died(topic, os.getpid())
+
+
+@pytest.mark.parametrize("problem", [PermissionError(), psutil.AccessDenied()])
+def test_a_process_that_may_not_be_seen_is_taken_to_be_there(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    def refuse(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(election.os, "kill", refuse)
+    assert not died(topic, os.getpid())
+
+
+# Engines that stand by, as the leader sees them.
+
+
+def test_a_leader_strikes_off_itself_and_who_was_not_heard_of_for_a_minute_of_its_own_clock(topic: Topic) -> None:
+    first, second, third = (topic.engine(name) for name in ("first", "second", "third"))
+    first.round(report)
+    second.round(report)
+    third.round(report)
+    first.release(REPORT, is_settled=True)
+    second.round(report)
+    assert topic.state.standbys.keys() == {"third"}
+    topic.now += FORGOTTEN
+    second.round(report)
+    assert topic.state.standbys.keys() == {"third"}
+    topic.now += RENEWAL
+    second.round(report)
+    assert topic.state.standbys == {}
+
+
+def test_a_standby_that_goes_on_speaking_is_kept_whatever_its_clock_says(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    for _ in range(40):
+        second.round(report)
+        assert first.round(report)
+        topic.now += RENEWAL
+    assert topic.state.standbys.keys() == {"second"}
+
+
+def test_who_stands_by_and_ends_is_struck_off_by_itself(topic: Topic) -> None:
+    first, second = topic.engine("first"), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    second.round(report)
+    second.release(REPORT, is_settled=True)
+    assert topic.state.standbys == {}
+    assert topic.log[-1][:2] == no_standby_record("second")
+    assert not topic.claims()[-1].is_released
+
+
+def test_who_has_never_said_anything_ends_without_a_word(topic: Topic) -> None:
+    topic.engine("first").release(REPORT, is_settled=True)
+    assert topic.log == []
+
+
+class Engines(RuleBasedStateMachine):
+    """Three engines in turns, at times between another's look and its append, with pauses of any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patch = pytest.MonkeyPatch()
+        self.topic = in_place(Topic(), self._patch)
+        # Not of one machine: none sees that another one's process is there.
+        self.engines = [self.topic.engine(name, place=name) for name in ("first", "second", "third")]
+
+    def teardown(self) -> None:
+        self._patch.undo()
+
+    @rule(seconds=st.sampled_from([0.1, RENEWAL, TIMEOUT, TIMEOUT + 0.1]))
+    def time_passes(self, seconds: float) -> None:
+        self.topic.now += seconds
+
+    @rule(number=st.integers(0, 2))
+    def one_has_its_turn(self, number: int) -> None:
+        self.engines[number].round(report)
+
+    @rule(order=st.permutations(range(3)))
+    def others_come_between_its_look_and_its_append(self, order: list[int]) -> None:
+        first, *others = (self.engines[number] for number in order)
+        self.topic.before_append += [lambda each=each: each.round(report) for each in others]  # type: ignore[misc]
+        first.round(report)
+        self.topic.before_append.clear()
+
+    @rule(number=st.integers(0, 2), is_settled=st.booleans())
+    def one_stops_in_order_and_begins_anew(self, number: int, is_settled: bool) -> None:
+        self.engines[number].release(REPORT, is_settled=is_settled)
+
+    @invariant()
+    def a_term_has_one_leader(self) -> None:
+        terms = [each.term for each in self.engines if each.term is not None]
+        assert len(terms) == len(set(terms))
+        confirmed = {(each.term, each.engine) for each in self.topic.claims() if each.is_confirmed}
+        assert len(confirmed) == len({term for term, _ in confirmed})
+
+    @invariant()
+    def whoever_leads_the_last_term_is_who_all_readers_see(self) -> None:
+        claim, terms = self.topic.state.claim, [each.term or 0 for each in self.engines]
+        if claim is not None and not claim.is_released and claim.is_confirmed:
+            leader = next(each for each in self.engines if each._identity.engine == claim.engine)
+            assert leader.term == claim.term == max(terms)
+
+
+TestEngines = Engines.TestCase
+TestEngines.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=20)

@@ -1,0 +1,91 @@
+"""Which partitions could not append now, and which epoch of a producer their leaders know: by what brokers answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Answer
+from typing import Any, cast
+
+import pytest
+
+from mirror.kafka.channel import Channel
+from mirror.kafka.partition_state import producer_epochs, unable_to_append
+from mirror.model.partition import TopicPartition
+
+ORDERS = [TopicPartition("orders", number) for number in range(6)]
+# Of each partition: leader, replicas in sync, replicas.
+STANDING = [(1, 3, 3), (-1, 3, 3), (0, 2, 3), (1, 1, 3), (1, 2, 2), (1, 1, 3)]
+
+
+class Brokers:
+    """In the place of a channel: what brokers answer, by kind of request."""
+
+    def __init__(self, least: str | None = "2", *, is_told: bool = True) -> None:
+        self.asked: list[str] = []
+        self._least, self._is_told = least, is_told
+        #: The producers that the leader of each partition knows, by (id, epoch); None: it does not tell.
+        self.producers: dict[TopicPartition, tuple[int, list[tuple[int, int]] | None]] = {}
+
+    def call(self, request: Any, node: int | None = None) -> Answer:
+        kind = type(request).__name__
+        self.asked.append(kind)
+        if kind.startswith("Metadata"):
+            entries = [
+                Answer(partition_index=number, leader_id=leader, isr_nodes=[0] * in_sync, replica_nodes=[0] * replicas)
+                for number, (leader, in_sync, replicas) in enumerate(STANDING)
+            ]
+            return Answer(topics=[Answer(name="orders", partitions=entries)])
+        if kind.startswith("DescribeConfigs"):
+            entries = [Answer(name="min.insync.replicas", value=self._least)] if self._is_told else []
+            return Answer(results=[Answer(resource_name="orders", configs=entries)])
+        found = [
+            Answer(
+                partition_index=partition.partition,
+                error_code=0,
+                active_producers=None
+                if known is None
+                else [Answer(producer_id=producer, producer_epoch=epoch) for producer, epoch in known],
+            )
+            for partition, (leader, known) in self.producers.items()
+            if leader == node
+        ]
+        return Answer(topics=[Answer(name="orders", partitions=found)])
+
+    def learn_leaders(self, _: object) -> None:
+        self.asked.append("leaders")
+
+    def known_leader(self, partition: TopicPartition) -> int | None:
+        return self.producers[partition][0] if partition in self.producers and "leaders" in self.asked else None
+
+
+def unable(brokers: Brokers, *partitions: TopicPartition) -> dict[TopicPartition, str]:
+    return unable_to_append(cast(Channel, brokers), partitions)
+
+
+def test_a_partition_without_a_leader_or_with_too_few_replicas_in_sync_cannot_append() -> None:
+    """A broker may have the id 0; as many as are asked for are enough; what was not asked for is not told."""
+    assert unable(Brokers(), *ORDERS[:5]) == {
+        ORDERS[1]: "it has no leader",
+        ORDERS[3]: "1 of its replicas are in sync, min.insync.replicas is 2",
+    }
+
+
+@pytest.mark.parametrize("brokers", [Brokers(is_told=False), Brokers(least=None)])
+def test_a_topic_whose_settings_are_not_told_counts_as_able(brokers: Brokers) -> None:
+    assert unable(brokers, ORDERS[3]) == {}
+
+
+def test_where_all_replicas_are_in_sync_no_settings_are_asked_for() -> None:
+    brokers = Brokers()
+    assert unable(brokers, ORDERS[0], ORDERS[4]) == {}
+    assert [kind for kind in brokers.asked if kind.startswith("DescribeConfigs")] == []
+
+
+def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader() -> None:
+    brokers = Brokers()
+    brokers.producers = {
+        ORDERS[0]: (0, [(6, 9), (7, 3), (8, 9)]),
+        ORDERS[1]: (1, [(7, 4)]),
+        ORDERS[2]: (1, [(8, 4)]),
+        ORDERS[3]: (1, None),
+    }
+    assert producer_epochs(cast(Channel, brokers), ORDERS, 7) == {ORDERS[0]: 3, ORDERS[1]: 4}
