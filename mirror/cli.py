@@ -9,7 +9,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +45,7 @@ from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
+from mirror.proof.left_out import LeftOut
 from mirror.scenario.commands import app as scenario_app
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
@@ -140,7 +141,7 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
 @app.command()
 def status(file: File, as_json: AsJson = False) -> None:
     """Say where every flow stands: state, reasons, and lag by partition."""
-    with _explained(), observe(load(file)) as observers:
+    with _explained(), observe(load(file, applies_transforms=False)) as observers:
         found = [observer.look() for observer in observers]
     if as_json:
         _print_json({"flows": [one.as_json() for one in found]})
@@ -161,7 +162,7 @@ def offsets(
     Exit code 1 if the source does not tell the position of some group; which, and why, is said beside the others.
     """
     with _explained():
-        settings = load(file)
+        settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
     if view.source_problem:
@@ -245,7 +246,7 @@ def gaps(
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap."""
     with _explained():
-        settings = load(file)
+        settings = load(file, applies_transforms=False)
         if confirm and not (reason or "").strip():
             raise ConfigError(file, None, "--reason", "say why the gaps are taken as they are")
         choice, found = Choice(topic, partition), []
@@ -283,7 +284,7 @@ def verify(
     from mirror.engine.verify import verify_flow
 
     with _explained():
-        settings = load(file)
+        settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         with _progress() as watch:
             found = verify_flow(chosen, settings.clusters, settings.enabled_flows, remember=remember, watch=watch)
@@ -291,6 +292,7 @@ def verify(
         _print_json(found.as_json())
     else:
         _print_verification(f"{chosen.flow}: {found.verdict}", found.as_json())
+        _print_left_out(found.left_out)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -478,6 +480,14 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         markup=False,
         highlight=False,
     )
+
+
+def _print_left_out(found: Sequence[LeftOut]) -> None:
+    in_order = sorted(found, key=lambda each: not each.is_unchecked)
+    for each in in_order[:_MOST_ABSENCES]:
+        _out.print(str(each), markup=False, style="" if each.is_unchecked else "dim", highlight=False)
+    if len(found) > _MOST_ABSENCES:
+        _out.print(f"and {len(found) - _MOST_ABSENCES} more left out: --json lists all", markup=False)
 
 
 def _gap_row(one: GapEntry) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from mirror.config.policies import own_filter, replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
-from mirror.config.transforms import read_chain
+from mirror.config.transforms import read_chain, require_functions
 from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
@@ -212,8 +212,12 @@ class FlowSettings:
         return self.transforms.route(self.policy.format_remote_topic(self.flow.source, topic))
 
     def transform_of(self, topic: str) -> TopicTransform | None:
-        """Return what is done to each record of ``topic``, a name on the source; None if nothing is."""
-        return self.transforms.of_topic(self.policy.format_remote_topic(self.flow.source, topic))
+        """Return what is done to each record of ``topic``, a name on the source; None if nothing is.
+
+        Connect's transforms get heartbeats too, as from MirrorMaker's source connector; functions of one's own do not.
+        """
+        remote = self.policy.format_remote_topic(self.flow.source, topic)
+        return self.transforms.of_topic(remote, with_functions=not self.policy.is_heartbeats_topic(topic))
 
     def keeps_name(self, topic: str) -> bool:
         """Tell whether this flow copies ``topic``, a name on the source, to a topic of the same name."""
@@ -342,8 +346,13 @@ class MirrorSettings:
         return next((settings for settings in self.flows if settings.flow == flow), None)
 
 
-def load(path: Path) -> MirrorSettings:
+def load(path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
     """Read a ``connect-mirror-maker.properties`` file.
+
+    Parameters
+    ----------
+    applies_transforms
+        whether records are to be changed here: then the functions that are named must be there.
 
     Raises
     ------
@@ -355,6 +364,10 @@ def load(path: Path) -> MirrorSettings:
     require_usable(config)
     settings = resolve(config, path)
     require_no_ring(config, settings.enabled_flows)
+    if applies_transforms:
+        for each in settings.enabled_flows:
+            source = _Keys.of_connector(config, each.flow, Connector.SOURCE, inside_worker=True)
+            require_functions(each.transforms, source.error)
     return settings
 
 

@@ -74,6 +74,22 @@ def read_chain(values: Mapping[str, str], flow: str, error: ErrorAbout) -> Chain
     return Chain(stages, skips_errors=values.get("errors.tolerance", "none").strip() == "all")
 
 
+def require_functions(chain: Chain, error: ErrorAbout) -> None:
+    """Import the functions of a chain, for whoever is to apply it.
+
+    Raises
+    ------
+    ConfigError
+        if one cannot be had here.
+    """
+    for stage in chain.stages:
+        if isinstance(stage.transform, PythonFunction):
+            try:
+                named(stage.transform.reference)
+            except Unusable as problem:
+                raise error(f"transforms.{stage.alias}.type", str(problem)) from problem
+
+
 @dataclass(frozen=True, slots=True)
 class _Keys:
     """A connector's settings; those of transforms reach it from ``A->B.`` keys alone (CFG-078)."""
@@ -148,12 +164,7 @@ def _stage(keys: _Keys, alias: str, predicates: Mapping[str, Predicate]) -> Stag
 def _transform(keys: _Keys, prefix: str) -> InsertHeader | DropHeaders | Filter | RegexRouter | PythonFunction:
     kind, key = keys.type(prefix), f"{prefix}type"
     if kind.startswith(PYTHON):
-        function = PythonFunction(kind.removeprefix(PYTHON).strip())
-        try:
-            named(function.reference)
-        except Unusable as problem:
-            raise keys.error(key, str(problem)) from problem
-        return function
+        return PythonFunction(kind.removeprefix(PYTHON).strip())
     match kind.removeprefix(_TRANSFORMS) if kind.startswith(_TRANSFORMS) else None:
         case "InsertHeader":
             header = keys.get(f"{prefix}header")

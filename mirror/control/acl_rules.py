@@ -1,8 +1,9 @@
 """What becomes of one ACL of the source: the ACLs on the target that it gives there, or why it gives none (ACL-01..06).
 
-MirrorMaker's rules are the default. Beyond them, where the settings ask for it: prefixed patterns, groups and
-transactional ids. ACLs on ``*`` are not taken for a topic of that name, as MirrorMaker does: under its default naming
-they would mean nothing, and with unchanged names open every topic of the target (ACL-06).
+MirrorMaker's rules are the default, but for a fence: what denies everybody to write, or everything, says that this
+cluster is not to be written to, and is left out. Beyond them, where the settings ask for it: prefixed patterns, groups
+and transactional ids. ACLs on ``*`` are not taken for a topic of that name, as MirrorMaker does: under its default
+naming they would mean nothing, and with unchanged names open every topic of the target (ACL-06).
 """
 
 from __future__ import annotations
@@ -63,6 +64,15 @@ def carry(acl: Acl, names: Names, settings: FlowSettings) -> Carried:
     is_topic = acl.resource is Resource.TOPIC
     if is_topic and acl.permission is Permission.ALLOW and acl.operation is Operation.WRITE:
         return Carried((), "copies are written by the mirror alone (ACL-01)")
+    if acl.is_fence:
+        # It would fence the copies too, which applications are to write to after a failover.
+        prefix = _prefix(acl)
+        is_of_flow = (
+            settings.replicates(acl.name)
+            if not _is_open(acl)
+            else any(name.startswith(prefix) for name in names.topics)
+        )
+        return Carried((), f"it fences the writers of {settings.flow.source}, not those of the copy", None, is_of_flow)
     if acl.is_wildcard:
         return _wildcard(acl, names, settings)
     if acl.pattern is Pattern.PREFIXED:

@@ -84,9 +84,11 @@ class DefinitionKind(Generic[T]):
         DefinitionNotFound
             naming those there are.
         """
-        path = folder / f"{name.replace('-', '_')}.py"
-        if not path.is_file():
-            there = ", ".join(file.stem.replace("_", "-") for file in self.files(folder)) or "none"
+        files = {file.stem: file for file in self.files(folder)}
+        # A name may come from a file of somebody else's: it never becomes a path.
+        path = files.get(name.replace("-", "_"))
+        if path is None:
+            there = ", ".join(stem.replace("_", "-") for stem in files) or "none"
             raise DefinitionNotFound(f"no {self.noun} {name!r} in {folder}; there is: {there}")
         return path
 

@@ -38,7 +38,7 @@ def main(properties: Path, lag_file: Path) -> None:
     """Sample until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with observe(load(properties)) as observers, lag_file.open("a") as out:
+    with observe(load(properties, applies_transforms=False)) as observers, lag_file.open("a") as out:
         while not stop.wait(INTERVAL_SECONDS):
             for observer in observers:
                 for sample in samples(observer.look(), time.time_ns() // 1_000_000):

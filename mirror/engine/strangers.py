@@ -74,6 +74,9 @@ class Strangers:
                     self._channel, copy, stretch, mirrors if is_watched else None, found | news, at_ms, own
                 )
             except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
+                if not (isinstance(problem, BrokerRefused) and problem.is_gone):
+                    # Behind the others: those are looked at meanwhile.
+                    others.append((source, stretch))
                 start, end = stretch
                 said.append(
                     f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"

@@ -6,23 +6,29 @@ import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
+from mirror.control.status import judge_state
+from mirror.control.tick import now_ms
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.parked_records import parked_contents
+from mirror.engine.uncompared import begin_of, judged, left_by_java
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
 from mirror.kafka.cluster import Cluster, Found
 from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
-from mirror.model.flow_state import state_topic
+from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.model.watch import Watch, nobody
 from mirror.proof.equivalence import Equivalence, verify
+from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
+from mirror.proof.outside import Outside, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
@@ -42,11 +48,20 @@ class Plan:
         which logs they are of, by source partition.
     memory
         what was remembered before, of these two clusters.
+    outside
+        where, of each pair, the copy is looked at outside of the range.
+    left_out
+        what is not compared.
+    state
+        of the flow, as it was read after the ends of the copies were.
     """
 
     pairs: list[PartitionPair]
     logs: Mapping[TopicPartition, Logs]
     memory: Memory
+    outside: list[Outside]
+    left_out: list[LeftOut]
+    state: FlowState
 
 
 def verify_flow(
@@ -59,11 +74,13 @@ def verify_flow(
 ) -> Equivalence:
     """Compare every mirrored partition with its copy, up to the position the target has on record now.
 
-    A flow may run meanwhile: what it copies later is not looked at. Heartbeats are left out: their topic is compacted
-    on both sides at different times, so that records lack on either without having been lost. What the gap ledger says
-    that the copy lacks is counted by itself, if it is so, and what one side of a compacted topic lacks because its log
-    cleaner has removed it. Left out too are the copies of other flows in a topic that is mirrored both ways, or among
-    several clusters, under one name; ``flows`` are all the enabled ones of the file.
+    A flow may run meanwhile: what it copies later is not compared. The copy is looked at up to its end all the same:
+    what others have written behind the last copied record is extra. Whatever is not compared is named, with the reason
+    (`Equivalence.left_out`). Heartbeats are left out: their topic is compacted on both sides at different times, so
+    that records lack on either without having been lost. What the gap ledger says that the copy lacks is counted by
+    itself, if it is so, and what one side of a compacted topic lacks because its log cleaner has removed it. The copies
+    of other flows in a topic that is mirrored both ways, or among several clusters, under one name are passed over;
+    ``flows`` are all the enabled ones of the file.
 
     What was found equal is written to the file ``remember``, and of what an earlier run has written there only the
     parked records are looked at again.
@@ -86,13 +103,22 @@ def verify_flow(
             f"now {' and '.join(_ends(plan.memory))}): remember in another file, or delete this one",
         )
     if not plan.pairs:
-        return Equivalence(())
+        return Equivalence((), left_out=tuple(plan.left_out))
+    spark = spark_session("verify")
     with tempfile.TemporaryDirectory(prefix="mirror-verify-") as directory:
-        found = verify(spark_session("verify"), plan.pairs, Path(directory), watch)
+        found = verify(spark, plan.pairs, Path(directory), watch)
     if remember is not None:
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
         write_whole(remember, memory.as_text())
-    return found
+    seen = look_outside(spark, plan.outside, watch)
+    is_running = judge_state(plan.state.run, now_ms(), ())[0] != "STOPPED"
+    partitions, left_out = [], plan.left_out
+    java = cache(lambda: left_by_java(settings, clusters, plan.state))
+    for compared, pair, outside, what in zip(found.partitions, plan.pairs, plan.outside, seen, strict=True):
+        partition, more = judged(settings, plan.state, compared, (pair, outside, what), java, is_running=is_running)
+        partitions.append(partition)
+        left_out += more
+    return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
 
 
 def _ends(memory: Memory) -> tuple[str, str]:
@@ -141,33 +167,53 @@ def plan_pairs(
     source, target = Channel(flow.source, source_client), Channel(flow.target, target_client)
     try:
         state = log.poll()
-        copied = {
-            partition: TopicPartition(settings.copy_of(partition.topic), partition.partition)
-            for partition in sorted(state.positions)
-            if settings.replicates(partition.topic) and not policy.is_heartbeats_topic(partition.topic)
-        }
-        mirrors, ids, compacted = _looked_up(settings, clusters, flows, copied)
+        copied, starts, left_out = _chosen(settings, state, source)
+        mirrors, ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
+        left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
-        starts, copy_starts = source.offsets(copied, EARLIEST), target.offsets(copied.values(), EARLIEST)
-        ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
+        copy_starts = target.offsets(copied.values(), EARLIEST)
+        stable_ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
+        # Whoever wrote before these ends, and what was recorded of it, stands in what is read of the state after them.
+        view = View.STABLE if state.transactional_ids else View.VISIBLE
+        looked_to = target.offsets(copied.values(), LATEST, view)
+        state = log.poll()
+        ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)
-        pairs = []
+        pairs, outside = [], []
         logs = {}
         for partition, copy in copied.items():
             offset_map = log.offset_map(partition)
-            if offset_map is None or offset_map.runs.first is None:
+            if offset_map is None:
+                why = state.stops.get(partition, "the flow has forgotten it meanwhile")
+                left_out.append(
+                    LeftOut(flow.source, partition, starts[partition], ends[partition], None, why, is_unchecked=True)
+                )
                 continue
-            start = max(offset_map.origin, starts[partition])
-            translated = offset_map.translate(start)
-            copy_start = translated.downstream if isinstance(translated, Exact) else offset_map.runs.first.downstream
+            begin = begin_of(settings, partition, copy, offset_map, starts[partition], copy_starts[copy])
+            left_out += begin.left_out
+            is_shared = not policy.can_detect_cycles or copy.topic != policy.format_remote_topic(
+                flow.source, partition.topic
+            )
+            takeover = state.takeovers.get(partition)
+            own_from = (takeover.downstream or 0) if takeover is not None and not is_shared else 0
+            now_to = settings.copy_of(partition.topic)
+            notes = compacted.notes.get(partition, ())
+            if now_to != copy.topic:
+                told = f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
+                notes += (f"{told}, where nothing of it is",)
+            # Whatever the map speaks of was there: a log that ends before was cut, or is another one.
+            if ends[partition] < offset_map.upstream_next:
+                notes += (f"{flow.source} ends at {ends[partition]}, and {offset_map.upstream_next} was copied up to",)
+            if copy_ends[copy] < offset_map.downstream_next:
+                notes += (f"the copy ends at {copy_ends[copy]}, and went on to {offset_map.downstream_next}",)
             pair = PartitionPair(
                 LogRange(
                     flow.source,
                     source_client,
                     partition,
-                    start,
-                    offset_map.upstream_next,
+                    begin.upstream,
+                    min(offset_map.upstream_next, ends[partition]),
                     read_committed=settings.isolation_level == "read_committed",
                     transform=settings.transform_of(partition.topic),
                     with_keys=partition in compacted.sides,
@@ -183,22 +229,23 @@ def plan_pairs(
                     flow.target,
                     target_client,
                     copy,
-                    max(copy_start, copy_starts[copy]),
-                    offset_map.downstream_next,
+                    begin.downstream,
+                    min(offset_map.downstream_next, copy_ends[copy]),
                     # What the flow itself has aborted is not part of the copy (EOS-09).
                     read_committed=bool(state.transactional_ids),
                     with_keys=partition in compacted.sides,
                 ),
                 offset_map.runs,
                 frozenset(state.writers),
-                is_shared=not policy.can_detect_cycles
-                or copy.topic != policy.format_remote_topic(flow.source, partition.topic),
+                is_shared=is_shared,
                 absences=said[partition],
                 parked=parked.get(partition, {}),
-                compaction=Compaction(*compacted.sides[partition], ends[partition])
+                compaction=Compaction(*compacted.sides[partition], stable_ends[partition])
                 if partition in compacted.sides
                 else None,
-                notes=compacted.notes.get(partition, ()),
+                notes=notes,
+                unmapped=tuple((each.start, each.end) for each in offset_map.sketches),
+                own_from=own_from,
             )
             logs[partition] = Logs(
                 copy.topic,
@@ -210,16 +257,67 @@ def plan_pairs(
             )
             entry = memory.entries.get(partition)
             if entry is not None:
-                lost = copy_starts[copy] > copy_start or (
-                    offset_map.is_pruned and offset_map.runs.first.upstream > start
-                )
+                first = offset_map.runs.first
+                translated = offset_map.translate(begin.upstream)
+                is_cut = isinstance(translated, Exact) and translated.downstream < begin.downstream
+                lost = is_cut or (offset_map.is_pruned and first is not None and first.upstream > begin.upstream)
                 pair = _with_memory(pair, entry, logs[partition], (source, target), lost=lost)
             pairs.append(pair)
-        return Plan(pairs, logs, memory)
+            end = max(pair.target.end, copy_starts[copy])
+            behind = end, max(looked_to[copy], end)
+            before = (0, 0) if is_shared else begin.before
+            outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
+        return Plan(pairs, logs, memory, outside, left_out, state)
     finally:
         log.close()
         source.close()
         target.close()
+
+
+def _chosen(
+    settings: FlowSettings, state: FlowState, source: Channel
+) -> tuple[dict[TopicPartition, TopicPartition], dict[TopicPartition, int], list[LeftOut]]:
+    """Return what is compared, each with its copy, where each log begins, and what is left out.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the source does not tell.
+    """
+    flow = settings.flow
+    copies = {
+        partition: TopicPartition(position.target or settings.copy_of(partition.topic), partition.partition)
+        for partition, position in sorted(state.positions.items())
+    }
+    why = {}
+    for topic in {partition.topic for partition in copies}:
+        if not settings.replicates(topic):
+            why[topic] = f"the flow does not copy {topic} any more"
+        elif settings.policy.is_heartbeats_topic(topic):
+            why[topic] = "heartbeats are not compared"
+    starts, problems = source.find_offsets([each for each in copies if each.topic not in why], EARLIEST)
+    gone = {topic for topic in {each.topic for each in problems} if not source.has_topic(topic)}
+    for partition, problem in problems.items():
+        if partition.topic not in gone:
+            raise problem
+    why |= {topic: f"{topic} is not on {flow.source} any more" for topic in gone}
+    left_out = [
+        LeftOut(flow.target, copy, 0, end, None, why[partition.topic], is_unchecked=False)
+        for partition, copy in copies.items()
+        if partition.topic in why and (end := state.positions[partition].downstream)
+    ]
+    return {partition: copy for partition, copy in copies.items() if partition.topic not in why}, starts, left_out
+
+
+def _never_copied(settings: FlowSettings, source: Channel, partitions: Sequence[TopicPartition]) -> list[LeftOut]:
+    """Return those of the partitions that have records: the flow is to copy them, and has no position of them."""
+    starts, ends = source.offsets(partitions, EARLIEST), source.offsets(partitions, LATEST)
+    reason = "the flow is to copy it, and has no position on record: none of it was compared"
+    return [
+        LeftOut(settings.flow.source, each, starts[each], ends[each], None, reason, is_unchecked=True)
+        for each in partitions
+        if starts[each] < ends[each]
+    ]
 
 
 def _with_memory(
@@ -276,16 +374,30 @@ def _looked_up(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Mapping[TopicPartition, TopicPartition],
-) -> tuple[Mirrors, tuple[str, str], _Compacted]:
-    """Return what the flow leaves out of its source, as it is known there now, the clusters' ids, what is compacted."""
+) -> tuple[Mirrors, tuple[str, str], _Compacted, list[TopicPartition]]:
+    """Look both clusters up.
+
+    Returns
+    -------
+    what the flow leaves out of its source, as it is known there now; the clusters' ids; what is compacted; the
+    partitions that the flow is to copy and that are not among ``copied``.
+    """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
         mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         try:
-            mirrors.look(source.topics() if mirrors.is_concerned and copied else ())
+            topics = source.topics()
+            mirrors.look(topics if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
-        return mirrors, (source.cluster_id, target.cluster_id), _compacted(source, target, copied)
+        others = [
+            partition
+            for name, topic in sorted(topics.items())
+            if settings.replicates(name) and not settings.policy.is_heartbeats_topic(name)
+            for partition in topic.topic_partitions
+            if partition not in copied
+        ]
+        return mirrors, (source.cluster_id, target.cluster_id), _compacted(source, target, copied), others
 
 
 def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:

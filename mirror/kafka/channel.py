@@ -95,6 +95,11 @@ class BrokerRefused(Portable):
         """The error's number in the protocol; None if it was not told with one."""
         return getattr(self.error, "errno", None)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether what was asked for is not there any more: offsets that the log has no longer, or the topic."""
+        return getattr(self.error, "errno", None) in (codes.OFFSET_OUT_OF_RANGE, codes.UNKNOWN_TOPIC)
+
 
 class View(enum.Enum):
     """Whose end of a log is meant; the value is (replica id, isolation level) of the request."""

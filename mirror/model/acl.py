@@ -7,7 +7,9 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 EVERY_NAME = "*"
-"""As the name of a LITERAL pattern it stands for all names."""
+"""As the name of a LITERAL pattern it stands for all names, as a host for all hosts."""
+EVERYBODY = "User:*"
+"""The principal that stands for all."""
 
 
 class Resource(IntEnum):
@@ -70,6 +72,16 @@ class Acl:
     def is_wildcard(self) -> bool:
         """Whether it is about all names."""
         return self.pattern is Pattern.LITERAL and self.name == EVERY_NAME
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it keeps everybody, from everywhere, from writing to topics: what fences a cluster's writers."""
+        return (
+            self.resource is Resource.TOPIC
+            and self.permission is Permission.DENY
+            and self.operation in (Operation.WRITE, Operation.ALL)
+            and (self.principal, self.host) == (EVERYBODY, EVERY_NAME)
+        )
 
     @property
     def key(self) -> list[Any]:

@@ -31,6 +31,7 @@ from mirror.model.stretches import Stretch, between, runs_within, united
 from mirror.model.verdict import Verdict, worst
 from mirror.model.watch import Watch, nobody
 from mirror.proof.absences import filtered, held
+from mirror.proof.left_out import LeftOut, unchecked
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
 from mirror.proof.obvious import same_records
 from mirror.proof.pairs import NOTHING, Amount, Cleaned, Mark, PartitionPair, Proven, total
@@ -210,16 +211,20 @@ class Equivalence:
         how long it took.
     cpu_seconds
         CPU time of the tasks that compared batches.
+    left_out
+        what was not compared, and why.
     """
 
     partitions: tuple[PartitionEquivalence, ...]
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the pairs; UNKNOWN if there are none."""
-        return worst(pair.verdict for pair in self.partitions)
+        """The worst of the pairs; UNKNOWN if there are none, or if something was not checked and none is wrong."""
+        pairs = (pair.verdict for pair in self.partitions)
+        return worst((*pairs, *(Verdict.UNKNOWN for _ in unchecked(self.left_out))))
 
     @property
     def by_bytes(self) -> Amount:
@@ -252,6 +257,7 @@ class Equivalence:
                 "mb_per_second": round(self.mb_per_second, 1),
             },
             "partitions": [pair.as_json() for pair in self.partitions],
+            "left_out": [each.as_json() for each in self.left_out],
         }
 
 
@@ -430,7 +436,9 @@ def _obviously_same(
     copy = read.get((pair.target.cluster, pair.target.partition))
     if source is None or copy is None or source.problem is not None or copy.problem is not None:
         return None
-    records = same_records((pair.source, source.path), (pair.target, copy.path), pair.runs, pair.writers, pair.absences)
+    records = same_records(
+        (pair.source, source.path), (pair.target, copy.path), pair.runs, pair.writers, pair.absences, pair.own_from
+    )
     return None if records is None else _equivalence(pair, records, None, read)
 
 
@@ -454,9 +462,15 @@ _PAIRS = (
     LedgerColumn("end", "long"),
     LedgerColumn("knows_writers", "int"),
     LedgerColumn("is_shared", "int"),
+    LedgerColumn("own_from", "long"),
 )
 _WRITERS = (LedgerColumn("pair", "int"), LedgerColumn("producer_id", "long"))
 _ABSENT = (LedgerColumn("absent_pair", "int"), LedgerColumn("absent_from", "long"), LedgerColumn("absent_to", "long"))
+_UNMAPPED = (
+    LedgerColumn("unmapped_pair", "int"),
+    LedgerColumn("unmapped_from", "long"),
+    LedgerColumn("unmapped_to", "long"),
+)
 _RUNS = (
     LedgerColumn("pair", "int"),
     LedgerColumn("run_upstream", "long"),
@@ -488,7 +502,7 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     sides = [
         (
             *(number, int(side is pair.source), side.cluster, side.partition.topic, side.partition.partition),
-            *(side.start, side.end, int(bool(pair.writers)), int(pair.is_shared)),
+            *(side.start, side.end, int(bool(pair.writers)), int(pair.is_shared), pair.own_from),
         )
         for number, pair in enumerate(pairs)
         for side in (pair.source, pair.target)
@@ -502,7 +516,7 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
         & (F.col("offset") >= F.col("absent_from"))
         & (F.col("offset") < F.col("absent_to"))
     )
-    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull()
+    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull() & (F.col("offset") >= F.col("own_from"))
     return (
         logs.join(F.broadcast(small_table(spark, _PAIRS, sides)), ["cluster", "topic", "partition"])
         .where(in_range)
@@ -609,6 +623,12 @@ def _with_neighbours(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> Data
 def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
     """Return a row per difference; few, in a copy worth its name."""
     mapped = [number for number, pair in enumerate(pairs) if pair.runs]
+    unmapped = [(number, *stretch) for number, pair in enumerate(pairs) for stretch in pair.unmapped]
+    is_unmapped = (
+        (F.col("pair") == F.col("unmapped_pair"))
+        & (F.col("upstream") >= F.col("unmapped_from"))
+        & (F.col("upstream") < F.col("unmapped_to"))
+    )
     in_order_of_side = F.coalesce("upstream", "downstream")
     # What has no counterpart is known by the pair before it and its place after that: a missing one and an extra one
     # with the same neighbour and place are one record, altered.
@@ -618,12 +638,16 @@ def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFram
     is_single = (F.col("kind") == "record") & ~F.col("is_pair")
     return (
         _with_neighbours(aligned, pairs)
+        .join(F.broadcast(small_table(aligned.sparkSession, _UNMAPPED, unmapped)), is_unmapped, "left")
         .withColumn(
             "is_reordered", F.col("is_pair") & F.coalesce(F.col("furthest_before") > F.col("upstream"), F.lit(False))
         )
         .withColumn(
             "is_misplaced",
-            F.col("is_pair") & F.col("pair").isin(mapped) & ~F.col("downstream").eqNullSafe(F.col("expected")),
+            F.col("is_pair")
+            & F.col("pair").isin(mapped)
+            & F.col("unmapped_pair").isNull()
+            & ~F.col("downstream").eqNullSafe(F.col("expected")),
         )
         .where("not is_pair or is_reordered or is_misplaced")
         .withColumn("is_upstream", F.col("upstream").isNotNull())

@@ -29,6 +29,7 @@ def same_records(
     runs: Runs,
     writers: frozenset[int],
     absent: Sequence[Absence] = (),
+    own_from: int = 0,
 ) -> int | None:
     """Return how many records both sides hold when they obviously are the same, None when that is not obvious.
 
@@ -39,14 +40,15 @@ def same_records(
     runs
         the offset map of the range; empty if none is known.
     writers
-        producer ids that alone may have written the copy; empty if they are not known.
+        producer ids that alone may have written the copy from offset ``own_from`` on; empty if they are not known.
     absent
         what the copy is known to lack; not counted.
     """
     original, copied = without(_rows(*source), absent), _rows(*copy)
     if original.num_rows != copied.num_rows:
         return None
-    if writers and not set(pc.unique(copied["producer_id"]).to_pylist()) <= writers:
+    own = copied.filter(pc.greater_equal(copied["offset"], own_from))
+    if writers and not set(pc.unique(own["producer_id"]).to_pylist()) <= writers:
         return None
     if not (original["digest"].equals(copied["digest"]) and original["timestamp_ms"].equals(copied["timestamp_ms"])):
         return None

@@ -135,6 +135,10 @@ class PartitionPair:
         What was left out because the log cleaner explains it.
     notes
         What there is to know of the way it is compared.
+    unmapped
+        Upstream offsets of the range whose places in the copy the map does not tell: Java MirrorMaker copied them.
+    own_from
+        From which downstream offset on only ``writers`` have copied; what lies before may be Java MirrorMaker's.
     """
 
     source: LogRange
@@ -149,6 +153,8 @@ class PartitionPair:
     compaction: Compaction | None = None
     cleaned: Cleaned = Cleaned()
     notes: tuple[str, ...] = ()
+    unmapped: tuple[Stretch, ...] = ()
+    own_from: int = 0
 
     @property
     def absent(self) -> tuple[Stretch, ...]:

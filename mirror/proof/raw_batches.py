@@ -158,7 +158,8 @@ class RawComparison:
         )
 
     def _is_of_others(self, header: Header) -> bool:
-        return bool(self._pair.writers) and header.producer_id not in self._pair.writers
+        is_known = bool(self._pair.writers) and header.base_offset >= self._pair.own_from
+        return is_known and header.producer_id not in self._pair.writers
 
     def _found_equal(self, content: memoryview, header: Header, copied: Header) -> None:
         self._records += header.record_count

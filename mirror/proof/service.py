@@ -19,9 +19,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mirror.proof.rehearsal import rehearse
 from mirror.spark import spark_answers, spark_session
@@ -54,10 +54,15 @@ def ask(address_file: Path, function: Callable[P, T], *args: P.args, **kwargs: P
 
 
 def serve(address_file: Path) -> None:
-    """Listen, get warm, and answer requests one after the other until SIGTERM."""
+    """Listen, get warm, and answer requests one after the other until SIGTERM.
+
+    Each connection has a thread: one that says nothing, or nothing of ours, keeps nobody waiting.
+    """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     key = secrets.token_bytes(32)
-    with Listener(("127.0.0.1", 0), authkey=key) as listener:
+    judging = threading.Lock()
+    # Who connects is asked for the key by its thread: here one that does not answer would keep the others out.
+    with Listener(("127.0.0.1", 0)) as listener:
         host, port = listener.address
         # Asked before it is warm, it answers when it is.
         warm = threading.Thread(target=_warm_up, daemon=True)
@@ -67,10 +72,20 @@ def serve(address_file: Path) -> None:
         unfinished.write_text(json.dumps({"host": host, "port": port, "key": key.hex()}))
         unfinished.rename(address_file)
         while True:
-            # One that asks and is gone, or is none of ours, takes nothing away from the next.
-            with suppress(*_LOST), listener.accept() as connection:
-                warm.join()
-                _answer(connection)
+            with suppress(*_LOST):
+                connection = listener.accept()
+                threading.Thread(target=_serve, args=(connection, key, warm, judging), daemon=True).start()
+
+
+def _serve(connection: Connection, key: bytes, warm: threading.Thread, judging: threading.Lock) -> None:
+    """Answer whoever has connected, if it has the key; one that is gone, or is none of ours, is dropped."""
+    with suppress(*_LOST), connection:
+        deliver_challenge(connection, key)
+        answer_challenge(connection, key)
+        request = connection.recv()
+        warm.join()
+        with judging:
+            _answer(connection, request)
 
 
 def _warm_up() -> None:
@@ -80,14 +95,15 @@ def _warm_up() -> None:
         print(f"not warm, so the first judgement takes longer: {problem}", file=sys.stderr, flush=True)
 
 
-def _answer(connection: Connection) -> None:
-    function, args, kwargs = connection.recv()
+def _answer(connection: Connection, request: Any) -> None:
+    function, args, kwargs = request
     try:
         answer = function(*args, **kwargs)
     except Exception as error:  # noqa: BLE001  # it is raised where the question was asked
         if not spark_answers():
             # Without Spark this process is of no use to anybody: whoever asked is to go on without it.
-            sys.exit(f"Spark is gone: {error}")
+            print(f"Spark is gone: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
         connection.send((error, None))
     else:
         connection.send((None, answer))

@@ -15,8 +15,12 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, load
 from mirror.engine.verify import verify_flow
+from mirror.kafka import batch, wire
+from mirror.kafka.batch import Record
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
+from mirror.kafka.versions import PRODUCE
 from mirror.lab import faults
 from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
@@ -24,7 +28,8 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.copying import Copying, ends_of, log_of
+from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
+from tests.brokers.java_copies import Java
 from tests.flows import flow_work
 from tests.spark.small import small_spark
 
@@ -49,6 +54,7 @@ def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], st
     """Two partitions of that flow, to be copied as its settings say."""
     (settings,) = load(file).enabled_flows
     topic = unique("orders")
+    file.write_text(f"{file.read_text()}{settings.flow}.topics = {topic}\n")
     copy = settings.policy.format_remote_topic(settings.flow.source, topic)
     state, offsets = state_topic(settings.flow.source), unique("mm2-offsets")
     east.create_topics([NewTopic(topic, 2, 1)])
@@ -56,12 +62,14 @@ def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], st
     work = flow_work(
         flow=settings.flow,
         source_client=dict(settings.source_consumer),
-        target_client=dict(settings.target_producer),
+        target_client=dict(load(file).clusters["west"].client),
         state_topic=state,
         offsets_topic=offsets,
         offsets_partitions=1,
         read_committed=settings.isolation_level == "read_committed",
     )
+    made = [TopicPartition(name, 0) for name in (copy, state, offsets)]
+    wait_until(lambda: can_tell(work.target_client, made), "the leaders of new topics", timeout_seconds=20)
     return Copying(work, {TopicPartition(topic, number): TopicPartition(copy, number) for number in range(2)})
 
 
@@ -209,8 +217,9 @@ def test_what_the_log_cleaner_has_removed_on_one_side_is_counted_and_a_lost_newe
     wait_until(compacted, "the copy to be compacted", timeout_seconds=30)
     small_spark(tmp_path)
     (settings,) = load(file).enabled_flows
-    (found,) = verify_flow(settings, load(file).clusters).partitions
+    found, untouched = verify_flow(settings, load(file).clusters).partitions
 
+    assert (untouched.verdict, untouched.records) == (Verdict.PASS, 0)
     assert found.verdict is Verdict.PASS
     assert found.records == len(copying.originals(one))
     assert found.cleaned.target >= 20
@@ -220,7 +229,7 @@ def test_what_the_log_cleaner_has_removed_on_one_side_is_counted_and_a_lost_newe
     copying.handovers[one] = replace(handover, position=replace(handover.position, upstream=lost + 1))
     write((b"5", b"lost"), (b"6", b"last"))
     copying.until_caught_up([one])
-    (found,) = verify_flow(settings, load(file).clusters).partitions
+    found, _ = verify_flow(settings, load(file).clusters).partitions
     assert (found.verdict, found.missing, found.extra) == (Verdict.FAIL, 1, 0)
     assert found.first_difference is not None
     assert found.first_difference.upstream_offset == lost
@@ -274,3 +283,188 @@ def test_what_was_found_equal_is_not_read_again_as_long_as_the_logs_are_the_same
     memory.write_text(memory.read_text().replace(f"{settings.flow}", "north->south"))
     with pytest.raises(ConfigError, match="it tells of the flow north->south"):
         verify_flow(settings, clusters, remember=memory)
+
+
+def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_when_nothing_is_copied(
+    file: Path, copying: Copying, tmp_path: Path
+) -> None:
+    """Markers behind it are none, and what the flow has copied and not recorded yet is told apart."""
+    one, other = copying.pairs
+    (settings,) = load(file).enabled_flows
+    write(copying.flow.source_client, one, range(3))
+    write(copying.flow.source_client, other, range(3))
+    copying.until_caught_up()
+    small_spark(tmp_path)
+    assert verify_flow(settings, load(file).clusters).verdict is Verdict.PASS
+
+    # Another engine's marker, and then its first batch: the position behind it was never recorded.
+    recorded = ends_of(copying.flow.target_client, [copying.pairs[other]])[copying.pairs[other]]
+    stand_in = confluent_kafka.Producer({**copying.flow.target_client, "transactional.id": one.topic})
+    stand_in.init_transactions(20)
+    for end in (stand_in.commit_transaction, stand_in.abort_transaction):
+        stand_in.begin_transaction()
+        if end == stand_in.commit_transaction:
+            stand_in.produce(copying.pairs[one].topic, b"not the mirror's", partition=one.partition)
+            stand_in.flush()
+        end()
+    producer = copying.flow.producer
+    assert producer is not None
+    sequence = copying.sequences[copying.pairs[other]]
+    own = batch.encode([Record(0, 1, None, b"unrecorded", (), -1)], 0, producer, sequence)
+    append_as_it_is(copying.flow.target_client, copying.pairs[other], own)
+    found = verify_flow(settings, load(file).clusters)
+
+    assert found.verdict is Verdict.FAIL
+    assert [(each.verdict, each.extra, each.missing, each.records) for each in found.partitions] == [
+        (Verdict.FAIL, 1, 0, 3),
+        (Verdict.PASS, 0, 0, 3),
+    ]
+    first = found.partitions[0].first_difference
+    assert first is not None
+    assert (first.what, first.downstream_offset) == ("extra", ends_of_records(copying, one)[-1])
+    (told,) = found.left_out
+    assert (told.partition, told.start, told.end, told.records) == (copying.pairs[other], recorded, recorded + 1, 1)
+    assert told.is_unchecked
+    assert "copied, and not on record" in told.reason
+    done = mirror("verify", str(file))
+    assert done.returncode == 1
+    assert "copied, and not on record" in " ".join(done.stdout.split())
+
+
+def test_partitions_without_position_and_topics_of_other_settings_are_named(
+    file: Path, copying: Copying, east: Cluster, tmp_path: Path
+) -> None:
+    """A partition that is to be copied and is not: nothing can be said of it, so it cannot be PASS."""
+    one, other = copying.pairs
+    new = TopicPartition(f"{one.topic}-new", 0)
+    east.create_topics([NewTopic(new.topic, 2, 1)])
+    file.write_text(file.read_text().replace(f"topics = {one.topic}", f"topics = {one.topic}, {new.topic}"))
+    for partition in (one, other, new):
+        write(copying.flow.source_client, partition, range(3))
+    copying.until_caught_up()
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+
+    assert [each.verdict for each in found.partitions] == [Verdict.PASS, Verdict.PASS]
+    assert found.verdict is Verdict.UNKNOWN
+    (told,) = found.left_out
+    assert (told.cluster, told.partition, told.start, told.end) == (settings.flow.source, new, 0, 3)
+    assert "no position" in told.reason
+
+    # Nothing of the flow any more: said, and nothing that could have been checked.
+    file.write_text(file.read_text().replace(f"topics = {one.topic}, {new.topic}", "topics = none"))
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+    assert [(each.partition, each.end, each.is_unchecked) for each in found.left_out] == [
+        (copying.pairs[each], 3, False) for each in (one, other)
+    ]
+    assert found.verdict is Verdict.UNKNOWN
+
+
+def test_after_a_router_was_added_what_was_copied_is_compared_where_it_is(
+    file: Path, copying: Copying, west: Cluster, tmp_path: Path
+) -> None:
+    """The topic where it would go to now is empty: reading that would never end."""
+    one, other = copying.pairs
+    for partition in (one, other):
+        write(copying.flow.source_client, partition, range(20))
+    copying.until_caught_up()
+    router = f"{copying.flow.flow}.transforms"
+    file.write_text(
+        f"{file.read_text()}{router} = away\n{router}.away.type = org.apache.kafka.connect.transforms.RegexRouter\n"
+        f"{router}.away.regex = .*\n{router}.away.replacement = {one.topic}-away\n"
+    )
+    west.create_topics([NewTopic(f"{one.topic}-away", 2, 1)])
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+
+    assert [(each.verdict, each.records, each.target) for each in found.partitions] == [
+        (Verdict.PASS, 20, copying.pairs[each]) for each in (one, other)
+    ]
+    assert all(f"{one.topic}-away" in each.compared.notes[0] for each in found.partitions)
+
+
+def test_without_the_module_of_a_transform_the_state_is_told_and_the_copy_is_not_judged(
+    file: Path, copying: Copying, tmp_path: Path
+) -> None:
+    one, _ = copying.pairs
+    write(copying.flow.source_client, one, range(3))
+    copying.until_caught_up()
+    mine = f"{copying.flow.flow}.transforms"
+    file.write_text(f"{file.read_text()}{mine} = mine\n{mine}.mine.type = python:nowhere_at_all:f\n")
+    done = mirror("status", str(file), "--json")
+    assert done.returncode == 0, done.stderr
+    assert mirror("plan", str(file)).returncode == 2
+    small_spark(tmp_path)
+    settings = load(file, applies_transforms=False)
+    found = verify_flow(settings.enabled_flows[0], settings.clusters)
+
+    assert found.verdict is Verdict.UNKNOWN
+    assert "the module nowhere_at_all cannot be imported" in str(found.partitions[0].problem)
+
+
+def test_a_copy_that_was_cut_lacks_its_end_at_once(file: Path, copying: Copying, west: Cluster, tmp_path: Path) -> None:
+    """The topic was deleted and created anew: what the map speaks of is not waited for."""
+    one, other = copying.pairs
+    for partition in (one, other):
+        write(copying.flow.source_client, partition, range(5))
+    copying.until_caught_up()
+    west.delete_topics([copying.pairs[one].topic])
+    wait_until(
+        lambda: not west.create_topics([NewTopic(copying.pairs[one].topic, 2, 1)])[0].problem,
+        "the topic to be created anew",
+        timeout_seconds=20,
+    )
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+    assert [(each.verdict, each.missing, each.problem) for each in found.partitions] == [(Verdict.FAIL, 5, None)] * 2
+    assert "the copy ends at 0" in found.partitions[0].compared.notes[0]
+
+
+def test_what_java_mirror_maker_copied_is_compared_too(file: Path, copying: Copying, tmp_path: Path) -> None:
+    """Before a takeover without a place for each record: by contents, from the first offset sync on. What it doubled is extra."""
+    one, other = copying.pairs
+    write(copying.flow.source_client, one, range(60))
+    write(copying.flow.source_client, other, range(60))
+    for partition, twice in ((one, 0), (other, 7)):
+        java = Java(copying, partition)
+        java.life(0, 40)
+        if twice:
+            java.life(40 - twice, 47, batch=3)
+        copying.mm2[partition] = java.trace(30 if twice else 40)
+    assert all(each.stopped is None and each.trouble is None for each in copying.take_over().values())
+    copying.until_caught_up()
+    write(copying.flow.source_client, one, range(60, 63))
+    copying.until_caught_up()
+    small_spark(tmp_path)
+    (settings,) = load(file).enabled_flows
+    found = verify_flow(settings, load(file).clusters)
+
+    assert [(each.records, each.missing, each.extra, each.misplaced) for each in found.partitions] == [
+        (63, 0, 0, 0),
+        (60, 0, 7, 0),
+    ]
+    assert [each.verdict for each in found.partitions] == [Verdict.PASS, Verdict.FAIL]
+    assert found.left_out == ()
+
+
+def append_as_it_is(client: dict[str, str], partition: TopicPartition, content: memoryview) -> None:
+    """Append a batch with the producer id and sequence that it has."""
+    channel = Channel("cluster", client)
+    try:
+        connection = channel.connect(channel.leader(partition), (PRODUCE,))
+        try:
+            request = wire.produce_request(connection.next_correlation(), [(partition, content)])
+            (answer,) = wire.parse_produce(connection.ask(request))
+            assert answer.error == 0
+        finally:
+            connection.close()
+    finally:
+        channel.close()
+
+
+def ends_of_records(copying: Copying, source: TopicPartition) -> list[int]:
+    return [each.offset for each in copying.copies(source)]

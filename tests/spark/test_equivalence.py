@@ -34,6 +34,8 @@ class Story:
     runs: tuple[Run, ...] = ()
     writers: frozenset[int] = frozenset()
     is_shared: bool = False
+    unmapped: tuple[tuple[int, int], ...] = ()
+    own_from: int = 0
     source_range: tuple[int, int] = (0, 100)
     copy_range: tuple[int, int] = (0, 100)
     absent: Sequence[Absence] = ()
@@ -130,6 +132,21 @@ STORIES = [
         is_shared=True,
     ),
     Story(
+        "Java MirrorMaker copied the first two, and only its syncs say where; what it doubled is extra.",
+        FOUR,
+        [
+            *(logged(number, number, producer_id=-1) for number in range(2)),
+            logged(1, 2, producer_id=-1),
+            *(logged(number, number + 1) for number in (2, 3)),
+        ],
+        {"extra": 1},
+        ("extra", None, 2),
+        runs=(Run(2, 3, 2),),
+        writers=frozenset({7}),
+        unmapped=((0, 2),),
+        own_from=3,
+    ),
+    Story(
         "Nobody else may write into a remote topic, and somebody did.",
         FOUR[:2],
         [logged(0), logged(8, 1, producer="local", producer_id=99), logged(1, 2)],
@@ -181,6 +198,8 @@ def pair_of(number: int, story: Story) -> PartitionPair:
         story.writers,
         story.is_shared,
         tuple(story.absent),
+        unmapped=story.unmapped,
+        own_from=story.own_from,
     )
 
 

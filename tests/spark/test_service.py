@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
@@ -23,4 +27,16 @@ def test_it_calls_what_it_is_asked_to_and_passes_answers_and_errors_on(tmp_path:
     with pytest.raises(ValueError, match="invalid literal"):
         ask(address, int, "three")
     assert ask(address, len, "still there") == 11
+
+    where = json.loads(address.read_text())
+    with socket.create_connection((where["host"], where["port"])):
+        # Says nothing, and stays.
+        for said in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x14 not the right answer", b"\xff\xff\xff\xff"):
+            with socket.create_connection((where["host"], where["port"])) as stray:
+                stray.sendall(said)
+        with pytest.raises(AuthenticationError), Client((where["host"], where["port"]), authkey=b"another"):
+            pass
+        with Client((where["host"], where["port"]), authkey=bytes.fromhex(where["key"])) as damaged:
+            damaged.send_bytes(b"no pickle")
+        assert ask(address, os.getpid) == service.pid, "it was done without the service"
     assert service.terminate(10)

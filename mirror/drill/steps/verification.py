@@ -14,6 +14,7 @@ from mirror.model.absences import AbsenceKind
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
+from mirror.proof.left_out import unchecked
 
 STEP = "verify"
 
@@ -58,7 +59,8 @@ def differences(comparison: Equivalence) -> list[Finding]:
 def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
     """Return, in words, what the verdict on a flow rests on."""
     wrong = [pair for pair in comparison.partitions if pair.first_difference is not None or pair.problem is not None]
-    if not wrong:
+    not_checked = tuple(f"{flow} {each}" for each in unchecked(comparison.left_out))
+    if not wrong and not not_checked:
         absent = sum(
             pair.absent(kind) for pair in comparison.partitions for kind in (AbsenceKind.PARKED, AbsenceKind.GAP)
         )
@@ -70,13 +72,14 @@ def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
         return (
             f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides{known}",
         )
-    return tuple(
+    differing = tuple(
         f"{flow} {pair.source}: {pair.problem}"
         if pair.problem
         else f"{flow} {pair.source}: {pair.missing} missing, {pair.extra} extra, {pair.altered} altered, "
         f"{pair.reordered} reordered of {pair.records} records"
         for pair in wrong
     )
+    return differing + not_checked
 
 
 def conclude(stage: Stage, comparison: Equivalence) -> None:

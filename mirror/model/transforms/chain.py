@@ -151,9 +151,14 @@ class Chain:
         """Return the topic that the records of ``topic``, a name on the target, are sent to in the end."""
         return self._resolve(topic)[1]
 
-    def of_topic(self, topic: str) -> TopicTransform | None:
-        """Return what is done to each record of ``topic``, a name on the target; None if nothing is."""
+    def of_topic(self, topic: str, *, with_functions: bool = True) -> TopicTransform | None:
+        """Return what is done to each record of ``topic``, a name on the target; None if nothing is.
+
+        Without ``with_functions`` the functions of one's own are left out.
+        """
         steps, _ = self._resolve(topic)
+        if not with_functions:
+            steps = tuple(step for step in steps if not isinstance(step.transform, PythonFunction))
         return TopicTransform(steps, self.skips_errors) if steps else None
 
     def _resolve(self, topic: str) -> tuple[tuple[Step, ...], str]:

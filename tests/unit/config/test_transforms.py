@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import ConfigError, FlowSettings, load
+from mirror.kafka.batch import Record
 from mirror.model.flow import Flow
 from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
@@ -59,6 +60,36 @@ def test_a_chain_is_read_in_its_order(file: Path) -> None:
     transform = settings.transform_of("orders")
     assert transform is not None
     assert [step.topic for step in transform.steps] == ["A.orders"] * 3
+
+
+def test_functions_leave_heartbeats_alone_and_connects_transforms_do_not(file: Path) -> None:
+    """What counts heartbeats reads their values; to MirrorMaker's source connector they are records as any (CFG-012)."""
+    mine = ("A->B.transforms.mine.type = python:tests.transform_functions:shout",)
+    settings = flow(file, "A->B.transforms = mine", *mine)
+    assert settings.transform_of("heartbeats") is None
+    settings = flow(
+        file,
+        "A->B.transforms = drop, mine",
+        f"A->B.transforms.drop.type = {CONNECT}DropHeaders",
+        "A->B.transforms.drop.headers = h",
+        *mine,
+    )
+    transform = settings.transform_of("heartbeats")
+    assert transform is not None
+    assert [step.alias for step in transform.steps] == ["drop"]
+
+
+def test_only_who_applies_a_function_must_have_it(file: Path) -> None:
+    lines = ("A->B.transforms = mine", "A->B.transforms.mine.type = python:nowhere_at_all:f")
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        flow(file, *lines)
+    (settings,) = load(file, applies_transforms=False).enabled_flows
+    transform = settings.transform_of("orders")
+    assert transform is not None
+    made = transform.apply([Record(7, 1, None, b"v", (), -1)], 0)
+    assert made.failed is not None
+    assert (made.failed.offset, made.records) == (7, [])
+    assert "cannot be imported" in made.failed.reason
 
 
 def test_without_a_chain_a_copy_is_where_the_policy_says_and_unchanged(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from unittest.mock import create_autospec
 
 import pytest
@@ -70,6 +71,30 @@ def test_allowing_everything_becomes_reading_and_denials_stay_as_they_are() -> N
     assert creates(planned([acl("DENY ALL")])) == {acl("DENY ALL", "east.orders")}
     kept = {"ALLOW READ", "ALLOW DESCRIBE", "ALLOW DELETE", "ALLOW ALTER", "DENY WRITE", "DENY READ"}
     assert creates(planned([acl(text) for text in kept])) == {acl(text, "east.orders") for text in kept}
+
+
+@pytest.mark.parametrize(
+    "fence",
+    [
+        acl("DENY WRITE", principal="User:*"),
+        acl("DENY ALL", principal="User:*"),
+        acl("DENY WRITE", "*", principal="User:*"),
+        acl("DENY WRITE", "ord", Pattern.PREFIXED, principal="User:*"),
+    ],
+    ids=str,
+)
+def test_what_fences_the_writers_of_the_source_does_not_fence_the_copy(fence: Acl) -> None:
+    """After a failover applications are to write there (ACL-02 would deny it); the plan says that it is left out."""
+    plan = planned([fence, acl("DENY WRITE")], (), PREFIXED)
+    assert creates(plan) == {acl("DENY WRITE", "east.orders")}
+    (row,) = [row for row in plan.rows() if row["action"] == AclAction.SKIP]
+    assert (row["acl"], row["detail"]) == (str(fence), "it fences the writers of east, not those of the copy")
+    assert not planned([fence], topics=(), groups=()).of(AclAction.CREATE)
+
+
+def test_what_denies_everybody_something_else_or_only_from_one_host_is_no_fence() -> None:
+    others = {acl("DENY READ", principal="User:*"), replace(acl("DENY WRITE", principal="User:*"), host="10.0.0.1")}
+    assert creates(planned(others)) == {replace(each, name="east.orders") for each in others}
 
 
 @pytest.mark.parametrize("end", ["source", "target"])

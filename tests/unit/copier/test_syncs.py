@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.syncs import PartitionSyncs
-from mirror.model.offset_sync import OffsetSync, SyncWriter
+from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
@@ -16,17 +16,31 @@ class RecordByRecord:
     """MM2's own way."""
 
     def __init__(self, offset_lag_max: int) -> None:
-        self._writer = SyncWriter(offset_lag_max)
+        self._offset_lag_max = offset_lag_max
+        self._before = -1, -1
+        self._last_downstream = -1
         self._due: OffsetSync | None = None
         self._delayed: OffsetSync | None = None
 
     def acknowledged(self, upstream: int, downstream: int, count: int) -> None:
         for number in range(count):
             pair = OffsetSync(ORDERS, upstream + number, downstream + number)
-            if self._writer.update(pair.upstream, pair.downstream):
+            if self._owes(pair.upstream, pair.downstream):
+                self._last_downstream = pair.downstream
                 self._due, self._delayed = pair, None
             else:
                 self._delayed = pair
+            self._before = pair.upstream, pair.downstream
+
+    def _owes(self, upstream: int, downstream: int) -> bool:
+        """OSW-01, in its order."""
+        before_upstream, before_downstream = self._before
+        return (
+            self._last_downstream == -1
+            or downstream - (self._last_downstream + 1) >= self._offset_lag_max
+            or upstream - before_upstream != 1
+            or downstream < before_downstream
+        )
 
     def promote_delayed(self) -> None:
         if self._delayed is not None:
@@ -66,6 +80,30 @@ def test_over_batches_as_record_by_record(
     for one in (ours, theirs):
         one.promote_delayed()
     assert ours.take_due() == theirs.take_due()
+
+
+def test_a_sync_is_owed_by_the_golden_records() -> None:
+    """OSW-01, with offset.lag.max = 50."""
+    syncs = PartitionSyncs(ORDERS, 50)
+    for upstream, downstream, is_owed in [
+        *((0, 100, "y"), (2, 102, "y"), (3, 152, "n"), (4, 153, "y"), (5, 154, "n"), (6, 203, "n"), (7, 204, "y")),
+        *((2, 206, "y"), (3, 207, "n"), (4, 3, "y"), (5, 4, "n"), (7, 6, "y"), (7, 6, "y"), (8, 7, "n")),
+        *((10, 57, "y"), (11, 58, "n")),
+    ]:
+        syncs.acknowledged(upstream, downstream, 1)
+        assert ("y" if syncs.take_due() else "n") == is_owed, (upstream, downstream)
+
+
+@given(lag=st.integers(min_value=0, max_value=200), count=st.integers(min_value=1, max_value=1000))
+def test_a_steady_stream_owes_a_sync_every_lag_and_one_records(lag: int, count: int) -> None:
+    """CFG-033; without lag every record does."""
+    syncs = PartitionSyncs(ORDERS, lag)
+    owed = []
+    for offset in range(count):
+        syncs.acknowledged(offset, offset, 1)
+        if syncs.take_due():
+            owed.append(offset)
+    assert owed == list(range(0, count, lag + 1))
 
 
 def test_the_first_record_owes_a_sync_at_once() -> None:

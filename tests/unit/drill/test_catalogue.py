@@ -63,6 +63,17 @@ def test_a_runbook_is_found_by_its_name_in_either_spelling(folder: Path) -> None
     assert find_runbook("tiny", folder).prose == "# Tiny, in prose\n"
 
 
+@pytest.mark.parametrize("name", ["../elsewhere/tiny", "_hidden"])
+def test_a_name_is_never_a_path(folder: Path, name: str) -> None:
+    """It may come from the run.json of somebody else's run: `resume` would have run that file."""
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    for path in (elsewhere / "tiny.py", folder / "_hidden.py"):
+        path.write_text(f"raise SystemExit('{path} was run')")
+    with pytest.raises(DefinitionNotFound, match="there is: tiny"):
+        find_runbook(name, folder)
+
+
 def test_an_absent_runbook_or_folder_is_said_to_be_so(folder: Path) -> None:
     with pytest.raises(DefinitionNotFound, match=r"no runbook 'big' in .*; there is: tiny"):
         find_runbook("big", folder)

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import for_code
 
 from mirror.engine import strangers
 from mirror.engine.standing import FlowStanding
 from mirror.engine.strangers import Strangers
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.flow_state import FlowState, ForeignWriter
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import KnownWriters
@@ -43,14 +44,14 @@ def looked(
     monkeypatch: pytest.MonkeyPatch,
     problems: dict[str, Exception],
     *,
-    gone: bool = False,
+    problem: Exception | None = None,
     state: FlowState | None = None,
 ) -> tuple[Written, tuple[str, ...]]:
     """One round, in which producers 7 and 8 are found between ours, and 8 is a mirror's."""
 
     def find(_: Any, copy: TopicPartition, stretch: tuple[int, int], mirrors: frozenset[int], *_rest: Any) -> Any:
-        if gone:
-            raise BrokerRefused("west: fetch", LookupError)
+        if problem is not None:
+            raise problem
         return {(copy, each): ForeignWriter(copy, each, *stretch, 2, 5) for each in {7, 8} - mirrors}
 
     logs = SimpleNamespace(known={STATE: KnownWriters(frozenset({8}))}, catch_up=lambda _: problems, close=lambda: None)
@@ -101,8 +102,24 @@ def test_what_cannot_be_read_any_more_is_told_all_the_same(
     standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing.others.append((ORDERS, (3, 5)))
-    _, (problem,) = looked(standing, monkeypatch, {}, gone=True)
+    _, (problem,) = looked(standing, monkeypatch, {}, problem=BrokerRefused("west: fetch", for_code(1)))
+    assert list(standing.others) == [], "the log has it no more"
     assert "east.orders-0 has something at offsets 3 to 4 that this flow did not write" in problem
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [BrokerRefused("west: fetch", for_code(29)), LeaderUnknown("no leader"), ConnectionFailed("west is away")],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_what_cannot_be_read_now_is_looked_at_again(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    standing.others.extend([(ORDERS, (3, 5)), (ORDERS, (7, 9))])
+    written, problems = looked(standing, monkeypatch, {}, problem=problem)
+    assert (written.records, len(problems), len(standing.others)) == ([], 2, 2)
+    written, problems = looked(standing, monkeypatch, {})
+    assert (len(written.records), problems, list(standing.others)) == (1, (), [])
 
 
 def test_a_foreign_writer_degrades_the_flow_for_an_hour(standing: FlowStanding) -> None:

@@ -38,9 +38,10 @@ def same(
     writers: frozenset[int] = OURS,
     absent: Sequence[Absence] = (),
     originals: Rows = ORIGINALS,
+    own_from: int = 0,
 ) -> int | None:
     source, copy = file_of(originals, folder / "source.parquet"), file_of(copies, folder / "copy.parquet")
-    return same_records((SOURCE, source), (COPY, copy), Runs.of(runs), writers, absent)
+    return same_records((SOURCE, source), (COPY, copy), Runs.of(runs), writers, absent, own_from)
 
 
 def test_the_same_records_where_the_map_says(tmp_path: Path) -> None:
@@ -91,3 +92,10 @@ def test_what_is_known_to_be_absent_is_not_counted(tmp_path: Path) -> None:
     copies = [COPIES[0], COPIES[1], (4, "d", 105, 7)]
     assert same(tmp_path, copies, (Run(0, 2, 2), Run(5, 4, 1)), absent=[gap]) == 3
     assert same(tmp_path, copies, (Run(0, 2, 2), Run(5, 4, 1))) is None
+
+
+def test_what_lies_before_the_flows_own_records_may_be_of_others(tmp_path: Path) -> None:
+    copies = [(2, "a", 100, -1), (3, "b", 101, -1), *COPIES[2:]]
+    assert same(tmp_path, copies) is None
+    assert same(tmp_path, copies, own_from=4) == 4
+    assert same(tmp_path, copies, own_from=3) is None

@@ -1,0 +1,154 @@
+"""What of a flow is not compared, named with the reason; and what lies in a copy outside of what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.engine.mm2_traces import Mm2Traces, read_traces
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
+from mirror.kafka.cluster import Cluster
+from mirror.model.flow_state import FlowState
+from mirror.model.offset_map import OffsetMap
+from mirror.model.partition import TopicPartition
+from mirror.model.stretches import Stretch
+from mirror.model.translation import Exact
+from mirror.proof.equivalence import Difference, FirstDifference, PartitionEquivalence
+from mirror.proof.left_out import LeftOut
+from mirror.proof.outside import Found, Outside, Seen
+from mirror.proof.pairs import PartitionPair
+
+_STRANGER = "written by a producer that is not the mirror's, behind the last record that was copied"
+_LATE = "written by the flow's own producer, and not on record: it arrived late, so that it is there twice"
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where the comparison of a partition begins on both sides, and what it leaves out in front of that.
+
+    Attributes
+    ----------
+    before
+        where to look, in the copy, for what nobody has on record.
+    """
+
+    upstream: int
+    downstream: int
+    before: Stretch = (0, 0)
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def begin_of(
+    settings: FlowSettings, source: TopicPartition, copy: TopicPartition, known: OffsetMap, start: int, copy_start: int
+) -> Begin:
+    """Return where to begin, of two logs that begin at ``start`` and ``copy_start``.
+
+    Of what Java MirrorMaker copied only offset syncs say where it lies: there the comparison begins at the first of
+    them that both logs still have.
+    """
+    flow = settings.flow
+    first = known.runs.first.downstream if known.runs.first is not None else known.downstream_next
+    lowest = min([known.origin, *(each.start for each in known.sketches)])
+    at = min(max(start, lowest), known.upstream_next)
+    left_out = []
+
+    def leave_out(cluster: str, partition: TopicPartition, begin: int, end: int, why: str, *, unchecked: bool) -> None:
+        if begin < end:
+            left_out.append(LeftOut(cluster, partition, begin, end, None, why, unchecked))
+
+    leave_out(flow.source, source, start, lowest, "the flow began behind it", unchecked=False)
+    sketch = next((each for each in known.sketches if each.start <= at < each.end), None)
+    if sketch is not None:
+        pairs = (each for each in sketch.pairs if each.upstream >= at and each.downstream >= copy_start)
+        upstream, downstream = next(pairs, (sketch.end, sketch.downstream_end))
+        reason = "Java MirrorMaker copied it, and no offset sync says which record lies where"
+        leave_out(flow.source, source, at, upstream, reason, unchecked=True)
+        leave_out(flow.target, copy, copy_start, downstream, reason, unchecked=at < upstream)
+        return Begin(upstream, max(downstream, copy_start), left_out=tuple(left_out))
+    translated = known.translate(at)
+    downstream = translated.downstream if isinstance(translated, Exact) else first
+    if at > lowest:
+        begin = max(first, copy_start) if not known.sketches else copy_start
+        leave_out(flow.target, copy, begin, downstream, f"{flow.source} has removed the originals", unchecked=False)
+    before = (0, 0) if known.sketches else (copy_start, min(first, downstream))
+    return Begin(at, max(downstream, copy_start), before, tuple(left_out))
+
+
+def judged(
+    settings: FlowSettings,
+    state: FlowState,
+    compared: PartitionEquivalence,
+    seen: tuple[PartitionPair, Outside, Found],
+    java: Callable[[], Mm2Traces],
+    *,
+    is_running: bool,
+) -> tuple[PartitionEquivalence, list[LeftOut]]:
+    """Return a comparison with what was seen outside of its range, and what of that was left out.
+
+    Parameters
+    ----------
+    state
+        of the flow, read after the copy's log ended where it was looked at.
+    java
+        returns what Java MirrorMaker has left.
+    is_running
+        whether an engine copies at this time.
+    """
+    pair, place, found = seen
+    copy, target = pair.target.partition, settings.flow.target
+    left_out = []
+
+    def leave_out(what: Seen, why: str, *, unchecked: bool) -> None:
+        if what.records:
+            left_out.append(LeftOut(target, copy, what.start, what.end, what.records, why, unchecked))
+
+    if found.problem is not None:
+        start, end = min(place.before[0], place.behind[0]), max(place.before[1], place.behind[1])
+        reason = f"it could not be read: {found.problem}"
+        left_out.append(LeftOut(target, copy, start, end, None, reason, is_unchecked=True))
+    leave_out(found.own_before, f"copied of what {settings.flow.source} has no more", unchecked=False)
+    leave_out(found.others_before, "nothing on record says where these records came from", unchecked=True)
+    compared = with_extra(compared, found.late_behind, _LATE)
+    position = state.positions.get(pair.source.partition)
+    if position is not None and position.settled and position.downstream <= place.behind[0]:
+        compared = with_extra(compared, found.own_behind, _LATE)
+    else:
+        who = "is on its way" if is_running else "has yet to be recognised by an engine, and none runs"
+        leave_out(found.own_behind, f"copied, and not on record: it {who}", unchecked=not is_running)
+    if pair.is_shared:
+        return replace(compared, foreign=compared.foreign + found.others_behind.records), left_out
+    others = found.others_behind
+    if others.records and _is_of_java(java(), pair.source.partition, others):
+        leave_out(others, "Java MirrorMaker has copied since: an engine that starts takes over from it", unchecked=True)
+        return compared, left_out
+    return with_extra(compared, others, _STRANGER), left_out
+
+
+def with_extra(compared: PartitionEquivalence, seen: Seen, why: str) -> PartitionEquivalence:
+    """Return a comparison with records more that only the copy has; they lie behind all that was compared."""
+    if not seen.records:
+        return compared
+    first = compared.first_difference or FirstDifference(Difference.EXTRA, None, seen.start, why)
+    return replace(compared, extra=compared.extra + seen.records, first_difference=first)
+
+
+def left_by_java(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], state: FlowState) -> Mm2Traces:
+    """Return what Java MirrorMaker has left of the flow; without its topics it has not run.
+
+    Raises
+    ------
+    ClusterError, ConnectionFailed
+        if the target does not answer.
+    """
+    with suppress(BrokerRefused, LeaderUnknown), Cluster.connect(clusters[settings.flow.target]) as target:
+        return read_traces(settings, state, target, matches=True)
+    return Mm2Traces()
+
+
+def _is_of_java(traces: Mm2Traces, source: TopicPartition, seen: Seen) -> bool:
+    """Whether Java MirrorMaker has left word that it copied behind the flow's position."""
+    beyond = traces.beyond.get(source)
+    syncs = (each for stretch in beyond.stretches for each in stretch) if beyond else ()
+    return source in traces.certain or any(seen.start <= each.downstream < seen.end for each in syncs)

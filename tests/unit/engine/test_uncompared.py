@@ -1,0 +1,114 @@
+"""Where the comparison of a partition begins, and what of it is left out by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.uncompared import Begin, begin_of, judged
+from mirror.model.flow_state import FlowState, Position
+from mirror.model.mm2_trace import Mm2Trace, Pair
+from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.proof.equivalence import Equivalence, PartitionEquivalence
+from mirror.proof.log_reader import LogRange
+from mirror.proof.outside import Found, Outside, Seen
+from mirror.proof.pairs import PartitionPair
+from tests.unit.control.builders import flow_settings
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+SETTINGS = flow_settings()
+PLAIN = OffsetMap(0, True, Runs.of([Run(0, 1, 10)]), 10, 11)
+TAKEN = OffsetMap(
+    40,
+    False,
+    Runs.of([Run(40, 45, 20)]),
+    60,
+    65,
+    (Sketch(0, 40, 0, 45, (Pair(10, 12), Pair(30, 33))),),
+)
+PAIR = PartitionPair(LogRange("east", {}, ORDERS, 0, 10), LogRange("west", {}, COPY, 1, 11), writers=frozenset({7}))
+PLACE = Outside(PAIR.target, (0, 1), (11, 20), PAIR.writers)
+EQUAL = PartitionEquivalence(ORDERS, COPY, 10, 0, 0, 0, 0, 0, 0, None, None)
+
+
+def begun(known: OffsetMap, start: int, copy_start: int) -> tuple[Begin, list[tuple[str, int, int, bool]]]:
+    found = begin_of(SETTINGS, ORDERS, COPY, known, start, copy_start)
+    told = [(each.cluster, each.start, each.end, each.is_unchecked) for each in found.left_out]
+    return replace(found, left_out=()), told
+
+
+@pytest.mark.parametrize(
+    ("known", "logs", "begin", "left_out"),
+    [
+        # All is there, behind a marker, which somebody might have written too.
+        (PLAIN, (0, 0), Begin(0, 1, (0, 1)), []),
+        # The source has removed what the copy still has: nothing is left to hold it against.
+        (PLAIN, (4, 0), Begin(4, 5, (0, 1)), [("west", 1, 5, False)]),
+        # The copy has removed what the source still has: that is missing.
+        (PLAIN, (0, 6), Begin(0, 6, (6, 1)), []),
+        # Of the source nothing is left that was copied.
+        (PLAIN, (15, 0), Begin(10, 11, (0, 1)), [("west", 1, 11, False)]),
+        # The flow began at the end of the log.
+        (replace(PLAIN, origin=5, complete_from_origin=False), (0, 0), Begin(5, 6, (0, 1)), [("east", 0, 5, False)]),
+        # Java MirrorMaker's first sync is where both logs are known to correspond.
+        (TAKEN, (0, 0), Begin(10, 12), [("east", 0, 10, True), ("west", 0, 12, True)]),
+        (TAKEN, (30, 0), Begin(30, 33), [("west", 0, 33, False)]),
+        (TAKEN, (35, 0), Begin(40, 45), [("east", 35, 40, True), ("west", 0, 45, True)]),
+        (TAKEN, (50, 0), Begin(50, 55), [("west", 0, 55, False)]),
+    ],
+)
+def test_where_it_begins(
+    known: OffsetMap, logs: tuple[int, int], begin: Begin, left_out: list[tuple[str, int, int, bool]]
+) -> None:
+    assert begun(known, *logs) == (begin, left_out)
+
+
+def outcome(
+    found: Found,
+    *,
+    settled: bool = False,
+    is_running: bool = True,
+    is_shared: bool = False,
+    java: Mm2Traces | None = None,
+) -> tuple[Verdict, int, int, list[bool]]:
+    """Verdict, extra and foreign records, and of what was left out whether it is unchecked."""
+    state = FlowState(positions={ORDERS: Position(10, 11, 0, complete=True, settled=settled)})
+    pair = replace(PAIR, is_shared=is_shared)
+    compared, left_out = judged(
+        SETTINGS, state, EQUAL, (pair, PLACE, found), lambda: java or Mm2Traces(), is_running=is_running
+    )
+    whole = Equivalence((compared,), left_out=tuple(left_out))
+    return whole.verdict, compared.extra, compared.foreign, [each.is_unchecked for each in left_out]
+
+
+def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None:
+    found = Found(others_behind=Seen(3, 12, 15))
+    assert outcome(found) == (Verdict.FAIL, 3, 0, [])
+    assert outcome(found, is_shared=True) == (Verdict.PASS, 0, 3, [])
+
+
+def test_what_is_on_its_way_is_left_out_and_not_checked_once_no_engine_runs() -> None:
+    found = Found(own_behind=Seen(3, 12, 15))
+    assert outcome(found) == (Verdict.PASS, 0, 0, [False])
+    assert outcome(found, is_running=False) == (Verdict.UNKNOWN, 0, 0, [True])
+    assert outcome(found, settled=True) == (Verdict.FAIL, 3, 0, [])
+    assert outcome(Found(late_behind=Seen(2, 12, 14))) == (Verdict.FAIL, 2, 0, [])
+
+
+def test_what_java_mirrormaker_has_copied_since_is_not_called_somebody_elses() -> None:
+    found = Found(others_behind=Seen(3, 12, 15))
+    assert outcome(found, java=Mm2Traces(certain={ORDERS: Mm2Trace(20)})) == (Verdict.UNKNOWN, 0, 0, [True])
+    within = Mm2Traces(beyond={ORDERS: Mm2Trace(None, ((Pair(11, 12),),))})
+    assert outcome(found, java=within) == (Verdict.UNKNOWN, 0, 0, [True])
+    elsewhere = Mm2Traces(beyond={ORDERS: Mm2Trace(None, ((Pair(11, 16),),))})
+    assert outcome(found, java=elsewhere) == (Verdict.FAIL, 3, 0, [])
+
+
+def test_what_stands_before_the_copy_and_what_cannot_be_read_is_not_checked() -> None:
+    assert outcome(Found(others_before=Seen(1, 0, 1))) == (Verdict.UNKNOWN, 0, 0, [True])
+    assert outcome(Found(own_before=Seen(1, 0, 1))) == (Verdict.PASS, 0, 0, [False])
+    assert outcome(Found(problem="ConnectionFailed: west is away")) == (Verdict.UNKNOWN, 0, 0, [True])
