@@ -20,7 +20,7 @@ from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
-from mirror.control.topics import TopicsTick
+from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
@@ -29,7 +29,7 @@ from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import WEAK_SHARE, FlowLeader
-from mirror.engine.refusals import NotReachable, SameCluster
+from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
@@ -121,6 +121,8 @@ class Engine:
             if there is no enabled flow whose target answers.
         SameCluster
             if both ends of a flow are one cluster.
+        TooFewBrokers
+            if a topic that a flow is to begin with is to have more replicas than there are brokers.
         """
         ids: dict[str, str] = {}
         away: dict[str, ClusterUnreachable] = {}
@@ -128,6 +130,7 @@ class Engine:
             try:
                 with Cluster.connect(self._settings.clusters[alias]) as cluster:
                     ids[alias] = cluster.cluster_id
+                    self._require_brokers(cluster)
             except ClusterUnreachable as problem:
                 away[alias] = problem
         for flow in self._flows:
@@ -137,6 +140,18 @@ class Engine:
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
             self._tell(f"{alias} does not answer and is asked again until it does: {why}")
+
+    def _require_brokers(self, cluster: Cluster) -> None:
+        for settings in self._flows:
+            if cluster.alias not in (settings.flow.source, settings.flow.target):
+                continue
+            lacking = lacking_brokers(cluster, settings)
+            if lacking is not None:
+                key, problem = lacking
+                file = read(self._settings.path)
+                forms = (f"{settings.flow}.{key}", key, f"{settings.flow.target}.{key}")
+                given = next((form for form in forms if file.line_of(form) is not None), key)
+                raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
 
     def _require_two_clusters(self, flow: Flow, ids: Mapping[str, str]) -> None:
         if flow.source in ids and ids[flow.source] == ids.get(flow.target):
@@ -167,7 +182,7 @@ class Engine:
 
         Raises
         ------
-        NotReachable, SameCluster
+        NotReachable, SameCluster, TooFewBrokers
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.

@@ -23,10 +23,16 @@ from mirror.kafka.cluster import Cluster, ClusterUnreachable
 
 @dataclass(frozen=True)
 class Connected:
-    """A connection to a cluster of which nothing is asked."""
+    """A connection to a cluster that has no topics, and brokers enough."""
 
     alias: str
     cluster_id: str
+
+    def topics(self, _: object = None) -> dict[str, object]:
+        return {}
+
+    def broker_ids(self) -> tuple[int, ...]:
+        return (1, 2, 3)
 
 
 class NoSpark(Epochs):
