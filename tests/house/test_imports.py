@@ -13,6 +13,7 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
+    "tables": set(),
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
@@ -29,7 +30,7 @@ MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
-MAY_IMPORT["lab"] |= {"interrupting"}
+MAY_IMPORT["lab"] |= {"interrupting", "tables"}
 MAY_IMPORT["engine"] = {
     "spark",
     "whole_file",

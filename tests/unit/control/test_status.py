@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import MirrorSettings, load
-from mirror.control.status import FlowObserver, observe
+from mirror.control.status import FlowObserver, PartitionStatus, observe, worst_first
 from mirror.model.flow import Flow
 
 
@@ -50,3 +50,12 @@ def test_only_the_flows_asked_for_are_observed(settings: MirrorSettings, closed:
     with observe(settings, {Flow("west", "east")}) as observers:
         assert len(observers) == 1
     assert closed == observers
+
+
+def test_the_worst_partitions_come_first() -> None:
+    def one(partition: int, lag: int | None, gaps: int = 0, stopped: str | None = None) -> PartitionStatus:
+        return PartitionStatus("orders", partition, 1, 1, 1, lag, None, gaps=gaps, stopped=stopped)
+
+    fine, late, later = one(0, 0), one(1, 5), one(2, 50)
+    silent, holed, stopped = one(3, None), one(4, 0, gaps=2), one(5, 0, stopped="why")
+    assert worst_first([fine, late, later, silent, holed, stopped]) == [stopped, holed, silent, later, late, fine]
