@@ -88,3 +88,12 @@ def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
     done = CliRunner().invoke(app, [command, str(file), "--group", "("])
     assert done.exit_code == 2
     assert "not a regular expression" in " ".join(done.stderr.split())
+
+
+def test_every_note_is_told_once_in_the_text_and_in_json(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    notes = ("ACLs east->west: 3 ACL(s) of east are not carried over", "an engine on host-1 stands by")
+    found = FlowStatus(FLOW, "RUNNING", (), partitions(4), notes=notes)
+    _, text = shown(monkeypatch, 120, found, "status", str(file))
+    assert [text.count(note) for note in notes] == [1, 1]
+    _, text = shown(monkeypatch, 120, found, "status", str(file), "--json")
+    assert json.loads(text)["flows"][0]["notes"] == list(notes)
