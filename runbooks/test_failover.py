@@ -1,7 +1,7 @@
 """The test failover: try out, on clusters in use, where every group would go on; disturb nobody."""
 
 from mirror.drill.conditions import FlowOfFile
-from mirror.drill.gates import JournalIntact, NamedFile
+from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Parameter, Runbook, Step
 
 RUNBOOK = Runbook(
@@ -25,7 +25,7 @@ RUNBOOK = Runbook(
             name="test_failover",
             notebook="60_test_failover.ipynb",
             title="Try every group out on the standby",
-            gates=(NamedFile("properties_file"), JournalIntact()),
+            gates=(JournalIntact(),),
             budget_seconds=900.0,
             undo="nothing is left; if it was killed: mirror rehearse FILE --clean deletes the shadow groups",
             parameters=(
