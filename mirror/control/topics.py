@@ -180,9 +180,9 @@ def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str]
     missing = [
         (topic.name, topic.replication_factor, f"{topic.key_prefix}.replication.factor")
         for topic in wanted
-        if topic.name not in present
+        if topic.name not in present and topic.name not in present.problems
     ]
-    if is_target and settings.enabled and state_topic(settings.flow.source) not in present:
+    if is_target and any(name == state_topic(settings.flow.source) for name, *_ in missing):
         missing.append(("of every copy", settings.replication_factor, "replication.factor"))
     for name, factor, key in missing:
         problem = _replication_problem(name, factor, key, here, settings)

@@ -34,7 +34,7 @@ from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
@@ -145,7 +145,11 @@ class Engine:
         for settings in self._flows:
             if cluster.alias not in (settings.flow.source, settings.flow.target):
                 continue
-            lacking = lacking_brokers(cluster, settings)
+            try:
+                lacking = lacking_brokers(cluster, settings)
+            except ClusterError:
+                # Told as a problem of the flow, once it has begun.
+                continue
             if lacking is not None:
                 key, problem = lacking
                 file = read(self._settings.path)

@@ -67,7 +67,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
         def remember(error: BaseException) -> None:
             # A handshake that only broke off may be a broker that is just starting.
-            if is_refusal(error) or isinstance(error, CertificateRefused):
+            if is_refusal(error) or isinstance(error, CertificateRefused | PermissionError):
                 refused[node_id] = error
 
         connection.init_future.add_errback(remember)
@@ -148,9 +148,10 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     if isinstance(error, kafka.errors.IllegalSaslStateError):
         plain = str(arguments.get("security_protocol")).removeprefix("SASL_")
         return f"nobody logs in at this address; should security.protocol be {plain}?"
-    if isinstance(error, TlsFailed):
-        return str(error.args[0])
-    return None
+    if isinstance(error, PermissionError):
+        # Whoever gives out tokens did not give one.
+        return f"authentication failed with {mechanism}: {error}"
+    return str(error.args[0]) if isinstance(error, TlsFailed) else None
 
 
 def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
@@ -167,6 +168,8 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
             if context is not None:
                 try:
                     context.wrap_socket(plain, server_hostname=host).close()
+                except TimeoutError:
+                    pass
                 except OSError as error:
                     return tls_problem(error)
             elif (reason := _asked(plain, protocol)) is not None:

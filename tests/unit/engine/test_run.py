@@ -18,7 +18,7 @@ from mirror.engine import run as module
 from mirror.engine.leader import FlowLeader
 from mirror.engine.run import Engine
 from mirror.engine.takeovers import Takeovers
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Connected:
     alias: str
     cluster_id: str
 
-    def topics(self, _: object = None) -> dict[str, object]:
-        return {}
+    def topics(self, _: object = None) -> Found[str, object]:
+        return Found()
 
     def broker_ids(self) -> tuple[int, ...]:
         return (1, 2, 3)
