@@ -139,7 +139,7 @@ def run(
 
 
 @app.command()
-def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
+def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: ShowAll = False) -> None:
     """Say what the engine would create and change now, topics, settings, ACLs; touches nothing.
 
     Exit code 1 if something stands in the way.
@@ -154,7 +154,7 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
         for line in settings.ignored:
             _err.print(line, markup=False, style="yellow")
         for one in found:
-            _print_plan(one)
+            _print_plan(one, show_all=show_all)
     if any(one.has_problems for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -380,12 +380,13 @@ def _clean_up(settings: MirrorSettings, flow: Flow, *, dry_run: bool, as_json: b
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
-def _print_plan(plan: FlowPlan) -> None:
+def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
     if plan.problem is not None:
         _out.print(f"{plan.flow}: {plan.problem}", markup=False, style="red", soft_wrap=True)
         return
     for kind, rows in plan.tables().items() or [("changes", [])]:
-        _print_table(f"{plan.flow}: {kind}", rows)
+        problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
+        _print_table(f"{plan.flow}: {kind}", problems_first, most=None if show_all else MOST_ROWS)
     for note in plan.notes:
         _out.print(f"  note: {note}", markup=False, style="dim")
 

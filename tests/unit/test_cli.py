@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from mirror import cli
 from mirror.cli import app
+from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
 from mirror.model.flow import Flow
 
@@ -97,3 +98,21 @@ def test_every_note_is_told_once_in_the_text_and_in_json(monkeypatch: pytest.Mon
     assert [text.count(note) for note in notes] == [1, 1]
     _, text = shown(monkeypatch, 120, found, "status", str(file), "--json")
     assert json.loads(text)["flows"][0]["notes"] == list(notes)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPatch, file: Path, width: int) -> None:
+    create = {"cluster": "west", "topic": f"east.{LONG}", "action": "create", "detail": "12 partitions"}
+    problem = {"cluster": "west", "topic": "east.odd", "action": "problem", "detail": "too few brokers"}
+    planned = FlowPlan(FLOW, [*[create] * 30, problem], [], [], [])
+    monkeypatch.setattr(cli, "plan_flow", lambda *_: planned)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    status, text = shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")
+    assert status == 1
+    assert max(map(len, text.splitlines())) <= width
+    assert text.index("problem") < text.index("create")
+    assert text.splitlines()[-1] == "… and 11 more, --all shows them"
+    for word in ("cluster", "topic", "action", "detail"):
+        assert word in text
+    monkeypatch.setattr(cli, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
+    assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0
