@@ -12,6 +12,8 @@ ARGS ?=
 TOGETHER ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Set in many containers: each start would compile everything anew, the asserts of every test included.
 unexport PYTHONDONTWRITEBYTECODE
+# On a terminal uv shows bars; in a log there are the lines of this file.
+QUIET := $(shell test -t 2 || echo --quiet)
 # What to answer when Java is missing and apt-get could install it: y or n; empty asks, if there is a terminal to ask on.
 ANSWER ?=
 
@@ -111,12 +113,14 @@ java: python
 # with the setuptools of the lock, and installs the project itself without asking a registry. Everything is compiled once, here:
 # where PYTHONDONTWRITEBYTECODE is set, as in many containers, every kernel and Spark worker would do it again at each start.
 $(READY): requirements.lock pyproject.toml | python
-	@echo "Creating .venv from requirements.lock"
+	@echo "Creating .venv from requirements.lock, once: 1 of 3, uv, which installs the rest"
 	@test -x $(BIN)/uv || $(PYTHON) -m venv .venv || { \
 	  echo "Python's venv module is incomplete: on Debian and Ubuntu, run apt-get install python3-venv."; exit 1; }
 	@awk '/^uv==/, !/\\$$/' requirements.lock > .venv/uv.lock
 	@test -x $(BIN)/uv || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.lock
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	@echo "Creating .venv: 2 of 3, $$(grep -c '^[A-Za-z0-9._-]*==' requirements.lock) packages, 1.3 GB when installed; PySpark, 500 MB of it, takes the longest"
+	@$(BIN)/uv pip sync $(QUIET) --compile-bytecode --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	@echo "Creating .venv: 3 of 3, this project"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -1,15 +1,18 @@
-"""The command ``mirror``: reads arguments, calls, prints. Exit codes: 0; 1 a verdict other than PASS; 2 bad usage or
-configuration; 3 could not start.
+"""The command ``mirror``: reads arguments, calls, prints.
+
+Exit codes: 0; 1 a verdict other than PASS, a flow that is FAILED, a plan with problems; 2 bad usage or configuration;
+3 could not start.
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -18,13 +21,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.table import Table
+from rich.text import Text
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
 from mirror.control.group_view import view_groups
-from mirror.control.plan import plan_flow
-from mirror.control.status import FlowStatus, observe
+from mirror.control.plan import FlowPlan, plan_flow
+from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
 from mirror.engine import rehearsal_rows
@@ -47,10 +50,12 @@ from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
 from mirror.scenario.commands import app as scenario_app
+from mirror.tables import MOST_ROWS, cell, print_rows
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
 
 _MOST_ABSENCES = 20
+_MOST_REASONS = 10
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 _VERIFIED_COUNTS = (
@@ -70,8 +75,21 @@ app.add_typer(runbook_app, name="runbook")
 app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
 
+
+def _require_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as problem:
+        raise typer.BadParameter(f"{text!r} is not a regular expression: {problem}") from None
+    return text
+
+
 File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]
+ShowAll = Annotated[bool, typer.Option("--all", help="Show every row of long tables.")]
+GroupPattern = Annotated[
+    str, typer.Option(help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern)
+]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, written east->west.", metavar="A->B")]
 
 _LIMITS = ReadLimits()
@@ -122,40 +140,50 @@ def run(
 
 
 @app.command()
-def plan(file: File, flow: FlowName = None, as_json: AsJson = False) -> None:
-    """Say what the engine would create and change now, topics, settings, ACLs; touches nothing."""
+def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: ShowAll = False) -> None:
+    """Say what the engine would create and change now, topics, settings, ACLs; touches nothing.
+
+    Exit code 1 if something stands in the way.
+    """
     with _explained():
         settings = load(file)
         chosen = [_flow(settings, flow)] if flow else settings.flows
         found = [plan_flow(each, settings.clusters) for each in chosen]
     if as_json:
-        _print_json({"flows": [one.as_json() for one in found]})
-        return
-    for one in found:
-        for kind, rows in one.tables().items() or [("changes", [])]:
-            _print_table(f"{one.flow}: {kind}", rows)
-        for note in one.notes:
-            _out.print(f"  note: {note}", markup=False, style="dim")
+        _print_json({"ignored": list(settings.ignored), "flows": [one.as_json() for one in found]})
+    else:
+        for line in settings.ignored:
+            _err.print(line, markup=False, style="yellow")
+        for one in found:
+            _print_plan(one, show_all=show_all)
+    if any(one.has_problems for one in found):
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
-def status(file: File, as_json: AsJson = False) -> None:
-    """Say where every flow stands: state, reasons, and lag by partition."""
+def status(file: File, as_json: AsJson = False, show_all: ShowAll = False) -> None:
+    """Say where every flow stands: state, reasons, and the partitions that need somebody most.
+
+    Exit code 1 if the state of a flow cannot be told (FAILED).
+    """
     with _explained(), observe(load(file, applies_transforms=False)) as observers:
         found = [observer.look() for observer in observers]
     if as_json:
         _print_json({"flows": [one.as_json() for one in found]})
-        return
-    for one in found:
-        _print_status(one)
+    else:
+        for one in found:
+            _print_status(one, show_all=show_all)
+    if any(one.state == "FAILED" for one in found):
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
 def offsets(
     file: File,
     flow: FlowName = None,
-    group: Annotated[str, typer.Option(help="Groups whose whole id matches.", metavar="RE")] = ".*",
+    group: GroupPattern = ".*",
     as_json: AsJson = False,
+    show_all: ShowAll = False,
 ) -> None:
     """Say where each group would go on, on the target; works without the source, from the checkpoints.
 
@@ -171,7 +199,9 @@ def offsets(
     if as_json:
         _print_json(rows)
     else:
-        _print_table(f"Groups of {chosen.flow}", rows)
+        _print_table(
+            f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
+        )
     if view.unread:
         for each in view.unread:
             _err.print(f"Not told, so not among these: {each}")
@@ -182,7 +212,7 @@ def offsets(
 def rehearse(
     file: File,
     flow: FlowName = None,
-    group: Annotated[str, typer.Option(help="Groups whose whole id matches.", metavar="RE")] = ".*",
+    group: GroupPattern = ".*",
     positions: Annotated[
         TakenFrom, typer.Option(help="As if the source were lost (checkpoints), or as in a planned move (source).")
     ] = TakenFrom.CHECKPOINTS,
@@ -352,6 +382,17 @@ def _clean_up(settings: MirrorSettings, flow: Flow, *, dry_run: bool, as_json: b
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
+def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
+    if plan.problem is not None:
+        _out.print(f"{plan.flow}: {plan.problem}", markup=False, style="red", soft_wrap=True)
+        return
+    for kind, rows in plan.tables().items() or [("changes", [])]:
+        problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
+        _print_table(f"{plan.flow}: {kind}", problems_first, most=None if show_all else MOST_ROWS)
+    for note in plan.notes:
+        _out.print(f"  note: {note}", markup=False, style="dim")
+
+
 def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
     for right in plan.rights:
         _out.print(f"  needs {right}", markup=False, style="dim")
@@ -410,16 +451,49 @@ def _print_json(content: Any) -> None:
     sys.stdout.write("\n")
 
 
-def _print_status(status: FlowStatus) -> None:
+def _print_status(status: FlowStatus, *, show_all: bool) -> None:
     colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
-    _out.print(f"[bold]{status.flow}[/bold]  [{colour}]{status.state}[/{colour}]")
+    _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, colour)))
     if status.claim is not None and not status.claim.is_released:
         _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
-    for reason in status.reasons:
+    shown = status.reasons if show_all else status.reasons[:_MOST_REASONS]
+    for reason in shown:
         _out.print(f"  {reason}", markup=False)
+    if len(status.reasons) > len(shown):
+        _out.print(f"  … and {len(status.reasons) - len(shown):,} more reasons, --all shows them", highlight=False)
     for note in status.notes:
         _out.print(f"  note: {note}", markup=False, style="dim")
-    _print_table(None, status.as_json()["partitions"])
+    if status.partitions:
+        rows = [_partition_row(each) for each in worst_first(status.partitions)]
+        print_rows(_out, None, rows, most=None if show_all else MOST_ROWS)
+    else:
+        _out.print("  no partition is mirrored yet")
+
+
+def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `mirror offsets` without what its note says."""
+    return {name: row[name] for name in ("group", "topic", "partition", "upstream", "downstream", "note")}
+
+
+def _partition_row(each: PartitionStatus) -> dict[str, Any]:
+    troubles = ["stopped"] if each.stopped is not None else []
+    troubles += [f"{each.gaps} gap{'s' if each.gaps > 1 else ''}"] if each.gaps else []
+    return {
+        "partition": f"{each.topic}-{each.partition}",
+        "lag in records": each.lag_records,
+        "behind by": None if each.lag_seconds is None else _duration(each.lag_seconds),
+        "copied up to": each.upstream_next,
+        "end of source": each.source_end,
+        "trouble": ", ".join(troubles),
+    }
+
+
+def _duration(seconds: float) -> str:
+    """Return an age in the unit that tells most."""
+    for most, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 86_400:,.0f} days"
 
 
 def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
@@ -454,7 +528,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         where = f"{each['topic']}-{each['partition']}"
         first = each["first_difference"]
         if first is not None:
-            offsets = f"upstream {_cell(first['upstream_offset'])}, downstream {_cell(first['downstream_offset'])}"
+            offsets = f"upstream {cell(first['upstream_offset'])}, downstream {cell(first['downstream_offset'])}"
             _out.print(f"{where}: {first['what']} first at {offsets}: {first['detail']}", markup=False)
         for told in filter(None, (each["problem"], *each["notes"])):
             _out.print(f"{where}: {told}", markup=False)
@@ -496,20 +570,17 @@ def _gap_row(one: GapEntry) -> dict[str, Any]:
     return {**shown, "acknowledged": f"{known.by}, {iso_time(known.at_ms)}: {known.reason}" if known else "no"}
 
 
-def _print_table(title: str | None, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        _out.print(f"{title}: nothing" if title else "  no partition is mirrored yet")
-        return
-    table = Table(title=title, title_justify="left")
-    for name in rows[0]:
-        number = isinstance(rows[0][name], int | float) and not isinstance(rows[0][name], bool)
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    _out.print(table)
+def _print_table(title: str | None, rows: list[dict[str, Any]], *, most: int | None = None) -> None:
+    if rows:
+        print_rows(_out, title, [_for_people(row) for row in rows], most=most)
+    else:
+        _out.print(f"{title}: nothing", markup=False)
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with one column for topic and partition, and words for keys."""
+    shown = dict(row)
+    if "topic" in shown and "partition" in shown:
+        where = f"{shown.pop('topic')}-{shown['partition']}"
+        shown = {name: where if name == "partition" else value for name, value in shown.items()}
+    return {name.replace("_", " "): value for name, value in shown.items()}

@@ -59,6 +59,7 @@ _LOCAL_SETTINGS: dict[str, str] = {
 #: What whoever asks Spark may meet; a JVM that is killed may be met at any moment of its end.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 
+_LOG_PREFIX = "mirror-spark-"
 _ENDING_SECONDS = 60.0
 # The one JVM that writes the archive of its classes at its end; on a busy machine that has taken over a minute.
 _ARCHIVING_SECONDS = 600.0
@@ -85,8 +86,8 @@ def spark_context(
         Further Spark settings, which win over those of this module (``spark.driver.memory`` for instance).
     log_path
         Where the output of Spark's JVM and of its workers is appended; otherwise a file in the temporary directory,
-        which `end_spark` removes. It is kept off this process's own streams, so that a notebook or a terminal shows
-        results only.
+        which `end_spark` removes, or the next start if this process is killed. It is kept off this process's own
+        streams, so that a notebook or a terminal shows results only.
 
     Raises
     ------
@@ -132,6 +133,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
     chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
     chosen |= dict(settings or {})
     conf = SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(chosen.items()))
+    _remove_old_logs()
     log = log_path or _passing_log()
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -153,7 +155,25 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
 
 def _passing_log() -> Path:
     """Return where Spark's output goes that nobody asked to keep; it stays only if Spark does not end in order."""
-    return Path(tempfile.gettempdir()) / f"mirror-spark-{os.getpid()}.log"
+    return Path(tempfile.gettempdir()) / f"{_LOG_PREFIX}{os.getpid()}.log"
+
+
+def _remove_old_logs() -> None:
+    """Remove the logs of processes that have ended without doing it themselves, by ``kill -9`` for instance."""
+    for log in Path(tempfile.gettempdir()).glob(f"{_LOG_PREFIX}*.log"):
+        pid = log.stem.removeprefix(_LOG_PREFIX)
+        # Another user's log, or one that somebody else has just removed, is not ours to worry about.
+        with suppress(OSError):
+            if pid.isdecimal() and not _is_running(int(pid)):
+                log.unlink()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def spark_answers() -> bool:

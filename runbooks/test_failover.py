@@ -1,6 +1,7 @@
 """The test failover: try out, on clusters in use, where every group would go on; disturb nobody."""
 
-from mirror.drill.gates import JournalIntact, NamedFile
+from mirror.drill.conditions import FlowOfFile
+from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Parameter, Runbook, Step
 
 RUNBOOK = Runbook(
@@ -8,7 +9,7 @@ RUNBOOK = Runbook(
     title="Test failover",
     purpose="Try out on the standby, while everything goes on, where every group would go on after a failover.",
     parameters=(
-        Parameter("properties_file", "", "", "the mirror's properties file, by its whole path"),
+        Parameter("properties_file", "", "", "the mirror's properties file, by its whole path", is_required=True),
         Parameter("flow", "", "", "the flow, written east->west; not needed where the file has only one"),
         Parameter("groups", ".*", "", "regular expression: groups whose whole id matches are tried"),
         Parameter(
@@ -18,12 +19,13 @@ RUNBOOK = Runbook(
         Parameter("read_seconds", 15.0, "s", "longest reading of each group"),
         Parameter("first_record_seconds", 30.0, "s", "objective: from a reader's start to its first record"),
     ),
+    conditions=(FlowOfFile("properties_file", "flow"),),
     steps=(
         Step(
             name="test_failover",
             notebook="60_test_failover.ipynb",
             title="Try every group out on the standby",
-            gates=(NamedFile("properties_file"), JournalIntact()),
+            gates=(JournalIntact(),),
             budget_seconds=900.0,
             undo="nothing is left; if it was killed: mirror rehearse FILE --clean deletes the shadow groups",
             parameters=(

@@ -1,6 +1,7 @@
 """What stands in a file and has no effect, or another than it looks like, as in MirrorMaker 2, which does not tell.
 
-Keys of the wrong level (CFG-025, CFG-078), of the wrong producer (CFG-087, WANT-15), and those that lose (CFG-086).
+Keys of the wrong level (CFG-025, CFG-078), of the wrong producer (CFG-087, WANT-15), those that lose (CFG-086), and
+misspelt ones (CFG-090).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import regex
 
 from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, MIRROR_MAKER, OLD_EXCLUDES, RETENTION
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
+from mirror.config.misspelt import misspelt
 from mirror.config.providers import CONFIG_PROVIDERS
 from mirror.model.flow import Flow
 from mirror.model.topics import Generation
@@ -31,11 +33,14 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
     told = []
+    unread = {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         name = key.removeprefix(f"{flow}.")
         said: str | None
-        if name in _OLD_NAMES:
+        if key in unread:
+            said = unread[key]
+        elif name in _OLD_NAMES:
             if ENGINE[_GENERATION].value(config.resolved) == Generation.V3_9.value:
                 continue
             said = (

@@ -7,6 +7,7 @@ import regex
 from mirror.config.definitions import CONNECTOR_KEYS, ENGINE, ENGINE_OF_A_FLOW, Connector
 from mirror.config.errors import ConfigError
 from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.misspelt import misspelt, nearest
 from mirror.model.flow import Flow
 from mirror.model.patterns import parse_list
 
@@ -34,15 +35,20 @@ def require_usable(config: MirrorMakerConfig) -> None:
 
 
 def _require_known_keys(config: MirrorMakerConfig) -> None:
-    """Refuse a key that looks like the engine's own and is none, unless a cluster is called so."""
+    """Refuse a key that looks like the engine's own and is none, unless a cluster is called so; and a misspelt one."""
     for entry in config.file.entries:
         if entry.key.startswith("mirror.") and entry.key not in ENGINE and "mirror" not in config.clusters:
-            raise config.file.error(entry.key, f"there is no such key; there are {', '.join(ENGINE)}")
+            near = nearest(entry.key, ENGINE)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(ENGINE)}"
+            raise config.file.error(entry.key, f"there is no such key; {hint}")
         for flow in config.flows:
             name = entry.key.removeprefix(f"{flow}.")
             if name != entry.key and name.startswith("mirror.") and name not in ENGINE_OF_A_FLOW:
                 message = f"a flow has no such key of its own; there are {', '.join(sorted(ENGINE_OF_A_FLOW))}"
                 raise config.file.error(entry.key, message)
+    for each in misspelt(config):
+        if each.is_refused:
+            raise config.file.error(each.key, each.message)
 
 
 def _require_known_clusters(config: MirrorMakerConfig) -> None:

@@ -14,6 +14,9 @@ from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement, FlowState, Gap, state_topic
 
+# So many gaps are named where they are counted; "mirror gaps" lists all.
+_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class GapEntry:
@@ -57,10 +60,19 @@ class Choice:
 
 
 def open_gaps_reason(gaps: Sequence[Gap]) -> str:
-    """Return for people that these gaps wait for somebody to acknowledge them."""
+    """Return for people that these gaps wait for somebody to acknowledge them, and where the first of them are."""
     count = sum(gap.count for gap in gaps)
     what = "1 gap" if len(gaps) == 1 else f"{len(gaps)} gaps"
-    return f"{what} in the copy, {count} offset(s) in all, not acknowledged: mirror gaps FILE lists them"
+    named = [f"{gap.source} {_offsets(gap)}" for gap in sorted(gaps, key=lambda gap: gap.key)[:_NAMED]]
+    more = f", and {len(gaps) - _NAMED} more" if len(gaps) > _NAMED else ""
+    return (
+        f"{what} in the copy: {', '.join(named)}{more}; {count} offset(s) in all, not acknowledged: mirror gaps FILE "
+        "lists them"
+    )
+
+
+def _offsets(gap: Gap) -> str:
+    return f"{gap.start}..{gap.end - 1}" if gap.count > 1 else str(gap.start)
 
 
 def entries(flow: Flow, state: FlowState, choice: Choice) -> list[GapEntry]:

@@ -36,6 +36,8 @@ class FlowPlan:
         what it is about, action, detail.
     notes
         what else there is to know.
+    problem
+        why an engine would not start with it; then there is nothing else.
     """
 
     flow: Flow
@@ -44,6 +46,13 @@ class FlowPlan:
     quotas: Rows
     users: Rows
     notes: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether something stands in the way of the flow, or of a part of it."""
+        rows = (row for rows in self.tables().values() for row in rows)
+        return self.problem is not None or any(row["action"] == "problem" for row in rows)
 
     def tables(self) -> dict[str, Rows]:
         """Return the rows by what they are about, as far as there are any."""
@@ -59,6 +68,7 @@ class FlowPlan:
             "quotas": self.quotas,
             "users": self.users,
             "notes": list(self.notes),
+            "problem": self.problem,
         }
 
 
@@ -72,6 +82,12 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
     """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+        if source.cluster_id == target.cluster_id:
+            problem = (
+                f"{flow.source} and {flow.target} are the same cluster (id {source.cluster_id}): replicating would "
+                "never end; give the address of another cluster"
+            )
+            return FlowPlan(flow, [], [], [], [], problem=problem)
         upstream, downstream = read_both_ends(source, target, settings)
         internal = plan_internal_topics(upstream, downstream, settings)
         planned = [(source.alias, internal.source), (target.alias, internal.target)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -17,7 +18,7 @@ from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, ForeignWriter, Gap, RunReport, Standby, state_topic
+from mirror.model.flow_state import FlowState, ForeignWriter, Gap, Position, RunReport, Standby, state_topic
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
@@ -25,6 +26,7 @@ State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
 
 # An engine reports every two seconds; one that has been silent for so long is not running.
 SILENT_AFTER_MS = 15_000
+_NAMED = 5
 
 _PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
 
@@ -50,6 +52,10 @@ class PartitionStatus:
         record bears no time.
     left_out
         records of the source before that position that were not copied because other flows had mirrored them there.
+    gaps
+        how many gaps in it nobody has acknowledged.
+    stopped
+        why it is stopped, None while it is not.
     """
 
     topic: str
@@ -60,6 +66,17 @@ class PartitionStatus:
     lag_records: int | None
     lag_seconds: float | None
     left_out: int = 0
+    gaps: int = 0
+    stopped: str | None = None
+
+
+def worst_first(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+    """Return partitions in the order in which they need somebody: stopped, with gaps, lag not known, lag."""
+
+    def need(each: PartitionStatus) -> tuple[bool, bool, bool, int]:
+        return each.stopped is None, not each.gaps, each.lag_records is not None, -(each.lag_records or 0)
+
+    return sorted(partitions, key=lambda each: (*need(each), each.topic, each.partition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,7 @@ class FlowStatus:
     """One flow: its state, why it is not simply running, its partitions, and what else there is to know.
 
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
+    ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
     """
 
     flow: Flow
@@ -78,6 +96,7 @@ class FlowStatus:
     notes: tuple[str, ...] = ()
     claim: Claim | None = None
     standbys: tuple[Standby, ...] = ()
+    deselected: tuple[TopicPartition, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -92,6 +111,7 @@ class FlowStatus:
                 for each in self.standbys
             ],
             "partitions": [asdict(partition) for partition in self.partitions],
+            "no_longer_selected": [{"topic": each.topic, "partition": each.partition} for each in self.deselected],
             "foreign_writers": [
                 {
                     "topic": each.copy.topic,
@@ -149,17 +169,30 @@ class FlowObserver:
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000), state.writers)
-        trouble += [f"{source} is stopped: {reason}" for source, reason in sorted(state.stops.items())]
+        trouble += [
+            f"{source} is stopped: {reason}"
+            for source, reason in sorted(state.stops.items())
+            if self._settings.replicates(source.topic)
+        ]
         notes: tuple[str, ...] = ()
+        selected = {topic: self._settings.replicates(topic) for topic in {source.topic for source in state.positions}}
+        deselected = tuple(sorted(source for source in state.positions if not selected[source.topic]))
+        positions = {source: each for source, each in sorted(state.positions.items()) if selected[source.topic]}
         try:
-            partitions, notes = self._partitions(state)
+            partitions, notes = self._partitions(positions)
         except _PROBLEMS as problem:
             self._forget_source()
             trouble.append(str(problem))
             partitions = tuple(
                 PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
-                for source, position in sorted(state.positions.items())
+                for source, position in positions.items()
             )
+        gaps_of = Counter(gap.source for gap in state.open_gaps)
+        partitions = tuple(
+            replace(each, gaps=gaps_of[source], stopped=state.stops.get(source))
+            for each in partitions
+            for source in (TopicPartition(each.topic, each.partition),)
+        )
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
         told = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
@@ -172,7 +205,8 @@ class FlowObserver:
             + (f"; its file differs from the leader's in {', '.join(each.differs_in)}" if each.differs_in else "")
             for each in standbys
         )
-        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes, state.claim, standbys)
+        notes += _left(deselected)
+        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes, state.claim, standbys, deselected)
 
     def close(self) -> None:
         """Close the connections."""
@@ -185,17 +219,19 @@ class FlowObserver:
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
 
-    def _partitions(self, state: FlowState) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
+    def _partitions(
+        self, positions: Mapping[TopicPartition, Position]
+    ) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
         """Return where the partitions stand that the source has, and what became of the others (RUN-07)."""
         if self._source is None:
             self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
-        ends, problems = self._source.find_offsets(state.positions, LATEST) if state.positions else ({}, {})
+        ends, problems = self._source.find_offsets(positions, LATEST) if positions else ({}, {})
         deleted = {topic for topic in {source.topic for source in problems} if not self._source.has_topic(topic)}
         for source, problem in problems.items():
             if source.topic not in deleted:
                 raise problem
         found = []
-        for source, position in sorted(state.positions.items()):
+        for source, position in positions.items():
             if source.topic in deleted:
                 continue
             lag = max(0, ends[source] - position.upstream)
@@ -207,7 +243,7 @@ class FlowObserver:
         flow = self._settings.flow
         copies = {
             source.topic: position.target or self._settings.copy_of(source.topic)
-            for source, position in state.positions.items()
+            for source, position in positions.items()
         }
         notes = (
             f"{topic} is not on {flow.source} any more; its copy {copies[topic]} on {flow.target} is left as it is"
@@ -237,6 +273,15 @@ class FlowObserver:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:
+    """Say what of the state is of topics that the file no longer selects."""
+    topics = sorted({each.topic for each in deselected})
+    if not topics:
+        return ()
+    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    return (f"no longer selected, so not copied any more; the positions are kept: {named}",)
 
 
 @contextmanager

@@ -163,6 +163,34 @@ def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, t
     return name in target.topics([name]), problems
 
 
+def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str] | None:
+    """Return which key of a flow that has not begun asks for more replicas than there are brokers, and the problem.
+
+    What is there already counts as begun: a broker that is down for an hour is no reason not to start.
+
+    Raises
+    ------
+    ClusterError
+        if the cluster cannot be asked.
+    """
+    is_target = cluster.alias == settings.flow.target
+    wanted = [topic for topic in _side_topics(settings)[is_target] if topic.is_needed]
+    present = cluster.topics([topic.name for topic in wanted])
+    here = ClusterTopics(cluster.alias, present, Found(), len(cluster.broker_ids()))
+    missing = [
+        (topic.name, topic.replication_factor, f"{topic.key_prefix}.replication.factor")
+        for topic in wanted
+        if topic.name not in present and topic.name not in present.problems
+    ]
+    if is_target and any(name == state_topic(settings.flow.source) for name, *_ in missing):
+        missing.append(("of every copy", settings.replication_factor, "replication.factor"))
+    for name, factor, key in missing:
+        problem = _replication_problem(name, factor, key, here, settings)
+        if problem is not None:
+            return key, problem
+    return None
+
+
 def apply_plan(plan: TopicPlan, cluster: Cluster) -> tuple[ItemResult, ...]:
     """Carry out a plan on its cluster; what exists by now is no problem."""
     return (

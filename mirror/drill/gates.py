@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from mirror.drill.facts import FactError
-from mirror.drill.rundir import RunDirectory, read_json
+from mirror.drill.rundir import RunDirectory
 from mirror.model.verdict import Verdict
 
 
@@ -94,24 +93,3 @@ class FreeSpace:
         """Ask the file system."""
         free = shutil.disk_usage(run.path).free / 1e9
         return GateResult(Verdict.PASS if free >= self.gigabytes else Verdict.FAIL, f"{free:.1f} GB free")
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFile:
-    """A parameter of the run names a file by its whole path: notebooks do not run where the run was started."""
-
-    parameter: str
-
-    @property
-    def title(self) -> str:
-        """Return the condition as a sentence."""
-        return f"the parameter {self.parameter} names a file, by its whole path"
-
-    def check(self, run: RunDirectory) -> GateResult:
-        """Look whether it is there."""
-        given = str(read_json(run.run_json).object("parameters").values.get(self.parameter, ""))
-        if not given:
-            return GateResult(Verdict.FAIL, f"none is given: add -p {self.parameter}=/PATH/TO/FILE")
-        if not Path(given).is_absolute():
-            return GateResult(Verdict.FAIL, f"{given} is not a whole path: try {Path(given).absolute()}")
-        return GateResult(Verdict.PASS if Path(given).is_file() else Verdict.FAIL, given)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mirror.drill.conditions import Condition
 from mirror.drill.gates import Gate
 from mirror.drill.refusal import Refused
 from mirror.model.verdict import Verdict
@@ -29,12 +30,15 @@ class Parameter:
     ----------
     unit
         what the number counts (``records/s``), empty where there is nothing to count.
+    is_required
+        whether it must be given: the default is no value to run with.
     """
 
     name: str
     default: ParameterValue
     unit: str
     help: str
+    is_required: bool = False
 
     def parse(self, text: str) -> ParameterValue:
         """Read a value from a command line.
@@ -110,6 +114,7 @@ class Runbook:
     purpose: str
     steps: tuple[Step, ...]
     parameters: tuple[Parameter, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a runbook that could not be run as it is written."""
@@ -158,6 +163,23 @@ class Runbook:
             if type(value) is not wanted and not (wanted is float and type(value) is int):
                 raise ParameterRefused(f"parameter {name}: expected {wanted.__name__}, got {value!r}")
             values[name] = wanted(value)
+        return values
+
+    def checked(self, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+        """Return every parameter's value, with which a run may begin.
+
+        Raises
+        ------
+        ParameterRefused
+            as :meth:`values`; for a required parameter that was not given, and where a condition does not hold.
+        """
+        values = self.values(given)
+        for parameter in self.parameters:
+            if parameter.is_required and values[parameter.name] == parameter.default:
+                raise ParameterRefused(f"parameter {parameter.name} is missing: {parameter.help}")
+        for problem in (condition.problem(values) for condition in self.conditions):
+            if problem is not None:
+                raise ParameterRefused(problem)
         return values
 
     def parse(self, assignments: Collection[str]) -> dict[str, ParameterValue]:

@@ -137,7 +137,7 @@ def check_runbook(loaded: LoadedRunbook, given: Mapping[str, ParameterValue]) ->
     ParameterRefused, NotebookRefused
         naming what would not be started, and why.
     """
-    values = loaded.runbook.values(given)
+    values = loaded.runbook.checked(given)
     for step in loaded.runbook.steps:
         inspection = inspect(loaded.notebooks / step.notebook)
         check_parameters(inspection, {RUN_DIRECTORY_PARAMETER: "runs/", **_parameters_of(step, values)})

@@ -20,7 +20,7 @@ from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, now_ms, run_tick
-from mirror.control.topics import TopicsTick
+from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
@@ -29,13 +29,13 @@ from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import FlowLeader
-from mirror.engine.refusals import NotReachable, SameCluster
+from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
@@ -124,6 +124,8 @@ class Engine:
             if there is no enabled flow whose target answers.
         SameCluster
             if both ends of a flow are one cluster.
+        TooFewBrokers
+            if a topic that a flow is to begin with is to have more replicas than there are brokers.
         """
         ids: dict[str, str] = {}
         away: dict[str, ClusterUnreachable] = {}
@@ -131,6 +133,7 @@ class Engine:
             try:
                 with Cluster.connect(self._settings.clusters[alias]) as cluster:
                     ids[alias] = cluster.cluster_id
+                    self._require_brokers(cluster)
             except ClusterUnreachable as problem:
                 away[alias] = problem
         for flow in self._flows:
@@ -140,6 +143,22 @@ class Engine:
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
             self._tell(f"{alias} does not answer and is asked again until it does: {why}")
+
+    def _require_brokers(self, cluster: Cluster) -> None:
+        for settings in self._flows:
+            if cluster.alias not in (settings.flow.source, settings.flow.target):
+                continue
+            try:
+                lacking = lacking_brokers(cluster, settings)
+            except ClusterError:
+                # Told as a problem of the flow, once it has begun.
+                continue
+            if lacking is not None:
+                key, problem = lacking
+                file = read(self._settings.path)
+                forms = (f"{settings.flow}.{key}", key, f"{settings.flow.target}.{key}")
+                given = next((form for form in forms if file.line_of(form) is not None), key)
+                raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
 
     def _require_two_clusters(self, flow: Flow, ids: Mapping[str, str]) -> None:
         if flow.source in ids and ids[flow.source] == ids.get(flow.target):
@@ -170,7 +189,7 @@ class Engine:
 
         Raises
         ------
-        NotReachable, SameCluster
+        NotReachable, SameCluster, TooFewBrokers
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
@@ -30,6 +29,7 @@ from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.connecting import Connections, diagnosed, explained
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments
@@ -596,7 +596,7 @@ class Channel:
                 return self._net.run(ask)
             return self._net.run(ask)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}: {_said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}: {self._said(error)}") from error
 
     def connect(self, node: int, needed: Iterable[Versions]) -> Connection:
         """Open one more connection to a broker, for the hot frames of ``needed``.
@@ -628,7 +628,7 @@ class Channel:
             raise
         except (kafka.errors.KafkaError, OSError) as error:
             release()
-            raise ConnectionFailed(f"{self.alias}, broker {node}: {_said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}") from error
         return connection
 
     def reading(self, node: int) -> Connection:
@@ -683,7 +683,7 @@ class Channel:
                 known = end if end.epoch != NOT_KNOWN and end.end >= 0 else None
                 yield TopicPartition(topic.topic, entry.partition), entry.error_code, known
 
-    def _bootstrap(self) -> tuple[NetworkSelector, KafkaConnectionManager]:
+    def _bootstrap(self) -> tuple[NetworkSelector, Connections]:
         """Connect to the first of the bootstrap servers that answers; the one that answered last is asked first."""
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
@@ -693,8 +693,11 @@ class Channel:
             try:
                 self._knock(server)
                 answering = self._bootstrap_at(server)
+            except kafka.errors.KafkaTimeoutError as error:
+                # The library does not tell what has failed again and again.
+                reasons.append(f"{server}: {diagnosed(server, self._arguments) or self._said(error)}")
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
-                reasons.append(f"{server}: {_said(error)}")
+                reasons.append(f"{server}: {self._said(error)}")
             else:
                 self._answered = server
                 return answering
@@ -705,9 +708,9 @@ class Channel:
         host, _, port = server.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=self._bootstrap_ms / 1000).close()
 
-    def _bootstrap_at(self, server: str) -> tuple[NetworkSelector, KafkaConnectionManager]:
+    def _bootstrap_at(self, server: str) -> tuple[NetworkSelector, Connections]:
         net = NetworkSelector()
-        manager = KafkaConnectionManager(net, **{**self._arguments, "bootstrap_servers": [server]})
+        manager = Connections(net, **{**self._arguments, "bootstrap_servers": [server]})
         try:
             manager.bootstrap(self._bootstrap_ms)
         except (kafka.errors.KafkaError, OSError):
@@ -715,6 +718,9 @@ class Channel:
             net.close()
             raise
         return net, manager
+
+    def _said(self, error: BaseException) -> str:
+        return explained(error, self._arguments) or f"{type(error).__name__}: {error}"
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:
@@ -761,7 +767,3 @@ def offsets_answered(answer: Any) -> Iterator[tuple[TopicPartition, int, int]]:
     for topic in answer.topics:
         for entry in topic.partitions:
             yield TopicPartition(topic.name, entry.partition_index), entry.error_code, entry.offset
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

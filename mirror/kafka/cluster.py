@@ -6,7 +6,6 @@ Answers are values. What is asked for many items comes back as `Found`, the answ
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from kafka import errors as client_errors
-from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.net import NetworkSelector
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -37,6 +36,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.connecting import Connections, diagnosed, explained, is_refusal
 from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.partition import TopicPartition, by_topic
@@ -251,7 +251,7 @@ class Cluster:
     """A connection to one cluster for administration; safe to use from several threads."""
 
     def __init__(
-        self, settings: ClusterSettings, net: NetworkSelector, manager: KafkaConnectionManager, timeout_seconds: float
+        self, settings: ClusterSettings, net: NetworkSelector, manager: Connections, timeout_seconds: float
     ) -> None:
         self._settings = settings
         self._net = net
@@ -283,17 +283,17 @@ class Cluster:
         deadline = time.monotonic() + timeout_seconds
         net = NetworkSelector(**arguments)
         net.start()
-        manager = KafkaConnectionManager(net, **arguments)
+        manager = Connections(net, **arguments)
         try:
             with _errors_of(settings, "connecting"):
                 answering, reasons = _greet(settings, manager, deadline)
             if answering is not None:
                 manager.close()
-                manager = KafkaConnectionManager(net, **arguments | {"bootstrap_servers": [answering]})
+                manager = Connections(net, **arguments | {"bootstrap_servers": [answering]})
             try:
                 manager.bootstrap(_ms_until(deadline))
             except client_errors.KafkaError as error:
-                reason = "; ".join(reasons) or str(error)
+                reason = "; ".join(reasons) or _why_unreachable(settings) or str(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -850,7 +850,7 @@ class Cluster:
         return int(self._timeout_seconds * 1000)
 
 
-def _greet(settings: ClusterSettings, manager: KafkaConnectionManager, deadline: float) -> tuple[str | None, list[str]]:
+def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[str]]:
     """Connect to the addresses in turn until one answers; return that one, and why those before it did not.
 
     The library's own start picks an address at random, gives it all the time there is, repeats every failure until the
@@ -870,10 +870,11 @@ def _greet(settings: ClusterSettings, manager: KafkaConnectionManager, deadline:
         address = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
         try:
             offered = manager.run(greet)
-        except client_errors.SaslAuthenticationFailedError:
-            raise
         except client_errors.KafkaError as error:
-            reasons.append(f"{address}: {error}")
+            if is_refusal(error):
+                raise
+            reason = explained(error, manager.config) or diagnosed(address, manager.config) or str(error)
+            reasons.append(f"{address}: {reason}")
         else:
             wrong = misfit(offered, ALWAYS)
             if wrong:
@@ -938,10 +939,6 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
         yield
     except ClusterError:
         raise
-    except client_errors.SaslAuthenticationFailedError as error:
-        raise ClusterUnreachable(
-            settings.alias, settings.bootstrap_servers, f"authentication failed: {error}"
-        ) from error
     except client_errors.AuthorizationError as error:
         raise AccessDenied(settings.alias, doing, str(error)) from error
     except (
@@ -953,6 +950,9 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
         reason = _why_unreachable(settings) or f"{doing}: {error}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
+        if is_refusal(error):
+            reason = explained(error, client_arguments(settings.client)) or str(error)
+            raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
         raise ClusterError(settings.alias, doing, str(error)) from error
 
 
@@ -963,21 +963,7 @@ def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
 
 
 def _why_unreachable(settings: ClusterSettings) -> str | None:
-    """Try each address once, plainly, for a reason that the library only logs; None if all of them seem fine."""
+    """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
     arguments = client_arguments(settings.client)
-    context = arguments.get("ssl_context")
-    reasons = []
-    for server in arguments["bootstrap_servers"]:
-        host, _, port = server.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=1.0) as plain:
-                if context is not None:
-                    context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
-        except (OSError, ValueError) as error:
-            reasons.append(f"{server}: {error}")
-        else:
-            return (
-                f"{server} accepts connections but did not answer as a Kafka broker in time; "
-                f"is security.protocol={arguments['security_protocol']} right for this address?"
-            )
-    return "; ".join(reasons) or None
+    reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
+    return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None

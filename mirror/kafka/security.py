@@ -21,6 +21,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from mirror.kafka.jaas import BadJaas, parse_login
+
 
 class UnsupportedSetting(ValueError):
     """A client property that this engine cannot honour; ignoring it would weaken or break the connection."""
@@ -285,28 +287,16 @@ def _refuse_login_handler(properties: Mapping[str, str]) -> None:
         raise UnsupportedSetting("sasl.login.callback.handler.class", handler, "Java classes cannot be loaded here")
 
 
-_LOGIN_OPTION = re.compile(r"""([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)""")
-_LOGIN = re.compile(
-    r"""\s*[\w.$]+\s+(required|requisite|sufficient|optional)\b(?P<options>(?:[^";]|"(?:[^"\\]|\\.)*")*);\s*"""
-)
-
-
 def _login_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Read ``sasl.jaas.config``: ``LOGIN_MODULE required KEY="VALUE" …;``."""
-    text = properties.get("sasl.jaas.config")
+    """Read the options of the login module in ``sasl.jaas.config``."""
+    key = "sasl.jaas.config"
+    text = properties.get(key)
     if not text:
-        raise UnsupportedSetting(
-            "sasl.jaas.config", "", 'missing; give LOGIN_MODULE required username="…" password="…"; or the like'
-        )
-    login = _LOGIN.fullmatch(text)
-    if login is None:
-        raise UnsupportedSetting(
-            "sasl.jaas.config", text, 'expected LOGIN_MODULE required KEY="VALUE" …; with the semicolon at the end'
-        )
-    return {
-        key: re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-        for key, value in _LOGIN_OPTION.findall(login["options"])
-    }
+        raise UnsupportedSetting(key, "", 'missing; give LOGIN_MODULE required username="…" password="…"; or the like')
+    try:
+        return parse_login(text).options
+    except BadJaas as problem:
+        raise UnsupportedSetting(key, text, f'{problem}; expected LOGIN_MODULE required KEY="VALUE" …;') from None
 
 
 def _login_option(options: Mapping[str, str], name: str) -> str:

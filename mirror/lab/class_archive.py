@@ -11,10 +11,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+
 from mirror import cache
 from mirror.lab import ports, progress
 from mirror.lab import runtime as kafka_runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout
+from mirror.lab.display import shown
 from mirror.lab.errors import LabError
 from mirror.lab.progress import OnProgress, Progress
 from mirror.lab.runtime import KafkaRuntime
@@ -82,7 +85,8 @@ def _make(runtime: KafkaRuntime, made: Path, on_progress: OnProgress) -> None:
 def main() -> None:
     """Fetch and make what is not there yet, and print where it is."""
     try:
-        runtime = prepare()
+        with shown(Console(stderr=True)) as on_progress:
+            runtime = prepare(on_progress)
     except LabError as problem:
         sys.exit(str(problem))
     print(f"Kafka: {runtime.jars}")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import progress as rich_progress
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.text import Text
 
+from mirror import tables
 from mirror.lab import clusters, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster, Provider
+from mirror.lab.display import shown
 from mirror.lab.errors import BadRequest, LabError
-from mirror.lab.progress import OnProgress, Progress
 
 app = typer.Typer(no_args_is_help=True, help="Practice clusters: real Kafka brokers on this machine.")
 
@@ -45,7 +44,7 @@ def up(
     directory: Directory = Path(".lab"),
 ) -> None:
     """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
-    with _reporting(), _bars() as on_progress:
+    with _reporting(), shown(Console(stderr=True)) as on_progress:
         addresses = parse_bootstrap(bootstrap or [])
         aliases = [name.strip() for name in names.split(",") if name.strip()]
         lab = clusters.up(
@@ -141,28 +140,26 @@ def state(cluster: LabCluster) -> str:
     return "PARTLY" if any(alive) else "STOPPED"
 
 
-def render_table(lab: Lab) -> Table:
-    """Return a lab as a table for people."""
-    table = Table("alias", "bootstrap servers", "provider", "brokers running", "state", "directory")
+def render_table(lab: Lab, width: int) -> RenderableType:
+    """Return a lab as a table for people, in a terminal of so many columns."""
     colours = {"RUNNING": "green", "PARTLY": "yellow", "STOPPED": "red"}
-    for cluster in lab.clusters.values():
-        seen = state(cluster)
-        running = sum(broker.is_alive() for broker in cluster.brokers)
-        home = "-" if cluster.provider == Provider.EXISTING else str(_short(lab.directory / cluster.alias))
-        table.add_row(
-            cluster.alias,
-            cluster.bootstrap_servers.replace(",", "\n"),
-            cluster.provider,
-            f"{running} of {len(cluster.brokers)}",
-            f"[{colours[seen]}]{seen}",
-            home,
-        )
-    return table
+    rows = [
+        {
+            "alias": cluster.alias,
+            "bootstrap servers": cluster.bootstrap_servers.replace(",", "\n"),
+            "provider": str(cluster.provider),
+            "brokers running": f"{sum(broker.is_alive() for broker in cluster.brokers)} of {len(cluster.brokers)}",
+            "state": Text(seen := state(cluster), style=colours[seen]),
+            "directory": "-" if cluster.provider == Provider.EXISTING else str(_short(lab.directory / cluster.alias)),
+        }
+        for cluster in lab.clusters.values()
+    ]
+    return tables.table(None, rows, width) if rows else Text("There is no cluster.")
 
 
 def _show(lab: Lab) -> None:
     console = Console()
-    console.print(render_table(lab))
+    console.print(render_table(lab, console.width))
     spark = spark_cluster.load(_spark_home(lab.directory))
     if spark is not None:
         running = sum(worker.is_alive() for worker in spark.workers)
@@ -186,25 +183,3 @@ def _reporting() -> Iterator[None]:
     except LabError as problem:
         print(problem, file=sys.stderr)
         raise typer.Exit(_BAD_USAGE if isinstance(problem, BadRequest) else _COULD_NOT_START) from problem
-
-
-@contextmanager
-def _bars() -> Iterator[OnProgress]:
-    """Show progress as one bar for each piece of work."""
-    bars: dict[str, rich_progress.TaskID] = {}
-    lock = threading.Lock()
-    columns = (
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
-        rich_progress.MofNCompleteColumn(),
-        rich_progress.TimeElapsedColumn(),
-    )
-    with rich_progress.Progress(*columns, console=Console(stderr=True)) as display:
-
-        def show(step: Progress) -> None:
-            with lock:
-                if step.what not in bars:
-                    bars[step.what] = display.add_task(step.what, total=step.total)
-                display.update(bars[step.what], completed=step.done)
-
-        yield show

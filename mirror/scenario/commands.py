@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mirror import tables
 from mirror.drill.definition_files import DefinitionRefused
 from mirror.drill.facts import FactError
 from mirror.drill.refusal import Refused
@@ -135,7 +136,7 @@ def run(
     with _refusing(), sigterm_interrupts(), display_for(console, wanted) as tell:
         outcomes = run_series(series, wanted, parallel=parallel, tell=tell)
     lines = summarise(outcomes)
-    console.print(_results(lines))
+    console.print(_results(lines, console.width))
     for line in lines:
         if not line.is_as_expected:
             console.print(f"{line.scenario}, {line.replicator}:", style="bold", markup=False)
@@ -183,21 +184,21 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "verdict", "must be FAIL: it holds a defect on purpose"
 
 
-def _results(lines: Sequence[Line]) -> Table:
+def _results(lines: Sequence[Line], width: int) -> RenderableType:
     from mirror.scenario import words
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("scenario", "by", "verdict", *words.FIGURES):
-        table.add_column(column, overflow="fold")
-    for line in lines:
-        style = "bold green" if line.is_as_expected else VERDICT_STYLES[line.verdict]
-        table.add_row(
-            line.scenario,
-            line.replicator.value,
-            Text(words.verdict(line), style=style),
-            *words.figures(line),
-        )
-    return table
+    rows = [
+        {
+            "scenario": line.scenario,
+            "by": line.replicator.value,
+            "verdict": Text(
+                words.verdict(line), style="bold green" if line.is_as_expected else VERDICT_STYLES[line.verdict]
+            ),
+            **dict(zip(words.FIGURES, words.figures(line), strict=True)),
+        }
+        for line in lines
+    ]
+    return tables.table(None, rows, width)
 
 
 @contextmanager

@@ -205,8 +205,9 @@ def test_the_runbook_keeps_the_evidence_and_a_file_it_cannot_find_is_told_before
     assert (group["group"], group["verdict"], group["records"]) == (flowing.resting, "PASS", 20)
     assert "Test failover, group by group" in (directory / "report.html").read_text()
     status, said = run("mirror.properties")
-    assert status == 1
+    assert status == 2
     assert "mirror.properties is not a whole path" in said.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == [directory]
 
 
 def test_no_other_group_is_ever_deleted(west: Cluster, unique: Callable[[str], str]) -> None:

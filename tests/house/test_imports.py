@@ -14,6 +14,7 @@ PACKAGE = ROOT / "mirror"
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "clock": set(),
+    "tables": set(),
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
@@ -31,7 +32,7 @@ MAY_IMPORT |= {
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock"}
-MAY_IMPORT["lab"] |= {"interrupting"}
+MAY_IMPORT["lab"] |= {"interrupting", "tables"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",

@@ -2,15 +2,117 @@
 
 from __future__ import annotations
 
+import io
+import json
 import tomllib
 from pathlib import Path
 
+import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from mirror import cli
 from mirror.cli import app
+from mirror.control.plan import FlowPlan
+from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.model.flow import Flow
 
 
 def test_it_says_which_version_it_is() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     said = CliRunner().invoke(app, ["--version"])
     assert (said.exit_code, said.stdout) == (0, f"mirror {project['version']}\n")
+
+
+LONG = "orders-of-the-eastern-warehouses." + "a" * 216
+FLOW = Flow("east", "west")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mirror.properties"
+    path.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true"
+    )
+    return path
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, width: int, found: FlowStatus, *argv: str) -> tuple[int, str]:
+    """Return the exit code of a command and what it prints in a terminal of this width."""
+    stream = io.StringIO()
+    monkeypatch.setattr(cli, "_out", Console(file=stream, width=width, color_system=None))
+    monkeypatch.setattr(FlowObserver, "look", lambda _: found)
+    done = CliRunner().invoke(app, list(argv))
+    return done.exit_code, stream.getvalue() + done.stdout
+
+
+def partitions(count: int) -> tuple[PartitionStatus, ...]:
+    few = tuple(PartitionStatus("orders", each, 9, 9, 9, 0, 0.0) for each in range(count - 3))
+    return (
+        *few,
+        PartitionStatus("late", 0, 1_000_000, 13_345_678, 1_000_000, 12_345_678, 200.0),
+        PartitionStatus(LONG, 7, 5, 5, 5, 0, 0.0, stopped="a record that is too large"),
+        PartitionStatus("holed", 1, 5, 5, 5, 0, 0.0, gaps=2),
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_status_fits_a_terminal_and_shows_the_worst_first(
+    monkeypatch: pytest.MonkeyPatch, file: Path, width: int
+) -> None:
+    found = FlowStatus(FLOW, "DEGRADED", ("2 gaps in the copy: svc[/prod]-0 1",), partitions(40))
+    status, text = shown(monkeypatch, width, found, "status", str(file))
+    assert status == 0
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    for word in ("partition", "lag", "records", "behind", "copied", "end", "source", "trouble"):
+        assert word in text
+    assert text.index("stopped") < text.index("2 gaps", text.index("trouble")) < text.index("12,345,678")
+    assert "3 min" in text
+    assert "svc[/prod]-0" in text
+    assert lines[-1] == "… and 20 more, --all shows them"
+    _, text = shown(monkeypatch, width, found, "status", str(file), "--all")
+    assert "--all" not in text
+    assert "orders-36" in text
+
+
+def test_a_flow_whose_state_cannot_be_told_is_a_failure(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    found = FlowStatus(FLOW, "FAILED", ("west does not answer",), ())
+    assert shown(monkeypatch, 80, found, "status", str(file))[0] == 1
+    status, text = shown(monkeypatch, 80, found, "status", str(file), "--json")
+    assert status == 1
+    assert json.loads(text)["flows"][0]["state"] == "FAILED"
+
+
+@pytest.mark.parametrize("command", ["offsets", "rehearse"])
+def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
+    done = CliRunner().invoke(app, [command, str(file), "--group", "("])
+    assert done.exit_code == 2
+    assert "not a regular expression" in " ".join(done.stderr.split())
+
+
+def test_every_note_is_told_once_in_the_text_and_in_json(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    notes = ("ACLs east->west: 3 ACL(s) of east are not carried over", "an engine on host-1 stands by")
+    found = FlowStatus(FLOW, "RUNNING", (), partitions(4), notes=notes)
+    _, text = shown(monkeypatch, 120, found, "status", str(file))
+    assert [text.count(note) for note in notes] == [1, 1]
+    _, text = shown(monkeypatch, 120, found, "status", str(file), "--json")
+    assert json.loads(text)["flows"][0]["notes"] == list(notes)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPatch, file: Path, width: int) -> None:
+    create = {"cluster": "west", "topic": f"east.{LONG}", "action": "create", "detail": "12 partitions"}
+    problem = {"cluster": "west", "topic": "east.odd", "action": "problem", "detail": "too few brokers"}
+    planned = FlowPlan(FLOW, [*[create] * 30, problem], [], [], [])
+    monkeypatch.setattr(cli, "plan_flow", lambda *_: planned)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    status, text = shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")
+    assert status == 1
+    assert max(map(len, text.splitlines())) <= width
+    assert text.index("problem") < text.index("create")
+    assert text.splitlines()[-1] == "… and 11 more, --all shows them"
+    for word in ("cluster", "topic", "action", "detail"):
+        assert word in text
+    monkeypatch.setattr(cli, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
+    assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0

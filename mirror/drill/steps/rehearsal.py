@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.drill.conditions import flow_of_file
 from mirror.drill.evidence import Cluster as ClusterFact
 from mirror.drill.evidence import Factual, Finding
 from mirror.drill.journal import Event
@@ -25,10 +26,6 @@ from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict, worst
 
 STEP = "test_failover"
-
-
-class FlowRefused(Exception):
-    """The properties file has no such flow; says which it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +46,8 @@ def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
     FlowRefused
         if there is no such flow, or several and none was named.
     """
-    run, everything = RunDirectory.open(run_directory), load(Path(properties_file))
-    known = {str(each.flow): each for each in everything.enabled_flows}
-    name = flow or (next(iter(known)) if len(known) == 1 else "")
-    if name not in known:
-        raise FlowRefused(f"{properties_file} has the flows {', '.join(known)}; give one of them as flow, not {flow!r}")
-    return Standby(run, everything, known[name], Path(properties_file))
+    everything = load(Path(properties_file))
+    return Standby(RunDirectory.open(run_directory), everything, flow_of_file(everything, flow), Path(properties_file))
 
 
 def clusters(standby: Standby) -> pd.DataFrame:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mirror.config.settings import MirrorSettings, load
-from mirror.control.status import FlowObserver, observe
+from mirror.control import status
+from mirror.control.status import FlowObserver, PartitionStatus, observe, worst_first
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, Position
+from mirror.model.partition import TopicPartition
 
 
 @pytest.fixture
@@ -50,3 +55,43 @@ def test_only_the_flows_asked_for_are_observed(settings: MirrorSettings, closed:
     with observe(settings, {Flow("west", "east")}) as observers:
         assert len(observers) == 1
     assert closed == observers
+
+
+def test_the_worst_partitions_come_first() -> None:
+    def one(partition: int, lag: int | None, gaps: int = 0, stopped: str | None = None) -> PartitionStatus:
+        return PartitionStatus("orders", partition, 1, 1, 1, lag, None, gaps=gaps, stopped=stopped)
+
+    fine, late, later = one(0, 0), one(1, 5), one(2, 50)
+    silent, holed, stopped = one(3, None), one(4, 0, gaps=2), one(5, 0, stopped="why")
+    assert worst_first([fine, late, later, silent, holed, stopped]) == [stopped, holed, silent, later, late, fine]
+
+
+class Source:
+    """A source that has every topic, and ends at 9."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def find_offsets(
+        self, partitions: Iterable[TopicPartition], _: int
+    ) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
+        return dict.fromkeys(partitions, 9), {}
+
+
+def test_topics_that_are_no_longer_selected_do_not_lag(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their positions are kept, they are named, and what stops them stops nobody."""
+    settings.path.write_text(f"{settings.path.read_text()}topics = orders\n")
+    kept, left = TopicPartition("orders", 0), TopicPartition("bills", 3)
+    state = FlowState(positions={kept: Position(9, 9, 0, complete=True), left: Position(1, 1, 0, complete=True)})
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(load(settings.path), [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        found = observer.look()
+        observer._source = None
+    assert [each.topic for each in found.partitions] == ["orders"]
+    assert found.deselected == (left,)
+    assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
+    assert any("no longer selected" in note and "bills" in note for note in found.notes)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mirror.drill.catalogue import find_runbook, load_runbook, runbooks_folder
 from mirror.drill.commands import app
 from mirror.drill.definition_files import DefinitionNotFound, DefinitionRefused
-from mirror.drill.runbook import Runbook
+from mirror.drill.runbook import ParameterValue, Runbook
 from mirror.drill.runner import check_runbook
 from tests.unit.drill.builders import write_notebook
 from tests.unit.drill.synthetic_run import SyntheticRun
@@ -46,11 +46,14 @@ def invoke(*arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "runbooks").glob("*.py")), ids=lambda path: path.stem)
-def test_every_runbook_of_the_project_could_be_run(path: Path) -> None:
+def test_every_runbook_of_the_project_could_be_run(path: Path, tmp_path: Path) -> None:
     """Its notebooks keep the rules and take the parameters it gives them; its page of prose is there."""
     loaded = load_runbook(path)
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters=e,w\ne.bootstrap.servers=e:1\nw.bootstrap.servers=w:1\ne->w.enabled=true")
+    needed: dict[str, ParameterValue] = {each.name: str(file) for each in loaded.runbook.parameters if each.is_required}
 
-    check_runbook(loaded, {})
+    check_runbook(loaded, needed)
     assert loaded.prose.startswith("# ")
     assert all(step.undo and step.gates for step in loaded.runbook.steps)
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mirror.drill.gates import FreeSpace, GateResult, JournalIntact, NamedFile, StepsPassed
+from mirror.drill.gates import FreeSpace, GateResult, JournalIntact, StepsPassed
 from mirror.drill.journal import Event
 from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory, write_json
+from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import start_run
 from mirror.model.verdict import Verdict
 from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
@@ -106,31 +106,6 @@ def test_as_much_space_as_is_asked_for_must_be_free(
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=9e9, used=0, free=free))
 
     assert FreeSpace(2).check(run).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("given", "verdict", "said"),
-    [
-        ("{here}/there.properties", Verdict.PASS, "there.properties"),
-        ("{here}/missing.properties", Verdict.FAIL, "missing.properties"),
-        ("{here}", Verdict.FAIL, ""),
-        ("there.properties", Verdict.FAIL, "is not a whole path"),
-        ("", Verdict.FAIL, "add -p properties_file="),
-        (None, Verdict.FAIL, "add -p properties_file="),
-    ],
-    ids=["there", "missing", "a directory", "relative", "empty", "not given"],
-)
-def test_a_file_that_a_step_needs_must_be_there_and_named_by_its_whole_path(
-    run: RunDirectory, tmp_path: Path, given: str | None, verdict: Verdict, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "there.properties").touch()
-    monkeypatch.chdir(tmp_path)
-    parameters = {} if given is None else {"properties_file": given.format(here=tmp_path)}
-    write_json(run.run_json, {"parameters": parameters})
-    seen = NamedFile("properties_file").check(run)
-
-    assert seen.verdict is verdict
-    assert said in seen.observed
 
 
 class ShutGate:

@@ -22,16 +22,22 @@ from mirror.engine.run import Engine
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.tenure import Tenure
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
 from mirror.model.partition import TopicPartition
 
 
 @dataclass(frozen=True)
 class Connected:
-    """A connection to a cluster of which nothing is asked."""
+    """A connection to a cluster that has no topics, and brokers enough."""
 
     alias: str
     cluster_id: str
+
+    def topics(self, _: object = None) -> Found[str, object]:
+        return Found()
+
+    def broker_ids(self) -> tuple[int, ...]:
+        return (1, 2, 3)
 
 
 class NoSpark(Epochs):

@@ -1,0 +1,210 @@
+"""Getting connected: kafka-python's connections that hear the last thing a broker says, and words for failures."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import kafka.errors
+from kafka.net.manager import KafkaConnectionManager
+
+from mirror.kafka import wire
+
+_PROBE_SECONDS = 1.0
+_METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
+_TLS_ALERT = b"\x15\x03"
+_REFUSALS = (
+    kafka.errors.SaslAuthenticationFailedError,
+    kafka.errors.UnsupportedSaslMechanismError,
+    kafka.errors.IllegalSaslStateError,
+)
+
+
+class TlsFailed(kafka.errors.KafkaConnectionError):  # type: ignore[misc]  # the library has no types
+    """A connection on which no TLS came about; the message says why, for people."""
+
+
+class CertificateRefused(TlsFailed):
+    """A broker's certificate is not accepted here."""
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections, with a refused login and a failed handshake told as such.
+
+    A broker that refuses a login says so and hangs up. The library drops what it has read when the end of the stream
+    comes along with it, so that all there was to know is "socket disconnected"; and its start tries again whatever
+    the reason was, until time is up.
+    """
+
+    _refused: dict[Any, BaseException] | None = None
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = True) -> None:
+        """Connect as the library does; what is refused for good ends it at once.
+
+        Raises
+        ------
+        KafkaError
+            when time is up, or with the refusal.
+        """
+        self._refused = {}
+        try:
+            super().bootstrap(timeout_ms, refresh)
+        finally:
+            # Later a refusal is tried again: the password may have been changed back, the certificate renewed.
+            self._refused = None
+
+    def get_connection(self, node_id: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a connection; while this starts, none to a broker that has refused one."""
+        refused = self._refused
+        if refused is None:
+            return super().get_connection(node_id, *args, **kwargs)
+        if node_id in refused:
+            raise refused[node_id]
+        connection = super().get_connection(node_id, *args, **kwargs)
+
+        def remember(error: BaseException) -> None:
+            # A handshake that only broke off may be a broker that is just starting.
+            if is_refusal(error) or isinstance(error, CertificateRefused | PermissionError):
+                refused[node_id] = error
+
+        connection.init_future.add_errback(remember)
+        return connection
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        try:
+            transport = await super()._build_transport(node, timeout_at=timeout_at)
+        except kafka.errors.KafkaConnectionError as error:
+            if self.ssl_enabled and isinstance(error.__context__, OSError):
+                is_final = isinstance(error.__context__, ssl.SSLCertVerificationError)
+                raise (CertificateRefused if is_final else TlsFailed)(tls_problem(error.__context__)) from error
+            raise
+        transport._sock_recv = _all_that_came(transport._sock_recv)
+        return transport
+
+
+def _all_that_came(
+    receive: Callable[[], tuple[bytes, BaseException | None]],
+) -> Callable[[], tuple[bytes, BaseException | None]]:
+    """Hand out what was received before the error that came with it."""
+    held: list[BaseException] = []
+
+    def received() -> tuple[bytes, BaseException | None]:
+        if held:
+            return b"", held[0]
+        content, error = receive()
+        if content and error is not None:
+            held.append(error)
+            return content, None
+        return content, error
+
+    return received
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether an error comes of credentials or the way of logging in: who tries again may lock an account."""
+    return isinstance(error, _REFUSALS)
+
+
+def tls_problem(error: OSError) -> str:
+    """Return why a TLS handshake failed, in words for people."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        # OpenSSL: 62 a name, 64 an address that the certificate does not bear; 9, 10 its time; the others trust.
+        advice = {
+            62: "the certificate must name the host that bootstrap.servers and advertised.listeners name",
+            64: "the certificate must name the address that bootstrap.servers and advertised.listeners name",
+            9: "look at the clocks",
+            10: "renew it, or look at the clocks",
+        }.get(error.verify_code, "is the authority that signed it in the trust store (ssl.truststore.*)?")
+        said = error.verify_message.rstrip(".")
+        return f"TLS: the broker's certificate is not accepted: {said}; {advice}"
+    reason = (getattr(error, "reason", None) or "").replace("_", " ").lower()
+    if "alert" in reason:
+        return (
+            f"TLS: the broker refuses the handshake: {reason}; "
+            "does it ask for a certificate (ssl.keystore.*), or for other ssl.enabled.protocols?"
+        )
+    return (
+        f"TLS: no handshake ({reason or error}); does this address speak TLS at all? "
+        "Without it, security.protocol is PLAINTEXT or SASL_PLAINTEXT"
+    )
+
+
+def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
+    """Return why a broker let nobody in with connection ``arguments``; None for errors that do not tell.
+
+    Passwords and tokens are never part of it.
+    """
+    mechanism = arguments.get("sasl_mechanism")
+    if isinstance(error, kafka.errors.SaslAuthenticationFailedError):
+        user = arguments.get("sasl_plain_username")
+        said = str(error.args[0]) if error.args else ""
+        said = said.removeprefix("SaslAuthenticationFailedError: ")
+        return f"authentication failed{f' for user {user}' if user else ''} with {mechanism}: {said}"
+    if isinstance(error, kafka.errors.UnsupportedSaslMechanismError):
+        return f"the broker does not let anybody log in with sasl.mechanism={mechanism}"
+    if isinstance(error, kafka.errors.IllegalSaslStateError):
+        plain = str(arguments.get("security_protocol")).removeprefix("SASL_")
+        return f"nobody logs in at this address; should security.protocol be {plain}?"
+    if isinstance(error, PermissionError):
+        # Whoever gives out tokens did not give one.
+        return f"authentication failed with {mechanism}: {error}"
+    return str(error.args[0]) if isinstance(error, TlsFailed) else None
+
+
+def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
+    """Try an address once, plainly, for a reason that the library does not tell; None if there is nothing to say.
+
+    It logs in nowhere. With TLS only the handshake is tried; without, two requests that every broker answers, unless
+    it speaks TLS or wants a login first.
+    """
+    host, _, port = server.rpartition(":")
+    host, context = host.strip("[]"), arguments.get("ssl_context")
+    protocol = arguments["security_protocol"]
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PROBE_SECONDS) as plain:
+            if context is not None:
+                try:
+                    context.wrap_socket(plain, server_hostname=host).close()
+                except TimeoutError:
+                    pass
+                except OSError as error:
+                    return tls_problem(error)
+            elif (reason := _asked(plain, protocol)) is not None:
+                return reason
+    except (OSError, ValueError) as error:
+        return str(error)
+    return (
+        "accepts connections but did not answer as a Kafka broker in time; "
+        f"is security.protocol={protocol} right for this address?"
+    )
+
+
+def _asked(plain: socket.socket, protocol: str) -> str | None:
+    """Return what the answers to two requests, or their lack, say about a listener; None if it answers them."""
+    try:
+        plain.sendall(wire.ping_request(1))
+        head = plain.recv(4, socket.MSG_WAITALL)
+    except TimeoutError:
+        return None
+    if head.startswith(_TLS_ALERT):
+        over_tls = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
+        return f"this address speaks TLS; should security.protocol be {over_tls}?"
+    if len(head) < 4:
+        return f"hung up at the first request; is security.protocol={protocol} right for this address?"
+    if protocol.startswith("SASL"):
+        return None
+    (size,) = struct.unpack(">i", head)
+    plain.recv(min(size, 1 << 16), socket.MSG_WAITALL)
+    try:
+        plain.sendall(struct.pack(">i", len(_METADATA_OF_NOTHING)) + _METADATA_OF_NOTHING)
+        answer = plain.recv(4, socket.MSG_WAITALL)
+    except TimeoutError:
+        return None
+    except ConnectionError:
+        answer = b""
+    if not answer:
+        return "hung up on who has not logged in; should security.protocol be SASL_PLAINTEXT, with sasl.mechanism?"
+    return None

@@ -1,0 +1,92 @@
+"""A misspelt key is refused, or told, with what may have been meant; what a plugin may read is not refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import ConfigError, load
+
+GOOD = (
+    "clusters = east, west",
+    "east.bootstrap.servers = e:1",
+    "west.bootstrap.servers = w:1",
+    "east->west.enabled = true",
+)
+
+
+def file(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text("\n".join((*GOOD, *lines)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("east->west.topic = .*", "east->west.topics"),
+        ("east->west.topicz = orders", "east->west.topics"),
+        ("west->east.emit.chekpoints.enabled = false", "west->east.emit.checkpoints.enabled"),
+        ("east->west.sync.group.offset.enabled = true", "east->west.sync.group.offsets.enabled"),
+        ("topic = orders", "topics"),
+        ("refresh.topic.interval.seconds = 5", "refresh.topics.interval.seconds"),
+        ("mirror.epoch.second = 5", "mirror.epoch.seconds"),
+        ("east.sasl.jass.config = x", "east.sasl.jaas.config"),
+        ("west.securty.protocol = SSL", "west.security.protocol"),
+        ("west.exactly.once.source.suport = enabled", "west.exactly.once.source.support"),
+    ],
+)
+def test_a_key_that_is_nearly_a_known_one_is_refused_with_that_one(tmp_path: Path, line: str, meant: str) -> None:
+    """CFG-078, CFG-090."""
+    with pytest.raises(ConfigError, match="no such key") as refused:
+        load(file(tmp_path, line))
+    assert refused.value.line == 5
+    assert refused.value.key == line.partition(" ")[0]
+    assert f"did you mean {meant}?" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("east->wset.topics = x", "east->wset is not a flow between these clusters; did you mean east->west?"),
+        ("x->y.topicz = x", "x->y is not a flow between these clusters; there are east->west, west->east"),
+        ("eats.bootstrap.servers = x:1", "eats is not among clusters; did you mean east.bootstrap.servers?"),
+        ("north.consumer.fetch.max.bytes = 1", "north is not among clusters; there are east, west"),
+        ("east->west.acme.flag = 1", "a class of one's own may read it"),
+        ("west.topics = orders", "write it for a flow, A->west.topics"),
+    ],
+)
+def test_a_key_that_may_be_meant_is_told(tmp_path: Path, line: str, said: str) -> None:
+    """CFG-090: MirrorMaker 2 takes the file; so it works here too."""
+    (told,) = load(file(tmp_path, line)).ignored
+    assert said in told
+    assert ":5: " in told
+
+
+def test_where_a_class_of_ones_own_reads_keys_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_names.py").write_text(
+        "class Filter:\n    def __init__(self, settings): pass\n    def should_replicate_topic(self, topic): return True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = "east->west.topic.filter.class = python:own_names:Filter"
+    (told,) = load(file(tmp_path, "east->west.topicz = orders", own)).ignored
+    assert "did you mean east->west.topics?" in told
+
+
+def test_what_javas_clients_workers_and_connectors_read_is_neither_refused_nor_told(tmp_path: Path) -> None:
+    read = (
+        "east.producer.batch.size = 1", "east.consumer.max.poll.record = 1", "west.admin.retries = 3", "west.group.id = g",
+        "west.plugin.path = /x", "west.retry.backoff.ms = 5", "west.client.id = c", "west.client.dns.lookup = use_all_dns_ips",
+        "west.offset.flush.timeout.ms = 1", "west.scheduled.rebalance.max.delay.ms = 1", "west.worker.unsync.backoff.ms = 1",
+        "west.task.shutdown.graceful.timeout.ms = 1", "west.metadata.max.age.ms = 1", "west.connections.max.idle.ms = 1",
+        "west.request.timeout.ms = 1", "west.session.timeout.ms = 1", "west.heartbeat.interval.ms = 1",
+        "west.rebalance.timeout.ms = 1", "west.topic.creation.enable = true", "west.offsets.topic.replication.factor = 1",
+        "west.listeners = http://:1", "west.metrics.recording.level = INFO", "west.metric.reporters = x",
+        "west.reconnect.backoff.ms = 1", "west.reconnect.backoff.max.ms = 1", "west.send.buffer.bytes = 1",
+        "east->west.replication.policy.of.mine = 1", "east->west.source.consumer.x = 1", "east->west.topic.creation.groups = a",
+        "east->west.offsets.storage.topic = ", "east->west.transaction.boundary = poll", "east->west.producer.override.x = 1",
+        "replication.policy.separator = _", "task.x = 1", "worker.y = 1", "offset.storage.z = 1", "rest.advertised.host.name = h",
+        "access.control.allow.origin = *", "response.http.headers.config = x",
+    )  # fmt: skip
+    assert load(file(tmp_path, *read)).ignored == ()

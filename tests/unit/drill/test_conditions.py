@@ -1,0 +1,55 @@
+"""What cannot be run with is refused before anything is made, in a dry run too, with the parameter's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror.drill.commands import app
+
+ROOT = Path(__file__).parents[3]
+LINES = (
+    "clusters = east, west",
+    "east.bootstrap.servers = e:1",
+    "west.bootstrap.servers = w:1",
+    "east->west.enabled = true",
+)
+
+
+def tried(tmp_path: Path, *parameters: str, dry: bool) -> tuple[int, str]:
+    given = [part for each in parameters for part in ("-p", each)]
+    argv = ["run", "test-failover", "--runbooks", str(ROOT / "runbooks"), "--runs-directory", str(tmp_path / "runs")]
+    done = CliRunner().invoke(app, [*argv, *given, *(["--dry-run"] if dry else [])])
+    assert not (tmp_path / "runs").exists()
+    return done.exit_code, " ".join((done.output + done.stderr).split())
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("lines", "parameters", "told"),
+    [
+        (LINES, (), "parameter properties_file is missing"),
+        (LINES, ("properties_file=mirror.properties",), "is not a whole path"),
+        (LINES, ("properties_file={file}", "flow=west->east"), "parameter flow: {file} has the flows east->west"),
+        ((*LINES, "west->east.enabled = true"), ("properties_file={file}",), "give one of them as flow"),
+        (LINES[:3], ("properties_file={file}",), "parameter properties_file: {file}:1: clusters: no flow is enabled"),
+    ],
+)
+def test_wrong_parameters_are_refused(
+    tmp_path: Path, lines: tuple[str, ...], parameters: tuple[str, ...], told: str, *, dry: bool
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text("\n".join(lines))
+    status, said = tried(tmp_path, *(each.format(file=file) for each in parameters), dry=dry)
+    assert status == 2, said
+    assert told.format(file=file) in said
+
+
+def test_a_dry_run_with_right_parameters_shows_the_plan_and_proves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text("\n".join(LINES))
+    status, said = tried(tmp_path, f"properties_file={file}", dry=True)
+    assert status == 1
+    assert "in order" in said

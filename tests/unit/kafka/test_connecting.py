@@ -1,0 +1,47 @@
+"""What a broker says last is heard, and said on; a frozen broker is not taken for one of another protocol."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import kafka.errors
+import pytest
+
+from mirror.kafka import connecting
+from mirror.kafka.connecting import diagnosed, explained
+
+
+def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() -> None:
+    end = kafka.errors.KafkaConnectionError("socket disconnected")
+    received = connecting._all_that_came(lambda: (b"refused", end))
+    assert received() == (b"refused", None)
+    assert received() == (b"", end)
+    assert received() == (b"", end)
+
+
+def test_what_came_without_an_end_is_handed_on() -> None:
+    answers = iter([(b"one", None), (b"", None), (b"two", None)])
+    received = connecting._all_that_came(lambda: next(answers))
+    assert [received() for _ in range(3)] == [(b"one", None), (b"", None), (b"two", None)]
+
+
+def test_a_refusal_names_user_and_mechanism_and_other_errors_are_left_alone() -> None:
+    arguments = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "ann", "sasl_plain_password": "s3cret"}
+    refused = explained(kafka.errors.SaslAuthenticationFailedError("SaslAuthenticationFailedError: no"), arguments)
+    assert refused == "authentication failed for user ann with PLAIN: no"
+    token = explained(PermissionError("no token from http://x for client c"), {"sasl_mechanism": "OAUTHBEARER"})
+    assert token == "authentication failed with OAUTHBEARER: no token from http://x for client c"
+    assert explained(kafka.errors.KafkaTimeoutError("late"), arguments) is None
+
+
+@pytest.mark.parametrize("arguments", [{}, {"ssl_context": ssl.create_default_context()}])
+def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object]
+) -> None:
+    monkeypatch.setattr(connecting, "_PROBE_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        told = diagnosed(server, {"security_protocol": "PLAINTEXT", **arguments})
+    assert told is not None
+    assert told.startswith("accepts connections but did not answer as a Kafka broker in time")

@@ -1,0 +1,72 @@
+"""Tables in terminals of 80 and 120 columns: no header is broken inside a word, and nothing is cut off."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from mirror.tables import MOST_ROWS, print_rows
+
+LONG = "a" * 249
+NAMES = st.text(alphabet="abcxyz.-_[]/", min_size=1, max_size=249)
+VALUES = st.none() | st.booleans() | st.integers(0, 2**63) | st.floats(0, 1e9) | NAMES
+
+
+def printed(rows: list[dict[str, Any]], width: int, most: int | None = None) -> list[str]:
+    stream = io.StringIO()
+    print_rows(Console(file=stream, width=width, color_system=None), "a title", rows, most=most)
+    return stream.getvalue().splitlines()
+
+
+HEADERS = (
+    "partition",
+    "lag in records",
+    "behind by",
+    "copied up to",
+    "end of source",
+    "trouble",
+    "acknowledged",
+    "verdict",
+)
+
+
+@given(
+    st.sampled_from([80, 120]),
+    st.lists(st.sampled_from(HEADERS), min_size=1, max_size=8, unique=True).flatmap(
+        lambda names: st.lists(st.fixed_dictionaries(dict.fromkeys(names, VALUES)), min_size=1, max_size=4)
+    ),
+)
+def test_no_word_of_a_header_is_broken_and_no_line_is_too_long(width: int, rows: list[dict[str, Any]]) -> None:
+    lines = printed(rows, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    names = list(rows[0])
+    # Where rows are told one by one, the first value stands for itself.
+    wanted = names if "┃" in text else names[1:]
+    for word in " ".join(wanted).split():
+        assert re.search(rf"(?<!\w){word}(?!\w)", text), (word, text)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_name_of_249_characters_is_there_whole(width: int) -> None:
+    row = {"partition": f"{LONG}-0", "lag in records": 12_345_678, "behind by": "3 min", "end of source": 99_999_999}
+    text = "".join(printed([row], width))
+    assert text.count("a") >= 249
+    assert "12,345,678" in text
+    assert "99,999,999" in text
+
+
+def test_the_rest_of_many_rows_is_counted() -> None:
+    rows = [{"partition": f"orders-{number}"} for number in range(MOST_ROWS + 5)]
+    assert printed(rows, 80, MOST_ROWS)[-1] == "… and 5 more, --all shows them"
+    assert "orders-24" in "".join(printed(rows, 80))
+
+
+def test_what_others_wrote_is_no_markup() -> None:
+    assert any("svc[/prod]" in line for line in printed([{"group": "svc[/prod]"}], 80))
