@@ -39,10 +39,13 @@ def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
     for scenario in scenarios:
         parts.append(f"## {scenario.name}\n\n{scenario.shows}\n\n")
         if scenario.must_fail:
-            parts.append("It holds a defect on purpose: FAIL is the verdict it must have.\n\n")
-        for each in scenario.tolerated:
-            condition = ", if the replicator says which" if each.if_told else ""
-            parts.append(f"* tolerated in {each.where}: {each.anomaly}{condition} ({each.because})\n")
+            parts.append(
+                "It holds a defect on purpose: FAIL is the verdict it must have, for that and nothing else.\n\n"
+            )
+        parts += [
+            f"* tolerated in {each.where}: {each.anomaly}{words.conditions(each)} ({each.because})\n"
+            for each in scenario.tolerated
+        ]
         if scenario.tolerated:
             parts.append("\n")
         own = [line for line in lines if line.scenario == scenario.name]

@@ -15,20 +15,29 @@ from mirror.drill.journal import Event
 from mirror.drill.probing import wait_until_gone
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
+from mirror.proof.delivery import GroupMove
 from mirror.proof.objectives import RtoChain
 from mirror.scenario.declaration import Group, Replicator
+from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on
 from mirror.scenario.stage import Stage
 from mirror.scenario.tails import AWAY, TailWatch
 from mirror.waiting import WaitTimeout, wait_until
 
 _SERVICE_SECONDS = 90.0
-_READ_SECONDS = 45.0
 
 
 @dataclass(slots=True)
 class Recovery:
-    """The instants of a failover, in ms since 1970 UTC, as far as they came about."""
+    """The instants of a failover, in ms since 1970 UTC, as far as they came about.
+
+    Attributes
+    ----------
+    moves
+        where groups went on.
+    late, unread
+        copies that had not caught up, and groups that had not read to the end, when the applications went home.
+    """
 
     fault_at_ms: int
     detected_at_ms: int | None = None
@@ -38,6 +47,9 @@ class Recovery:
     first_write_at_ms: int | None = None
     groups_reading_at_ms: dict[str, int | None] = field(default_factory=dict)
     returned_at_ms: int | None = None
+    moves: list[GroupMove] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def chain(self) -> RtoChain:
@@ -74,6 +86,9 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
     moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
     recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage))).at_ms
     moved.require()
+    allowed = scenario.objectives.rpo_seconds
+    known_by_ms = None if allowed is None else fault_at_ms - round(1000 * allowed)
+    recovery.moves += moved.moves(_names(stage), scenario.active, scenario.standby, known_by_ms=known_by_ms)
     start_applications(stage, scenario.standby, "after")
     recovery = _with_service_times(stage, recovery)
     journal.append(
@@ -83,23 +98,23 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
     return recovery
 
 
-def fail_back(stage: Stage) -> int:
-    """Bring the old cluster back with its disks, copy both ways, and move the applications home; return when."""
+def fail_back(stage: Stage, recovery: Recovery) -> None:
+    """Bring the old cluster back with its disks, copy both ways, and move the applications home."""
     scenario, journal = stage.scenario, stage.folder.journal
     stage.cluster(scenario.active).start()
     journal.append(Event.FAULT_HEALED, facts={"cluster": scenario.active})
     stage.start_replicator()
     stage.stop_loads(f"{scenario.standby}-after")
-    await_copies(stage)
-    await_reading(stage, scenario.standby)
+    recovery.late += await_copies(stage)
+    recovery.unread += await_reading(stage, scenario.standby)
     stage.stop_readers()
     moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
     facts = {**moved.facts(_names(stage)), "cluster": scenario.active}
     journal.append(Event.OFFSETS_APPLIED, facts=facts)
     moved.require()
-    returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
+    recovery.moves += moved.moves(_names(stage), scenario.standby, scenario.active)
+    recovery.returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
     start_applications(stage, scenario.active, "home")
-    return returned_at_ms
 
 
 def start_applications(stage: Stage, cluster: str, phase: str) -> None:
@@ -164,18 +179,20 @@ def await_reading(stage: Stage, cluster: str) -> list[str]:
             partitions = {name: topic.topic_partitions for name, topic in described.items()}
             ends = client.offsets([each for found in partitions.values() for each in found], "latest")
             positions = client.positions_of_groups([group for group, topics in wanted.items() if topics])
+            left += [f"{group} on {cluster}: {problem}" for group, problem in positions.problems.items()]
+            left += [f"{cluster} {partition}: {problem}" for partition, problem in ends.problems.items()]
             for group, found in positions.items():
                 for partition in (each for topic in wanted[group] for each in partitions.get(topic, ())):
                     at = found[partition].position if partition in found else 0
                     if at < ends.get(partition, 0):
-                        left.append(f"{group} {partition}: {ends[partition] - at}")
+                        left.append(f"{group} on {cluster} {partition}: {ends[partition] - at} records")
         return left
 
     try:
         wait_until(
             behind,
             f"every group to read {cluster} to its end",
-            timeout_seconds=_READ_SECONDS,
+            timeout_seconds=READ_SECONDS,
             until=lambda left: not left,
         )
     except WaitTimeout:

@@ -20,13 +20,14 @@ from mirror.model.ledger import READS, SENDS
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.parts import arrow_schema
-from mirror.proof.delivery import GroupReading, Place, Route, judge_groups, judge_logs
+from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups, judge_logs
 from mirror.proof.equivalence import verify
 from mirror.proof.evidence import inspect_parts, read_parts
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly
+from mirror.proof.group_positions import read_positions
 from mirror.proof.log_reader import LogRange, gaps_of, log_rows, logs_frame, read_logs
 from mirror.proof.pairs import PartitionPair
-from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
+from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.waiting import wait_until
 from tests.spark.small import small_spark
 
@@ -180,10 +181,14 @@ def test_spark_judges_what_applications_did(
     whole = judge_logs(*tables, [Route.own(own)], gaps=gaps)
     lossy = judge_logs(*tables, [Route(own, Place("east", copy))], gaps=gaps)
     [group] = {str(row["group"]) for row in rows(tmp_path / "reads", READS)}
+    readings = [GroupReading(group, (own,))]
+    positions, unknown = read_positions(readings, {"east": settings_of("east")})
+    assert (set(positions), unknown) == ({(group, "east", partition) for partition in ends}, ())
     read = judge_groups(
         read_parts(spark, reads, READS_SCHEMA),
         *tables,
-        [GroupReading(group, (own,))],
+        readings,
+        Standing(positions, read_parts(spark, inspect_parts(tmp_path / "commits"), COMMITS_SCHEMA)),
         tolerated=NOTHING_TOLERATED,
         gaps=gaps,
     )
