@@ -189,7 +189,7 @@ class Finding:
     Attributes
     ----------
     kind
-        lost, stranded, duplicated, reordered, altered, unseen, redelivered.
+        lost, stranded, duplicated, reordered, altered, unseen, redelivered, rewound.
     record_offset
         offset of the record where it was found or should be, None when it has none.
     """

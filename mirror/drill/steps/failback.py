@@ -205,7 +205,8 @@ def group_moves(stage: Stage) -> list[GroupMove]:
                 for each in translated
                 if each.text("group") == group
             }
-            moves.append(GroupMove(group, flow.source, flow.target, upstream, known))
+            # On the way home nobody read meanwhile, and the standby was asked: all that was committed there is known.
+            moves.append(GroupMove(group, flow.source, flow.target, upstream, known or applied.at_ms))
     return moves
 
 
