@@ -136,6 +136,7 @@ class GroupMember(threading.Thread):
         self._max_rate = max_rate
         self._stopping = stopping
         self._reading = Reading()
+        self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
         self.failure: BaseException | None = None
 
@@ -192,6 +193,11 @@ class GroupMember(threading.Thread):
         rows, positions = self._reading.take()
         self._parts.write(rows, last=last)
         self._commit_parts.write(self._commits.take())
+        self._sent |= {(each.topic, each.partition): each for each in positions}
+        if last:
+            # Once more what was sent and may not be answered yet: the ledger is to have it.
+            owned = {(each.topic, each.partition) for each in self._consumer.assignment()}
+            positions = [each for place, each in self._sent.items() if place in owned]
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
             if positions and last:
@@ -203,12 +209,19 @@ class GroupMember(threading.Thread):
         if last:
             self._commit_parts.write(self._commits.take(), last=True)
 
-    def _on_revoke(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._checkpoint()
+        self._forget(partitions)
 
-    def _on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         rows, _ = self._reading.take()  # somebody else owns these partitions: not ours to commit any more
         self._parts.write(rows)
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        """Forget what was committed of partitions that somebody else goes on with."""
+        for each in partitions:
+            self._sent.pop((each.topic, each.partition), None)
 
     def _say(self, error: KafkaError) -> None:
         """Put a problem into the log of the process, once until another one comes."""

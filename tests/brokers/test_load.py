@@ -137,7 +137,8 @@ def test_ledger_logs_and_readers_agree(
 
     # A position that somebody else has written counts, and a group without any has none.
     other, nobody = unique("audit"), unique("nobody")
-    assert not [each.problem for each in east.write_group_positions(other, {partitions[0]: GroupPosition(7)})]
+    written = east.write_group_positions(other, {partitions[0]: GroupPosition(7)})
+    assert [each.problem for each in written] == [None]
     place = Place("east", orders)
     readings = [GroupReading(each, (place,)) for each in (group, other, nobody)]
     found, unknown = read_positions(readings, {"east": settings_of("east")})
