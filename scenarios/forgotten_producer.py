@@ -1,6 +1,7 @@
 """Split brain."""
 
 from mirror.model.flow import Flow
+from mirror.proof.objectives import Objectives
 from mirror.scenario.declaration import Fault, FaultKind, Group, Load, Procedure, Scenario, Site, Topic
 
 SCENARIO = Scenario(
@@ -16,4 +17,5 @@ SCENARIO = Scenario(
         Fault(FaultKind.KILL_CLUSTER, "east", 6.0, jitter_seconds=3.0, is_disaster=True),
     ),
     procedure=Procedure.FAIL_OVER_AND_BACK,
+    objectives=Objectives(rpo_seconds=5.0),
 )

@@ -22,5 +22,5 @@ SCENARIO = Scenario(
     ),
     properties={"config.properties.exclude": r"max\\.message\\.bytes", "mirror.oversized.records": "park"},
     seconds=15.0,
-    tolerated=(Tolerated(Anomaly.LOST, Judged.COPY, "too large for the target", if_told=True),),
+    tolerated=(Tolerated(Anomaly.LOST, Judged.COPY, "too large for the target", if_told=True, least_bytes=1_000_000),),
 )

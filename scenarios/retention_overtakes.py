@@ -1,8 +1,10 @@
 """Retention is faster than the replicator."""
 
 from mirror.model.flow import Flow
-from mirror.proof.findings import Anomaly
+from mirror.proof.findings import Anomaly, Era
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Scenario, Site, Tolerated, Topic
+
+_DELETED = frozenset({Era.BEFORE, Era.DURING})
 
 SCENARIO = Scenario(
     name="retention-overtakes",
@@ -17,7 +19,7 @@ SCENARIO = Scenario(
     ),
     seconds=28.0,
     tolerated=(
-        Tolerated(Anomaly.LOST, Judged.SOURCE, "deleted on purpose"),
-        Tolerated(Anomaly.LOST, Judged.COPY, "gone before they could be copied", if_told=True),
+        Tolerated(Anomaly.LOST, Judged.SOURCE, "deleted on purpose", eras=_DELETED),
+        Tolerated(Anomaly.LOST, Judged.COPY, "gone before they could be copied", if_told=True, eras=_DELETED),
     ),
 )

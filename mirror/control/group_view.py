@@ -55,9 +55,15 @@ class TranslatedPosition:
         """Return the position on the target, None when there is none to be had."""
         return self.translation.downstream if isinstance(self.translation, Exact | Bounded) else None
 
+    @property
+    def behind_records(self) -> int | None:
+        """Return how many records it may lie before the exact position; None when there is no position to be had."""
+        if isinstance(self.translation, Bounded):
+            return self.translation.behind_records
+        return 0 if isinstance(self.translation, Exact) else None
+
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror offsets --json`` prints; ``behind_records`` bounds what is read again."""
-        behind = self.translation.behind_records if isinstance(self.translation, Bounded) else None
         return {
             "group": self.group,
             "topic": self.topic,
@@ -65,7 +71,7 @@ class TranslatedPosition:
             "upstream": self.upstream,
             "downstream": self.downstream,
             "exact": isinstance(self.translation, Exact),
-            "behind_records": 0 if isinstance(self.translation, Exact) else behind,
+            "behind_records": self.behind_records,
             "note": describe(self.translation),
         }
 

@@ -45,7 +45,7 @@ is a problem, named with file and key, and keeps the run from being PASS.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Self
@@ -57,6 +57,7 @@ from mirror.drill.journal import Event, JournalReading
 from mirror.drill.outcome import Outcome
 from mirror.drill.runbook import ParameterValue
 from mirror.drill.rundir import RunDirectory, read_json
+from mirror.drill.seals import Broken, broken, is_finished, read_sealed
 from mirror.model.verdict import Verdict
 
 LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
@@ -188,7 +189,7 @@ class Finding:
     Attributes
     ----------
     kind
-        lost, stranded, duplicated, reordered, altered, unseen, redelivered.
+        lost, stranded, duplicated, reordered, altered, unseen, redelivered, rewound.
     record_offset
         offset of the record where it was found or should be, None when it has none.
     """
@@ -491,6 +492,10 @@ class Evidence:
         one row a sample, columns `LAG_COLUMNS`; lags are NaN where they could not be measured.
     problems
         what was there in another form than agreed; each names file and key.
+    broken
+        what is not as the journal has sealed it.
+    is_over
+        whether whoever ran it has come to its end; a person who goes through the notebooks alone is at any.
     """
 
     run: RunDirectory
@@ -507,6 +512,8 @@ class Evidence:
     failback: Failback | None
     problems: tuple[str, ...]
     rehearsed: tuple[RehearsedGroup, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    is_over: bool = True
 
     @property
     def began_at_ms(self) -> int:
@@ -533,8 +540,10 @@ def read_settings(run: RunDirectory) -> RunSettings:
     return RunSettings.from_json(read_json(run.run_json))
 
 
-def read_evidence(run: RunDirectory) -> Evidence:
+def read_evidence(run: RunDirectory, *, checked: Callable[[str], bool] = lambda _: True) -> Evidence:
     """Read all a run left behind; parts that are absent or damaged are left out, and the damaged ones are named.
+
+    What is ``checked``, by its path in the run, is held against its seal.
 
     Raises
     ------
@@ -542,9 +551,10 @@ def read_evidence(run: RunDirectory) -> Evidence:
         only for ``run.json``, without which there is no run.
     """
     settings = read_settings(run)
-    journal = run.journal.read()
+    journal = read_sealed(run)
+    wrong = broken(run, journal.entries, checked)
     problems: list[str] = []
-    steps = tuple(_step(run, step, journal, problems) for step in settings.steps)
+    steps = tuple(_step(run, step, journal, wrong, problems) for step in settings.steps)
     parts = _Parts(problems)
     for step in steps:
         if step.outcome is not None:
@@ -564,6 +574,9 @@ def read_evidence(run: RunDirectory) -> Evidence:
         failback=parts.failback,
         problems=tuple(problems),
         rehearsed=parts.rehearsed,
+        broken=wrong,
+        is_over=is_finished(run.seal, journal)
+        or not any(entry.event is Event.RUN_STARTED for entry in journal.entries),
     )
 
 
@@ -628,12 +641,23 @@ class _Parts:
             self.failback = Failback.from_facts(facts)
 
 
-def _step(run: RunDirectory, settings: StepSettings, journal: JournalReading, problems: list[str]) -> StepEvidence:
+def _step(
+    run: RunDirectory,
+    settings: StepSettings,
+    journal: JournalReading,
+    wrong: Sequence[Broken],
+    problems: list[str],
+) -> StepEvidence:
+    file = str(run.outcome_path(settings.name).relative_to(run.path))
     try:
         outcome = run.read_outcome(settings.name)
     except (FactError, ValueError) as unreadable:
         problems.append(str(unreadable))
         outcome = None
+    touched = next((each for each in wrong if each.file == file), None)
+    if outcome is not None and touched is not None:
+        # Nothing that it says is taken for what the step has found.
+        outcome = Outcome(settings.name, Verdict.UNKNOWN, reasons=(str(touched),))
     own = [entry for entry in journal.entries if entry.step == settings.name]
     began = next((entry for entry in reversed(own) if entry.event is Event.STEP_STARTED), None)
     ended = next((entry for entry in reversed(own) if entry.event is Event.STEP_FINISHED), None)

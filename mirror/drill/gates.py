@@ -8,6 +8,7 @@ from typing import Protocol
 
 from mirror.drill.facts import FactError
 from mirror.drill.rundir import RunDirectory
+from mirror.drill.seals import broken, outside_the_ledger, read_sealed
 from mirror.model.verdict import Verdict
 
 
@@ -44,9 +45,14 @@ class StepsPassed:
         return f"passed before: {', '.join(self.steps)}"
 
     def check(self, run: RunDirectory) -> GateResult:
-        """Read the outcomes of the steps; one that is missing or unreadable closes the gate."""
+        """Read the outcomes of the steps; one that is missing, unreadable or not as it was sealed closes the gate."""
+        names = {str(run.outcome_path(step).relative_to(run.path)): step for step in self.steps}
+        wrong = {each.file: each for each in broken(run, run.journal.read().entries, names.__contains__)}
         unmet: list[str] = []
-        for step in self.steps:
+        for name, step in names.items():
+            if name in wrong and run.outcome_path(step).exists():
+                unmet.append(str(wrong[name]))
+                continue
             try:
                 outcome = run.read_outcome(step)
             except (FactError, ValueError) as unreadable:
@@ -63,7 +69,7 @@ class StepsPassed:
 
 @dataclass(frozen=True, slots=True)
 class JournalIntact:
-    """The journal's chain of hashes holds."""
+    """The journal's chain of hashes holds, and what it has sealed is as it was."""
 
     @property
     def title(self) -> str:
@@ -71,10 +77,13 @@ class JournalIntact:
         return "the journal is intact"
 
     def check(self, run: RunDirectory) -> GateResult:
-        """Read the journal and check every link."""
-        reading = run.journal.read()
+        """Read the journal, check every link, and what it has sealed but for the ledger, which no step goes by."""
+        reading = read_sealed(run)
         if reading.problem is not None:
             return GateResult(Verdict.FAIL, reading.problem)
+        wrong = broken(run, reading.entries, outside_the_ledger)
+        if wrong:
+            return GateResult(Verdict.FAIL, "; ".join(map(str, wrong)))
         return GateResult(Verdict.PASS, f"{len(reading.entries)} entries, every hash matches")
 
 

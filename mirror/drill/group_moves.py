@@ -23,6 +23,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import NothingRead, NotMirrored, TooOld, describe
+from mirror.proof.delivery import GroupMove
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
 _REFUSED = (GroupAction.SKIP_ACTIVE, GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
@@ -74,7 +75,31 @@ class GroupMoves:
             "positions": self.written,
             "refused": [str(each) for each in self.refused],
             "left": [str(each) for each in self.left],
+            "translated": [
+                {"group": move.group, "topic": topic, "partition": number, "upstream": upstream}
+                for move in self.moves(groups, "", "")
+                for (topic, number), upstream in move.upstream.items()
+            ],
         }
+
+    def moves(
+        self, groups: Iterable[str], source: str, target: str, *, known_by_ms: int | None = None
+    ) -> list[GroupMove]:
+        """Return, for the judges, where these groups go on; see `GroupMove`."""
+        return [
+            GroupMove(
+                group,
+                source,
+                target,
+                {
+                    TopicPartition(each.topic, each.partition): each.upstream - behind
+                    for each in self.positions
+                    if each.group == group and (behind := each.behind_records) is not None
+                },
+                known_by_ms,
+            )
+            for group in groups
+        ]
 
     def require(self) -> None:
         """Raise unless every group was moved.

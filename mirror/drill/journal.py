@@ -6,7 +6,8 @@ A line is one entry in canonical JSON (sorted keys, no spaces): ``n`` (from 1), 
 entry's canonical JSON without ``hash``).
 
 An altered, inserted or removed line breaks the chain and is named by `read_journal`. Lines removed from the end leave
-a shorter chain that is whole in itself: against that the report prints the head, the hash of the last entry.
+a shorter chain that is whole in itself: against that the head, the hash of the last entry, is kept elsewhere, as are
+digests of what the run has left behind inside (`mirror.drill.seals`).
 
 The orchestrating process and the notebooks' kernels append to the same file; a file lock keeps their entries apart.
 """
@@ -20,7 +21,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -44,6 +45,7 @@ class Event(StrEnum):
     GATE_CHECKED = "gate_checked"
     POINT_OF_NO_RETURN = "point_of_no_return"
     JOURNAL_MENDED = "journal_mended"
+    EVIDENCE_SEALED = "evidence_sealed"
 
     LOAD_STARTED = "load_started"
     LOAD_STOPPED = "load_stopped"
@@ -104,6 +106,10 @@ class JournalReading:
     def is_intact(self) -> bool:
         """Return whether no line was altered, inserted or removed (other than from the end)."""
         return self.problem is None
+
+    def with_problem(self, problem: str | None) -> JournalReading:
+        """Return it with what else is wrong."""
+        return replace(self, problem=problem)
 
 
 class JournalBroken(Exception):

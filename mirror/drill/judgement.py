@@ -24,7 +24,8 @@ def judge(evidence: Evidence) -> Judgement:
     * a record that is lost at the end is FAIL: no delivery mode tolerates loss;
     * an account that says it balances and does not add up is FAIL;
     * a recovery point or time beyond its objective is FAIL;
-    * a journal whose chain is broken, or evidence in another form than agreed, is at best UNKNOWN.
+    * a journal whose chain is broken or that has no end, evidence that is not as it was sealed, or in another form than
+      agreed, is at best UNKNOWN.
     """
     found: list[tuple[Verdict, str]] = []
     for step in evidence.steps:
@@ -39,6 +40,10 @@ def judge(evidence: Evidence) -> Judgement:
     found.extend(_objectives(evidence))
     if evidence.journal.problem is not None:
         found.append((Verdict.UNKNOWN, f"the journal does not hold: {evidence.journal.problem}"))
+    elif not evidence.is_over:
+        found.append((Verdict.UNKNOWN, "the run has not come to its end"))
+    told = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
+    found.extend((Verdict.UNKNOWN, str(each)) for each in evidence.broken if str(each) not in told)
     found.extend((Verdict.UNKNOWN, f"evidence not as agreed: {problem}") for problem in evidence.problems)
     if not evidence.steps:
         found.append((Verdict.UNKNOWN, "the run has no steps"))

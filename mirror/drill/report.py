@@ -271,7 +271,8 @@ def _files(run: RunDirectory) -> list[tuple[str, str]]:
     """Return the evidence that is there, as (path in the run directory, what it is)."""
     known = (
         (run.run_json, "what was started: steps, parameters, environment"),
-        (run.journal.path, "what happened, in order; hash-chained"),
+        (run.journal.path, "what happened, in order; hash-chained, with the digests of what is named here"),
+        (run.seal, "how long the journal was when the run was finished, and its last hash"),
         (run.lag, "samples of replication lag"),
         (run.mirror_properties, "the configuration the mirror ran from"),
         (run.outcomes, "verdict and facts of each step"),

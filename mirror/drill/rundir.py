@@ -6,6 +6,7 @@
       run.json            what was started: runbook, steps, parameters, environment
       run.lock            held by the process that is running the runbook
       journal.jsonl       what happened (mirror.drill.journal)
+      seal.json           where the journal ended when the run was finished (mirror.drill.seals)
       notebooks/          executed notebooks and their HTML pages; earlier/ keeps those of earlier attempts
       outcomes/           <step>.json, one a step; earlier/ keeps those of earlier attempts
       ledger/ plots/ logs/ lab/
@@ -25,8 +26,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mirror.drill.digests import seal_of_text
 from mirror.drill.facts import FactError, Facts, Json, plain
-from mirror.drill.journal import Journal
+from mirror.drill.journal import Event, Journal
 from mirror.drill.outcome import Outcome, StepNotPassed
 from mirror.drill.refusal import Refused
 from mirror.model.verdict import Verdict
@@ -99,6 +101,11 @@ class RunDirectory:
         return Journal(self.path / "journal.jsonl")
 
     @property
+    def seal(self) -> Path:
+        """Return the file that says where the journal ended."""
+        return self.path / "seal.json"
+
+    @property
     def notebooks(self) -> Path:
         """Return the folder of executed notebooks and their pages."""
         return self.path / "notebooks"
@@ -148,9 +155,12 @@ class RunDirectory:
         return self.outcomes / f"{step}.json"
 
     def write_outcome(self, outcome: Outcome) -> Path:
-        """Write ``outcomes/<step>.json``, forced to disk, whole or not at all; return its path."""
+        """Seal ``outcomes/<step>.json`` in the journal and write it, whole or not at all; return its path."""
         path = self.outcome_path(outcome.step)
-        write_json(path, outcome.as_json())
+        text = json_text(outcome.as_json(), path.name)
+        files = {str(path.relative_to(self.path)): seal_of_text(text)}
+        self.journal.append(Event.EVIDENCE_SEALED, step=outcome.step, facts={"files": files})
+        write_whole(path, text)
         return path
 
     def read_outcome(self, step: str) -> Outcome | None:
@@ -211,8 +221,12 @@ class RunDirectory:
 
 def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Write a JSON file, forced to disk, whole or not at all."""
-    text = json.dumps(plain(document, path.name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, text)
+    write_whole(path, json_text(document, path.name))
+
+
+def json_text(document: Mapping[str, object], name: str) -> str:
+    """Return what a JSON file of that name is to hold."""
+    return json.dumps(plain(document, name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Facts:

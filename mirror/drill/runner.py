@@ -8,7 +8,7 @@ The process that calls `start_run` or `resume_run` owns the clusters and process
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from mirror.drill.environment import describe_environment
 from mirror.drill.evidence import RunSettings, StepSettings, read_evidence, read_settings
 from mirror.drill.facts import FactError
 from mirror.drill.gates import Gate, GateResult
-from mirror.drill.journal import Event
+from mirror.drill.journal import Event, JournalReading
 from mirror.drill.judgement import judge
 from mirror.drill.notebook import (
     INTERRUPTED,
@@ -42,6 +42,7 @@ from mirror.drill.runbook import (
     plan_steps,
 )
 from mirror.drill.rundir import RunDirectory, write_json
+from mirror.drill.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_end, seal_files
 from mirror.model.verdict import Verdict
 
 
@@ -175,6 +176,7 @@ def start_run(
     with run.owned():
         write_json(run.run_json, settings.as_json())
         run.journal.append(Event.RUN_STARTED, facts={"runbook": loaded.runbook.name, "parameters": values})
+        seal_files(run, [run.run_json])
         planned = plan_steps(loaded.runbook, {})
         return _Running(run, loaded, values, observer, confirm).go(planned)
 
@@ -192,8 +194,8 @@ def resume_run(
     Raises
     ------
     ResumeRefused
-        when the journal was altered, the runbook is another one or its steps have changed, or ``recheck`` names no
-        step.
+        when the journal, or what it has sealed, was altered, the runbook is another one or its steps have changed, or
+        ``recheck`` names no step.
     ParameterRefused, NotebookRefused
         when the notebooks no longer take the run's parameters.
     RunInUse
@@ -212,15 +214,16 @@ def resume_run(
         raise ResumeRefused(f"no step {', '.join(unknown)} to re-check; the steps are {', '.join(now)}")
     values = check_runbook(loaded, settings.parameters)
     with run.owned():
-        reading = run.journal.read()
-        if reading.problem is not None:
-            raise ResumeRefused(f"{run.path}: {reading.problem}; an altered run is kept as it is, start a new one")
+        reading = read_sealed(run)
+        problem = reading.problem or _unfit(run, reading)
+        if problem is not None:
+            raise ResumeRefused(f"{run.path}: {problem}; an altered run is kept as it is, start a new one")
         crossed = {
             entry.step
             for entry in reading.entries
             if entry.event is Event.POINT_OF_NO_RETURN and entry.step is not None
         }
-        planned = plan_steps(runbook, _verdicts(run, runbook), crossed=crossed, recheck=recheck)
+        planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
         plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
         run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
         return _Running(run, loaded, values, observer, confirm).go(planned)
@@ -263,9 +266,12 @@ class _Running:
         return self._finish(status, results)
 
     def _finish(self, status: RunStatus, results: Collection[StepResult]) -> RunResult:
-        judgement = judge(read_evidence(self._run))
+        run = self._run
+        # What was sealed just now need not be read again.
+        seal_files(run, [run.lag])
+        judgement = judge(replace(read_evidence(run, checked=outside_the_ledger), is_over=True))
         facts = {"status": status.value, "verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
-        self._run.journal.append(Event.RUN_FINISHED, facts=facts)
+        seal_end(run.seal, run.journal.append(Event.RUN_FINISHED, facts=facts))
         return RunResult(self._run, status, judgement.verdict, judgement.reasons, tuple(results))
 
     def _skip(self, item: PlannedStep) -> StepResult:
@@ -307,6 +313,8 @@ class _Running:
             progress=self._observer.cell_began,
         )
         outcome = executed.outcome
+        made = [executed.executed, executed.page, self._run.mirror_properties, *self._run.path.glob("*.parquet")]
+        seal_files(self._run, filter(None, made), step=step.name)
         self._run.journal.append(
             Event.STEP_FINISHED,
             step=step.name,
@@ -356,10 +364,25 @@ def _settings_of(step: Step) -> StepSettings:
     )
 
 
-def _verdicts(run: RunDirectory, runbook: Runbook) -> dict[str, Verdict]:
-    """Return the verdict of every step with an outcome; one that cannot be read is UNKNOWN."""
+def _unfit(run: RunDirectory, reading: JournalReading) -> str | None:
+    """Return what was touched of a run's evidence; what a run that was killed leaves behind is nothing touched."""
+    touched = [
+        each
+        for each in broken(run, reading.entries)
+        if each.wrong is Wrong.ALTERED or (each.wrong is Wrong.MISSING and not each.file.startswith("outcomes/"))
+    ]
+    return "; ".join(map(str, touched)) or None
+
+
+def _verdicts(run: RunDirectory, runbook: Runbook, reading: JournalReading) -> dict[str, Verdict]:
+    """Return the verdict of every step with an outcome; one that cannot be read, or was not sealed, is UNKNOWN."""
     verdicts: dict[str, Verdict] = {}
+    wrong = {each.file for each in broken(run, reading.entries, outside_the_ledger)}
     for step in runbook.steps:
+        path = run.outcome_path(step.name)
+        if path.exists() and str(path.relative_to(run.path)) in wrong:
+            verdicts[step.name] = Verdict.UNKNOWN
+            continue
         try:
             outcome = run.read_outcome(step.name)
         except (FactError, ValueError):

@@ -1,7 +1,8 @@
 """Readers: applications that consume in a group, and write down every record they are handed.
 
 Run as ``python -m mirror.lab.readers``, one process per group or per place of it. Each consumer first writes down what
-it read and then commits, so a record may be read again after a crash but is never committed unread. Brokers may die and
+it read and then commits, so a record may be read again after a crash but is never committed unread. Which commits were
+acknowledged it writes down too: what was, no group may be handed again. Brokers may die and
 come back: the consumers go on until SIGTERM or SIGINT; then they close the ledger, commit and leave the group, and the
 process exits 0. Where nobody answers any more it does so without having said goodbye.
 """
@@ -22,7 +23,7 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
-from mirror.model.ledger import READS, digest, encode_content, record_id
+from mirror.model.ledger import COMMITS, READS, digest, encode_content, record_id
 from mirror.parts import PartWriter
 
 _PART_SECONDS = 1.0
@@ -74,6 +75,31 @@ class Reading:
         return rows, positions
 
 
+@dataclass(slots=True)
+class Commits:
+    """The commits of a consumer that were acknowledged and are not written down yet."""
+
+    group: str
+    consumer: str
+    cluster: str
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def note(self, error: KafkaError | None, partitions: Sequence[TopicPartition] | None) -> None:
+        """Note what the coordinator answered to a commit; one that it refused is none."""
+        if error is not None:
+            return
+        self.rows += [
+            (self.group, self.consumer, self.cluster, each.topic, each.partition, each.offset, now_ms())
+            for each in partitions or ()
+            if each.error is None and each.offset >= 0
+        ]
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """Return the rows to be written down; start afresh."""
+        rows, self.rows = self.rows, []
+        return rows
+
+
 class GroupMember(threading.Thread):
     """One consumer of the group, in a thread of its own.
 
@@ -92,6 +118,8 @@ class GroupMember(threading.Thread):
         consumer: Consumer,
         topics: Sequence[str],
         parts: PartWriter,
+        commits: Commits,
+        commit_parts: PartWriter,
         max_rate: float,
         stopping: threading.Event,
     ) -> None:
@@ -103,9 +131,12 @@ class GroupMember(threading.Thread):
         self._consumer = consumer
         self._topics = list(topics)
         self._parts = parts
+        self._commits = commits
+        self._commit_parts = commit_parts
         self._max_rate = max_rate
         self._stopping = stopping
         self._reading = Reading()
+        self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
         self.failure: BaseException | None = None
 
@@ -161,23 +192,36 @@ class GroupMember(threading.Thread):
         """
         rows, positions = self._reading.take()
         self._parts.write(rows, last=last)
-        if not positions:
-            return
+        self._commit_parts.write(self._commits.take())
+        self._sent |= {(each.topic, each.partition): each for each in positions}
+        if last:
+            # Once more what was sent and may not be answered yet: the ledger is to have it.
+            owned = {(each.topic, each.partition) for each in self._consumer.assignment()}
+            positions = [each for place, each in self._sent.items() if place in owned]
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
-            if last:
-                self._consumer.commit(offsets=positions, asynchronous=False)
-            else:
+            if positions and last:
+                self._commits.note(None, self._consumer.commit(offsets=positions, asynchronous=False))
+            elif positions:
                 self._consumer.commit(offsets=positions, asynchronous=True)
         except KafkaException as refused:
             self._say(refused.args[0])
+        if last:
+            self._commit_parts.write(self._commits.take(), last=True)
 
-    def _on_revoke(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._checkpoint()
+        self._forget(partitions)
 
-    def _on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         rows, _ = self._reading.take()  # somebody else owns these partitions: not ours to commit any more
         self._parts.write(rows)
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        """Forget what was committed of partitions that somebody else goes on with."""
+        for each in partitions:
+            self._sent.pop((each.topic, each.partition), None)
 
     def _say(self, error: KafkaError) -> None:
         """Put a problem into the log of the process, once until another one comes."""
@@ -231,6 +275,7 @@ def readers(
 ) -> None:
     """Consume in a group and keep a ledger of every record read."""
     names = [f"{name or f'{group}-{cluster}'}-{number}" for number in range(consumers)]
+    commits = {each: Commits(group, each, cluster) for each in names}
     stopping = threading.Event()
     try:
         further = parse_properties(client_property or [])
@@ -240,10 +285,15 @@ def readers(
                 group=group,
                 cluster=cluster,
                 consumer=Consumer(
-                    client_settings(bootstrap, group, each, auto_offset_reset=auto_offset_reset, further=further)
+                    {
+                        **client_settings(bootstrap, group, each, auto_offset_reset=auto_offset_reset, further=further),
+                        "on_commit": commits[each].note,
+                    }
                 ),
                 topics=topic,
                 parts=PartWriter(ledger / "reads", each, READS),
+                commits=commits[each],
+                commit_parts=PartWriter(ledger / "commits", each, COMMITS),
                 max_rate=max_rate,
                 stopping=stopping,
             )

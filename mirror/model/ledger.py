@@ -143,6 +143,17 @@ READS = (
 )
 """A row per record handed to a consumer of a group, in the order of reading."""
 
+COMMITS = (
+    Column("group", "string"),
+    Column("consumer", "string"),
+    Column("cluster", "string"),
+    Column("topic", "string"),
+    Column("partition", "int"),
+    Column("position", "long"),
+    Column("committed_at_ms", "long"),  # when the answer was there: no earlier than the coordinator had it
+)
+"""A row per position that a consumer committed and the coordinator acknowledged."""
+
 LOGS = (
     Column("cluster", "string"),
     Column("topic", "string"),

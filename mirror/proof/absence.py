@@ -16,10 +16,32 @@ from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's 
 from mirror.model.ledger import SendStatus
 from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import Route
+from mirror.proof.eras import Replaced, era_of
+from mirror.proof.findings import Era
 from mirror.proof.history import stranded_records
 
-Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
-"""Ranges of offsets, from and up to but not including, by partition."""
+
+@dataclass(frozen=True, slots=True)
+class ToldGap:
+    """Offsets, from ``start`` up to, not including, ``end``, that the replicator has named as missing in the copy.
+
+    Attributes
+    ----------
+    is_of_old_log
+        whether they are those of a log that another has taken the place of: of the new one's records, which have the
+        same offsets, it says nothing.
+    is_still_there
+        whether the source may still have these records: they were left out.
+    """
+
+    start: int
+    end: int
+    is_of_old_log: bool = False
+    is_still_there: bool = False
+
+
+Ranges = Mapping[TopicPartition, Sequence[ToldGap]]
+"""What was told, by partition of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +75,26 @@ class Absence:
         )
 
 
-def measure_absence(sends: DataFrame, logs: DataFrame, route: Route, told: Ranges) -> Absence:
-    """Count what the copy of a route lacks; ``told`` are the gaps that the replicator names, in upstream offsets."""
+def measure_absence(
+    sends: DataFrame,
+    logs: DataFrame,
+    route: Route,
+    told: Ranges,
+    *,
+    replaced: Replaced | None = None,
+    least_bytes: int = 0,
+) -> Absence:
+    """Count what the copy of a route lacks.
+
+    Parameters
+    ----------
+    told
+        The gaps that the replicator names, in upstream offsets.
+    replaced
+        When the source's log was replaced or emptied on purpose, if it was.
+    least_bytes
+        What is smaller than that had no reason to be left out: that it was told is no excuse.
+    """
     missing = stranded_records(sends, logs, route)
     kept = (F.col("cluster") == route.kept.cluster) & (F.col("topic") == route.kept.topic)
     sent = (F.col("cluster") == route.sent.cluster) & (F.col("topic") == route.sent.topic)
@@ -65,14 +105,24 @@ def measure_absence(sends: DataFrame, logs: DataFrame, route: Route, told: Range
         .groupBy("partition")
         .agg(F.max("offset").alias("last_copied"))
     )
-    rows = missing.join(last, "partition", "left").select(
-        "topic", "partition", "offset", "status", "in_own_log", "last_copied"
+    rows = (
+        missing.withColumn("is_new", F.lit(True) if replaced is None else era_of(replaced) == Era.AFTER.value)
+        .join(last, "partition", "left")
+        .select("topic", "partition", "offset", "status", "size_bytes", "is_new", "in_own_log", "last_copied")
     )
     found = Absence()
     for row in rows.collect():
         is_acked = row["status"] == SendStatus.ACKED.value
-        is_tail = row["last_copied"] is None or row["offset"] > row["last_copied"]
-        is_told = is_acked and _is_in(row["offset"], told.get(TopicPartition(row["topic"], row["partition"]), ()))
+        # The copy has gone on behind what an old log ended with.
+        is_tail = row["is_new"] and (row["last_copied"] is None or row["offset"] > row["last_copied"])
+        gaps = told.get(TopicPartition(row["topic"], row["partition"]), ())
+        is_old = not row["in_own_log"] and (replaced is None or not row["is_new"])
+        is_told = is_acked and any(
+            gap.start <= row["offset"] < gap.end
+            and (is_old or not gap.is_of_old_log)
+            and (not row["in_own_log"] or (gap.is_still_there and row["size_bytes"] >= least_bytes))
+            for gap in gaps
+        )
         found += Absence(
             told=int(is_told),
             silent=int(is_acked and not is_tail and not is_told),
@@ -80,7 +130,3 @@ def measure_absence(sends: DataFrame, logs: DataFrame, route: Route, told: Range
             uncopied=int(row["in_own_log"] and not is_told),
         )
     return found
-
-
-def _is_in(record_offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    return any(start <= record_offset < end for start, end in ranges)

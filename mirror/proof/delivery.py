@@ -11,8 +11,12 @@ What is judged, record by record, by id (producer and sequence):
 2. It is there once (**duplicated**), with the content, timestamp and partition it was sent with (**altered**), and
    behind all those of its partition that were before it on the cluster it was sent to (**reordered**).
 3. What is there was sent there, and not refused (**unexpected**).
-4. A group was handed every record before its position (**lost**), what lies behind it is **unseen**; no record twice
-   (**redelivered**), none for the first time after a later one of the same log (**reordered**), each as it was sent.
+4. A group was handed every record before its position, which is what it has committed in the end (**lost**); what lies
+   behind it is **unseen**. No record twice (**redelivered**), none for the first time after a later one of the same log
+   (**reordered**), each as it was sent.
+5. Of what it was handed again nothing is to lie before a position that was to be kept (**rewound**): in one log the
+   position that it had committed by then; after a move to another cluster the one that was translated, which is to be
+   no older than promised. So much may be read again: what was read and not committed, or not long enough ago.
 
 A record that is put far behind its place counts as one reordered record; one that is put far ahead makes every record
 it has overtaken count.
@@ -20,8 +24,8 @@ it has overtaken count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -74,9 +78,61 @@ class GroupReading:
     places: tuple[Place, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMove:
+    """A group went on, on another cluster, where it had stopped.
+
+    Attributes
+    ----------
+    source, target
+        aliases of the clusters.
+    upstream
+        by partition of the target: the position on the source that its position stands for. No entry: 0.
+    known_by_ms
+        what it had committed on the source by then was to be known, in ms since 1970 UTC; None: whatever was.
+    """
+
+    group: str
+    source: str
+    target: str
+    upstream: Mapping[TopicPartition, int] = field(default_factory=dict)
+    known_by_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where groups stand, by the clusters and by themselves.
+
+    Attributes
+    ----------
+    positions
+        what they have committed in the end, by group, alias and partition. No entry: 0.
+    commits
+        every commit of theirs that was acknowledged (`mirror.model.ledger.COMMITS`).
+    moves
+        how they came from one cluster to another.
+    """
+
+    positions: Mapping[tuple[str, str, TopicPartition], int]
+    commits: DataFrame
+    moves: Sequence[GroupMove] = ()
+
+
 _ABSENCES = frozenset({Anomaly.LOST, Anomaly.STRANDED, Anomaly.UNSEEN})
 _LOG = ("cluster", "topic", "partition")
 _WANTED = (LedgerColumn("group", "string"), LedgerColumn("cluster", "string"), LedgerColumn("topic", "string"))
+_POSITIONS = (
+    *(LedgerColumn("group", "string"), LedgerColumn("cluster", "string"), LedgerColumn("topic", "string")),
+    *(LedgerColumn("partition", "int"), LedgerColumn("position", "long")),
+)
+_MOVES = (
+    *(LedgerColumn("group", "string"), LedgerColumn("before_cluster", "string"), LedgerColumn("cluster", "string")),
+    LedgerColumn("known_by_ms", "long", nullable=True),
+)
+_TRANSLATED = (
+    *(LedgerColumn("group", "string"), LedgerColumn("before_cluster", "string"), LedgerColumn("cluster", "string")),
+    *(LedgerColumn("topic", "string"), LedgerColumn("partition", "int"), LedgerColumn("upstream", "long")),
+)
 _ROUTES = (
     LedgerColumn("sent_cluster", "string"),
     LedgerColumn("sent_topic", "string"),
@@ -131,11 +187,12 @@ def judge_groups(
     sends: DataFrame,
     logs: DataFrame,
     groups: Sequence[GroupReading],
+    standing: Standing,
     *,
-    tolerated: Set[Anomaly] = AT_LEAST_ONCE | {Anomaly.UNSEEN},
+    tolerated: Set[Anomaly] = AT_LEAST_ONCE,
     gaps: Sequence[Gap] = (),
 ) -> Delivery:
-    """Judge what groups were handed by what the logs hold and what was sent: two Spark jobs.
+    """Judge what groups were handed by what the logs hold, what was sent, and where they stand: two Spark jobs.
 
     A record counts as read by a group wherever it read it: on the cluster it was sent to, or its copy on another. A
     group is taken to have begun at the start of the logs.
@@ -145,7 +202,7 @@ def judge_groups(
     relevant = reads.join(wanted, ["group", "cluster", "topic"], "left_semi")
     # Both are asked for more than once.
     history = _read_history(relevant, sends).persist(StorageLevel.MEMORY_AND_DISK)
-    in_logs = _log_records_of_groups(logs.join(wanted, ["cluster", "topic"]), relevant, history)
+    in_logs = _log_records_of_groups(logs.join(wanted, ["cluster", "topic"]), standing, history)
     in_logs = in_logs.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = (
@@ -157,7 +214,10 @@ def judge_groups(
             )
             .collect()
         )
-        findings = _findings(_absent_cases(in_logs).unionByName(_handed_cases(history)), tolerated, gaps)
+        cases = (
+            _absent_cases(in_logs).unionByName(_handed_cases(history)).unionByName(_rewound_cases(relevant, standing))
+        )
+        findings = _findings(cases, tolerated, gaps)
     finally:
         in_logs.unpersist()
         history.unpersist()
@@ -360,9 +420,75 @@ def _handed_cases(history: DataFrame) -> DataFrame:
     return at_first.unionByName(at_last)
 
 
-def _log_records_of_groups(logs: DataFrame, reads: DataFrame, history: DataFrame) -> DataFrame:
+def _rewound_cases(reads: DataFrame, standing: Standing) -> DataFrame:
+    """Return the readings of records that a position that was to be kept lies behind."""
+    spark, names = reads.sparkSession, (*_LOG, "offset")
+    in_order = Window.partitionBy("group", "producer", "sequence").orderBy("read_at_ms", "consumer", "read_number")
+    again = (
+        reads.where("producer is not null")
+        .select("group", *names, "producer", "sequence", "read_at_ms", "consumer", "read_number")
+        .withColumns({f"before_{name}": F.lag(name).over(in_order) for name in names})
+        .where("before_offset is not null")
+        .withColumn("stayed", F.struct(*_LOG) == F.struct(*(F.col(f"before_{name}").alias(name) for name in _LOG)))
+    )
+    moves = [(each.group, each.source, each.target, each.known_by_ms) for each in standing.moves]
+    translated = [
+        (each.group, each.source, each.target, *partition, upstream)
+        for each in standing.moves
+        for partition, upstream in each.upstream.items()
+    ]
+    ways = small_table(spark, _MOVES, moves).withColumn("was_moved", F.lit(True))
+    positions = small_table(spark, _TRANSLATED, translated)
+    judged = again.join(F.broadcast(ways), ["group", "before_cluster", "cluster"], "left").join(
+        F.broadcast(positions), ["group", "before_cluster", "cluster", "topic", "partition"], "left"
+    )
+    # A commit in the log where the record was read before: the same log, or the one the group came from.
+    commits = standing.commits.select(
+        "group", *(F.col(name).alias(f"before_{name}") for name in _LOG), "position", "committed_at_ms"
+    )
+    until = F.when(F.col("stayed"), F.col("read_at_ms")).otherwise(
+        F.when(F.col("was_moved"), F.coalesce("known_by_ms", F.lit(0)))
+    )
+    judged = (
+        judged.withColumn("until_ms", until)
+        .join(
+            F.broadcast(commits.withColumnsRenamed({name: f"commit_{name}" for name in commits.columns})),
+            F.expr(
+                "group = commit_group and before_cluster = commit_before_cluster and before_topic = commit_before_topic"
+                " and before_partition = commit_before_partition and commit_position > before_offset"
+                " and commit_committed_at_ms < until_ms"
+            ),
+            "left",
+        )
+        .groupBy("group", *names, "producer", "sequence", "before_cluster", "before_topic", "before_partition")
+        .agg(
+            F.first("stayed").alias("stayed"),
+            F.first("was_moved").alias("was_moved"),
+            F.first("upstream").alias("upstream"),
+            F.min("before_offset").alias("before_offset"),
+            F.max("commit_position").alias("committed"),
+        )
+    )
+    was = F.format_string("%s %s-%d", "before_cluster", "before_topic", "before_partition")
+    detail = (
+        F.when(F.col("committed").isNotNull(), F.format_string("it had committed %d on %s", "committed", was))
+        .when(
+            ~F.col("stayed") & F.col("was_moved").isNull(),
+            F.concat(F.lit("it was never moved from "), "before_cluster"),
+        )
+        .when(
+            ~F.col("stayed") & (F.col("before_offset") < F.col("upstream")),
+            F.format_string("it was %d on %s, and the group was moved from %d there", "before_offset", was, "upstream"),
+        )
+    )
+    case = _case(detail.isNotNull(), Anomaly.REWOUND, detail, -F.col("before_offset"))
+    return judged.select(*_LOG, "group", case.alias("case")).where("case is not null")
+
+
+def _log_records_of_groups(logs: DataFrame, standing: Standing, history: DataFrame) -> DataFrame:
     """Return a row per group and record of the logs it was to read: the group's position, and whether it read it."""
-    positions = reads.groupBy("group", *_LOG).agg((F.max("offset") + 1).alias("position"))
+    rows = [(group, cluster, *partition, at) for (group, cluster, partition), at in standing.positions.items()]
+    positions = small_table(logs.sparkSession, _POSITIONS, rows)
     was_read = history.select("group", "producer", "sequence", F.lit(True).alias("was_read"))
     return (
         logs.select("group", *_LOG, "offset", "producer", "sequence")

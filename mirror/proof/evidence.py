@@ -51,10 +51,11 @@ class _Part:
     is_last: bool
 
 
-def inspect_parts(directory: Path) -> Parts:
+def inspect_parts(directory: Path, *, is_closed: bool = True) -> Parts:
     """Look at the footers of all parts in ``directory``: every writer's numbers from 0 to one that says it is the last.
 
-    A directory that is not there, or holds nothing, is a gap: nobody wrote what was to be judged.
+    A directory that is not there, or holds nothing, is a gap: nobody wrote what was to be judged. Unless it
+    ``is_closed``, writers may lack their last part.
     """
     gaps: list[Gap] = []
     by_writer: defaultdict[str, list[_Part]] = defaultdict(list)
@@ -69,19 +70,19 @@ def inspect_parts(directory: Path) -> Parts:
     if not by_writer and not gaps:
         gaps.append(Gap(str(directory), "holds no parts"))
     for writer, parts in sorted(by_writer.items()):
-        gaps += _gaps_of(writer, sorted(parts, key=lambda part: part.number))
+        gaps += _gaps_of(writer, sorted(parts, key=lambda part: part.number), is_closed=is_closed)
     found = [part for parts in by_writer.values() for part in parts]
     return Parts(tuple(part.path for part in found), sum(part.rows for part in found), tuple(gaps))
 
 
-def _gaps_of(writer: str, parts: list[_Part]) -> Iterable[Gap]:
+def _gaps_of(writer: str, parts: list[_Part], *, is_closed: bool) -> Iterable[Gap]:
     expected_rows = 0
     for expected, part in enumerate(parts):
         if part.number != expected or part.rows_before != expected_rows:
             yield Gap(str(part.path), f"part {expected} of {writer} is missing, or holds other rows than it held")
             return
         expected_rows += part.rows
-    if not parts[-1].is_last:
+    if is_closed and not parts[-1].is_last:
         yield Gap(
             str(parts[-1].path),
             f"the ledger of {writer} was not closed: what it did after this part (about a second) is not written down",

@@ -15,17 +15,17 @@ from mirror.kafka.cluster import Cluster
 from mirror.proof.delivery import Place
 from mirror.proof.evidence import Gap, Parts, inspect_parts, joined, read_parts
 from mirror.proof.log_reader import LogRange, discard_logs, gaps_of, logs_frame, read_logs
-from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
+from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.spark import spark_session
 
 
 @dataclass(frozen=True, slots=True)
 class FinalRead:
-    """Three tables, and what is missing of them.
+    """Four tables, and what is missing of them.
 
     Attributes
     ----------
-    sends, reads
+    sends, reads, commits
         what the applications wrote down.
     logs
         what the clusters hold.
@@ -35,6 +35,7 @@ class FinalRead:
 
     sends: DataFrame
     reads: DataFrame
+    commits: DataFrame
     logs: DataFrame
     gaps: tuple[Gap, ...]
 
@@ -54,7 +55,7 @@ def final_read(
     Parameters
     ----------
     ledger
-        the directory with ``sends/`` and ``reads/``.
+        the directory with ``sends/``, ``reads/`` and ``commits/``.
     clusters
         settings by alias.
     work
@@ -77,15 +78,19 @@ def final_read(
         found, missing = _ranges(clusters[alias], [place.topic for place in places if place.cluster == alias])
         ranges += [replace(each, read_committed=read_committed) for each in found]
         gaps += missing
-    sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads") if with_reads else Parts((), 0, ())
+    nothing = Parts((), 0, ())
+    sends, reads = inspect_parts(ledger / "sends"), inspect_parts(ledger / "reads") if with_reads else nothing
+    # A consumer whose coordinator does not answer ends while it waits for its last commit, which was then not answered.
+    commits = inspect_parts(ledger / "commits", is_closed=False) if with_reads else nothing
     outcomes = read_logs(spark, ranges, work)
     try:
         with tempfile.TemporaryDirectory(dir=work, prefix="ledger-") as folder:
             yield FinalRead(
                 read_parts(spark, joined(sends, Path(folder) / "sends.parquet"), SENDS_SCHEMA),
                 read_parts(spark, joined(reads, Path(folder) / "reads.parquet"), READS_SCHEMA),
+                read_parts(spark, joined(commits, Path(folder) / "commits.parquet"), COMMITS_SCHEMA),
                 logs_frame(spark, outcomes),
-                (*gaps, *sends.gaps, *reads.gaps, *gaps_of(outcomes)),
+                (*gaps, *sends.gaps, *reads.gaps, *commits.gaps, *gaps_of(outcomes)),
             )
     finally:
         discard_logs(outcomes)

@@ -30,8 +30,21 @@ class Anomaly(StrEnum):
     """There with an id of the ledger, though the ledger says it was refused, or never sent there."""
     REDELIVERED = "redelivered"
     """Handed to a group more than once."""
+    REWOUND = "rewound"
+    """Of those: although the group had committed its position behind it, where that was to be kept."""
     UNSEEN = "unseen"
     """In the log, at or behind the group's position: not read yet."""
+
+
+class Era(StrEnum):
+    """When a record was sent, where something was done on purpose to the log it was sent to."""
+
+    BEFORE = "before"
+    """Acknowledged before that was begun."""
+    DURING = "during"
+    """Sent before it was done, and not acknowledged before it was begun."""
+    AFTER = "after"
+    """Sent when it was done; any record of a log that was left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class Finding:
     examples: tuple[Example, ...]
     is_tolerated: bool = False
     is_proven: bool = True
+    era: Era = Era.AFTER
 
     def __str__(self) -> str:
         """Return one line for people."""

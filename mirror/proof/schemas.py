@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from mirror.model.ledger import LOGS, READS, SENDS, Column
+from mirror.model.ledger import COMMITS, LOGS, READS, SENDS, Column
 
 _SPARK_TYPES: dict[str, DataType] = {
     "string": StringType(),
@@ -23,4 +23,5 @@ def spark_schema(columns: Sequence[Column]) -> StructType:
 
 SENDS_SCHEMA = spark_schema(SENDS)
 READS_SCHEMA = spark_schema(READS)
+COMMITS_SCHEMA = spark_schema(COMMITS)
 LOGS_SCHEMA = spark_schema(LOGS)

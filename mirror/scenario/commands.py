@@ -140,7 +140,7 @@ def run(
     for line in lines:
         if not line.is_as_expected:
             console.print(f"{line.scenario}, {line.replicator}:", style="bold", markup=False)
-            for reason in line.reasons:
+            for reason in (*line.beside, *line.reasons):
                 console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)
     path = write_report(series, [scenario for _, scenario in chosen], outcomes)
     if page is not None:
@@ -151,6 +151,8 @@ def run(
 
 
 def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    from mirror.scenario import words
+
     for site in scenario.sites:
         disk = f", disks of {site.disk_megabytes} MB" if site.disk_megabytes else ""
         yield "cluster", f"{site.alias}: {site.brokers} broker(s){disk}"
@@ -169,8 +171,7 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "property", f"{key} = {value}"
     yield "procedure", scenario.procedure.value
     for each in scenario.tolerated:
-        condition = ", if told" if each.if_told else ""
-        yield "tolerated", f"{each.anomaly} in {each.where}{condition}: {each.because}"
+        yield "tolerated", f"{each.anomaly} in {each.where}{words.conditions(each)}: {each.because}"
     promised = scenario.objectives
     for what, objective in (
         ("RPO", promised.rpo_seconds),
@@ -181,7 +182,7 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "objective", f"{what} {objective:g}"
     yield "for", ", ".join(scenario.replicators)
     if scenario.must_fail:
-        yield "verdict", "must be FAIL: it holds a defect on purpose"
+        yield "verdict", "must be FAIL, for the defect that it holds on purpose and nothing else"
 
 
 def _results(lines: Sequence[Line], width: int) -> RenderableType:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mirror.model.flow import Flow
-from mirror.proof.findings import Anomaly
+from mirror.proof.findings import MOST_EXAMPLES, Anomaly, Era, Finding
 from mirror.proof.objectives import Objectives
 
 
@@ -82,6 +82,8 @@ ON_A_TOPIC = frozenset(
         FaultKind.START_PRODUCER,
     }
 )
+REPLACING = frozenset({FaultKind.DELETE_RECORDS, FaultKind.RECREATE_TOPIC, FaultKind.ELECT_UNCLEANLY})
+"""After these the log of a topic is another one, or is empty."""
 ON_A_LINK = frozenset({FaultKind.CUT_LINK, FaultKind.CUT_ANSWERS, FaultKind.RESET_LINK, FaultKind.SLOW_LINK})
 ON_THE_REPLICATOR = frozenset(
     {
@@ -234,14 +236,37 @@ class Judged(StrEnum):
 class Tolerated:
     """An anomaly that this situation brings about whoever copies, and why.
 
-    One that is tolerated only ``if_told`` is so when the replicator has named every offset it is missing: a silent
-    loss is never tolerated by this.
+    It hides as little as it can: what else could look the same is a failure.
+
+    Parameters
+    ----------
+    if_told
+        only when the replicator has named every offset it is missing: a silent loss is never tolerated by this.
+    eras
+        only of records sent then, where a fault replaces or empties the log they were sent to (`REPLACING`).
+    cluster
+        only there; None: anywhere.
+    least_bytes
+        only of records of at least that size, as far as it concerns what the replicator has left out.
     """
 
     anomaly: Anomaly
     where: Judged
     because: str
     if_told: bool = False
+    eras: frozenset[Era] = frozenset(Era)
+    cluster: str | None = None
+    least_bytes: int = 0
+
+    def covers(self, finding: Finding, where: Judged, *, silent_losses: int) -> bool:
+        """Tell whether a finding is no failure, given how many records are missing without a word."""
+        return (
+            finding.anomaly is self.anomaly
+            and where is self.where
+            and finding.era in self.eras
+            and self.cluster in (None, finding.cluster)
+            and not (self.if_told and silent_losses)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +298,7 @@ class Scenario:
     spark_workers
         workers of a Spark cluster that this engine runs on; 0: inside its own process.
     must_fail
-        whether it holds a defect on purpose: its verdict must then be FAIL.
+        whether it holds a defect on purpose: its verdict must then be FAIL, for that defect and nothing else.
     replicators
         who can be put into it.
     """
@@ -329,11 +354,14 @@ class Scenario:
         """The clusters that the replicator reaches over a link that can be cut."""
         return frozenset(fault.on for fault in self.faults if fault.kind in ON_A_LINK)
 
-    def tolerates(self, where: Judged, *, silent_losses: int) -> frozenset[Anomaly]:
-        """Return the anomalies that are no failure there, given how many records are missing without a word."""
-        return frozenset(
-            each.anomaly for each in self.tolerated if each.where is where and not (each.if_told and silent_losses)
-        )
+    def tolerates(self, finding: Finding, where: Judged, *, silent_losses: int) -> bool:
+        """Tell whether a finding is no failure, given how many records are missing without a word."""
+        return any(each.covers(finding, where, silent_losses=silent_losses) for each in self.tolerated)
+
+    @property
+    def least_left_out_bytes(self) -> int:
+        """The size from which on the replicator may leave a record out, if it says so."""
+        return max((each.least_bytes for each in self.tolerated), default=0)
 
     def _problems(self) -> Iterator[str]:
         aliases = {site.alias for site in self.sites}
@@ -359,6 +387,16 @@ class Scenario:
             fault.at_seconds + fault.jitter_seconds > disaster.at_seconds for fault in self.faults if fault != disaster
         ):
             yield "nothing is planned for after the disaster: it is the procedure's turn"
+        planted = [fault for fault in self.faults if fault.kind is FaultKind.LOSE_COPIES]
+        if self.must_fail != bool(planted):
+            yield "it must fail exactly if a defect is put into it"
+        if any(not 1 <= fault.records <= MOST_EXAMPLES for fault in planted):
+            yield f"of a defect each record is to be found again: 1 to {MOST_EXAMPLES}"
+        replaced = [(fault.on, fault.topic) for fault in self.faults if fault.kind in REPLACING]
+        if len(set(replaced)) < len(replaced):
+            yield "a log is replaced once at most"
+        if disaster and self.groups and self.objectives.rpo_seconds is None:
+            yield "groups that move need rpo_seconds: what they read again is bounded by it"
         if any(fault.kind in ONLY_IN_MIRROR for fault in self.faults) and Replicator.MM2 in self.replicators:
             yield "Java MirrorMaker 2 has no Spark whose worker could be lost"
 

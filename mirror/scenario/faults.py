@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 import psutil
 
 from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import read_records
 from mirror.lab import faults as lab_faults
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
+from mirror.model.ledger import record_id
 from mirror.model.partition import TopicPartition
 from mirror.scenario.declaration import Fault, FaultKind, Load
 from mirror.scenario.disks import NoSmallDisk
 from mirror.scenario.plan import PlannedAction
+from mirror.scenario.planted import Planted
 from mirror.scenario.stage import Stage
 from mirror.waiting import wait_until
 
@@ -270,8 +273,14 @@ def _lose_copies(fault: Fault, stage: Stage) -> Facts:
     if not copies:
         raise FaultNotPossible(f"{fault.topic} has no copy on {fault.on}")
     partition = TopicPartition(copies[0].topic, 0)
+    there = read_records(stage.settings.clusters[fault.on].client, partition, 0, fault.records)
+    records = tuple(identity for record in there if (identity := record_id(record.headers)) is not None)
+    if len(records) != fault.records:
+        raise FaultNotPossible(f"{fault.on} {partition} begins with {len(records)} records of the ledger")
     lab_faults.remove_first_records(stage.cluster(fault.on).bootstrap_servers, partition, fault.records)
-    return {"topic": partition.topic, "partition": partition.partition, "removed_records": fault.records}
+    stage.planted.append(Planted(fault.on, partition, records))
+    named = [f"{each.producer}:{each.sequence}" for each in records]
+    return {"topic": partition.topic, "partition": partition.partition, "removed_records": named}
 
 
 def _start_producer(fault: Fault, stage: Stage) -> None:

@@ -5,6 +5,7 @@
     <series>/<scenario>-<replicator>-<seed>/
       plan.json         what is to be done, when and to whom; decided before anything is started
       journal.jsonl     what happened (mirror.drill.journal)
+      seal.json         where the journal ended (mirror.drill.seals)
       mirror.properties the file the replicator runs from
       direct.properties the same with the brokers' own addresses, where the replicator has links
       ledger/ logs/ lab/
@@ -34,6 +35,11 @@ class RunFolder:
     def journal(self) -> Journal:
         """Return the journal, to append to and to read."""
         return Journal(self.path / "journal.jsonl")
+
+    @property
+    def seal(self) -> Path:
+        """Return the file that says where the journal ended."""
+        return self.path / "seal.json"
 
     @property
     def properties(self) -> Path:

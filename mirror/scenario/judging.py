@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mirror.config.settings import ClusterSettings, load
@@ -15,25 +15,38 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict, worst
-from mirror.proof.absence import Absence, measure_absence
+from mirror.proof.absence import Absence, Ranges, measure_absence
 from mirror.proof.account import Account, Sides, settle_account
-from mirror.proof.delivery import GroupReading, Place, Route, judge_groups
+from mirror.proof.delivery import GroupMove, GroupReading, Place, Route, Standing, judge_groups
+from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.evidence import Gap
 from mirror.proof.final_read import FinalRead, final_read
 from mirror.proof.final_values import FinalValues, compare_final_values
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
+from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
-from mirror.proof.shared_logs import judge_by_origin, shared_places
+from mirror.proof.shared_logs import shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
-from mirror.scenario.declaration import Judged, Scenario
+from mirror.scenario.declaration import Judged, Replicator, Scenario
 from mirror.scenario.outcome import Figures, GroupFigures
+from mirror.scenario.planted import Planted, unfound, without
 from mirror.scenario.routes import CopyRoute
+
+READ_SECONDS = 90.0
+"""How long groups may take to read what there is."""
 
 _MOST_REASONS = 12
 
-ToldGaps = Mapping[Flow, Mapping[TopicPartition, Sequence[tuple[int, int]]]]
+ToldGaps = Mapping[Flow, Ranges]
 """The offsets that the replicator says it has not copied, by flow and source partition."""
+
+_READ_AGAIN: Mapping[Replicator, Set[Anomaly]] = {
+    Replicator.MIRROR: AT_LEAST_ONCE,
+    # It translates by offset syncs that lie ever further apart, and promises no bound (OST-04).
+    Replicator.MM2: AT_LEAST_ONCE | {Anomaly.REWOUND},
+}
+"""What groups may be handed again: exact positions are kept, translated by syncs they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +73,14 @@ class Evidence:
         measured before the old cluster came back, where it did.
     returned_at_ms
         when the applications were home again.
-    late
-        what had not caught up when the time was over.
+    late, unread
+        copies that had not caught up, and groups that had not read to the end, when the time was over.
+    moves
+        where groups went on, on other clusters.
+    replaced
+        logs that were replaced or emptied on purpose.
+    planted
+        defects that were put in.
     forecasts
         by group, what the failover was to cost it.
     """
@@ -78,7 +97,12 @@ class Evidence:
     recovery: RtoChain | None = None
     rpo: Rpo | None = None
     returned_at_ms: int | None = None
+    replicator: Replicator = Replicator.MIRROR
     late: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    moves: tuple[GroupMove, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    planted: tuple[Planted, ...] = ()
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
 
     @property
@@ -106,6 +130,24 @@ class Found:
     acked: int
     gaps: tuple[Gap, ...]
     values: FinalValues = field(default_factory=FinalValues)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said of a run.
+
+    Attributes
+    ----------
+    reasons
+        why the verdict is not PASS.
+    beside
+        how what was found differs from the defect that a scenario holds; nothing of one that holds none.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    figures: Figures
+    beside: tuple[str, ...] = ()
 
 
 def measure_rpo(evidence: Evidence, fault_at_ms: int) -> Rpo:
@@ -145,23 +187,37 @@ def measure(evidence: Evidence) -> Found:
                 continue
             # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
             ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
-            absence += measure_absence(sends, logs, each.route, ranges)
+            absence += measure_absence(
+                sends,
+                logs,
+                each.route,
+                ranges,
+                replaced=next((log for log in evidence.replaced if log.place == each.route.sent), None),
+                least_bytes=scenario.least_left_out_bytes,
+            )
         groups = None
         if evidence.readings:
             lasting = logs.where(~logs.cluster.isin(sorted(evidence.gone))) if evidence.gone else logs
-            tolerated = AT_LEAST_ONCE | {Anomaly.UNSEEN} | scenario.tolerates(Judged.GROUPS, silent_losses=0)
-            groups = judge_groups(found.reads, sends, lasting, evidence.readings, tolerated=tolerated, gaps=gaps)
+            positions, unknown = read_positions(evidence.readings, clusters, evidence.gone)
+            gaps = (*gaps, *unknown)
+            groups = judge_groups(
+                found.reads,
+                sends,
+                lasting,
+                evidence.readings,
+                Standing(positions, found.commits, evidence.moves),
+                tolerated=_READ_AGAIN[evidence.replicator],
+                gaps=gaps,
+            )
         rpo = evidence.rpo
         if rpo is None and evidence.recovery is not None:
             routes = [route for route in copies if _is_forward(route, scenario)]
             missing = [each for route in routes for each in missing_acked(sends, logs, route)]
             rpo = compute_rpo(missing, evidence.recovery.fault_at_ms)
         shared = shared_places([*own, *copies])
-        at_source = scenario.tolerates(Judged.SOURCE, silent_losses=0)
-        in_copies = scenario.tolerates(Judged.COPY, silent_losses=absence.silent)
         return Found(
-            own=judge_by_origin(sends, logs, own, shared=shared, tolerated=at_source, gaps=gaps),
-            copies=judge_by_origin(sends, logs, copies, shared=shared, tolerated=in_copies, gaps=gaps),
+            own=judge_by_era(sends, logs, own, shared=shared, replaced=evidence.replaced, gaps=gaps),
+            copies=judge_by_era(sends, logs, copies, shared=shared, replaced=evidence.replaced, gaps=gaps),
             groups=groups,
             absence=absence,
             rpo=rpo,
@@ -173,10 +229,10 @@ def measure(evidence: Evidence) -> Found:
         )
 
 
-def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...], Figures]:
-    """Measure and judge: verdict, reasons, figures."""
+def judge(evidence: Evidence) -> Judgement:
+    """Measure and judge."""
     found = measure(evidence)
-    return *verdict_of(found, evidence), figures_of(found, evidence)
+    return Judgement(*verdict_of(found, evidence), figures_of(found, evidence), beside_planted(found, evidence))
 
 
 def figures_of(found: Found, evidence: Evidence) -> Figures:
@@ -207,10 +263,15 @@ def figures_of(found: Found, evidence: Evidence) -> Figures:
 def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and why it is not PASS."""
     scenario = evidence.scenario
-    deliveries = [found.own, found.copies, *([found.groups] if found.groups else [])]
+    deliveries = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
+    deliveries |= {Judged.GROUPS: found.groups} if found.groups else {}
     told: list[tuple[Verdict, str]] = []
-    for delivery in deliveries:
-        told += [(_verdict(finding), str(finding)) for finding in delivery.findings if not finding.is_tolerated]
+    for where, delivery in deliveries.items():
+        told += [
+            (_verdict(finding), str(finding))
+            for finding in delivery.findings
+            if not finding.is_tolerated and not scenario.tolerates(finding, where, silent_losses=found.absence.silent)
+        ]
         if not any(count.expected for count in delivery.counts):
             told.append((Verdict.UNKNOWN, "there was nothing to judge"))
     told += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
@@ -230,12 +291,22 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
         told.append((found.account.verdict, "the account of all acknowledged records does not balance"))
     told += _objectives(scenario.objectives, found.rpo, evidence.recovery)
     told += [(Verdict.FAIL, f"not caught up in {scenario.drain_seconds:g} s: {late}") for late in evidence.late]
+    told += [(Verdict.FAIL, f"not read to the end in {READ_SECONDS:g} s: {group}") for group in evidence.unread]
     if not told:
         return Verdict.PASS, ()
     verdict = worst(each for each, _ in told)
     reasons = [reason for each, reason in sorted(told, key=lambda item: item[0] is not verdict)]
     more = [f"and {len(reasons) - _MOST_REASONS} more"] if len(reasons) > _MOST_REASONS else []
     return verdict, (*reasons[:_MOST_REASONS], *more)
+
+
+def beside_planted(found: Found, evidence: Evidence) -> tuple[str, ...]:
+    """Return how what was found differs from the defect that was put in; nothing where none was to be put in."""
+    if not evidence.scenario.must_fail:
+        return ()
+    copies, absence = without(evidence.planted, found.copies, found.absence)
+    _, others = verdict_of(replace(found, copies=copies, absence=absence), evidence)
+    return (*unfound(evidence.planted, found.copies, found.absence), *others)
 
 
 def _verdict(finding: Finding) -> Verdict:

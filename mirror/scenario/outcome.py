@@ -98,6 +98,8 @@ class RunOutcome:
         why it is not PASS.
     seconds
         how long the run took.
+    beside
+        how what was found differs from the defect that the scenario holds on purpose.
     """
 
     scenario: str
@@ -108,11 +110,12 @@ class RunOutcome:
     figures: Figures = Figures()
     seconds: float = 0.0
     must_fail: bool = False
+    beside: tuple[str, ...] = ()
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether the verdict is the one this scenario is to have."""
-        return self.verdict is (Verdict.FAIL if self.must_fail else Verdict.PASS)
+        """Whether the verdict is the one this scenario is to have; of a defect, for that defect and nothing else."""
+        return self.verdict is (Verdict.FAIL if self.must_fail else Verdict.PASS) and not self.beside
 
     @property
     def is_proof(self) -> bool:
@@ -134,6 +137,7 @@ class RunOutcome:
             "verdict": self.verdict.value,
             "must_fail": self.must_fail,
             "reasons": list(self.reasons),
+            "beside": list(self.beside),
             "seconds": self.seconds,
             "acked": figures.acked,
             "anomalies": {where.value: dict(found) for where, found in figures.anomalies.items()},
@@ -178,6 +182,7 @@ class RunOutcome:
             verdict=Verdict(document.text("verdict")),
             must_fail=document.flag("must_fail"),
             reasons=document.texts("reasons"),
+            beside=document.texts("beside"),
             seconds=document.number("seconds"),
             figures=Figures(
                 acked=document.integer("acked"),

@@ -10,24 +10,30 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
 from mirror.control.gaps import Choice, list_gaps
+from mirror.drill.digests import seal_of, seal_of_text
 from mirror.drill.group_moves import MoveRefused
 from mirror.drill.journal import Event
-from mirror.drill.rundir import write_json
+from mirror.drill.rundir import json_text, write_json
+from mirror.drill.seals import ledger_parts, seal_end
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.lab.errors import LabError
 from mirror.model.flow import Flow
+from mirror.model.flow_state import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
+from mirror.proof.absence import ToldGap
+from mirror.proof.delivery import Place
+from mirror.proof.eras import Replaced
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
 from mirror.scenario import judging
-from mirror.scenario.declaration import Procedure, Replicator, Scenario
+from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.folder import RunFolder
@@ -39,9 +45,13 @@ from mirror.scenario.procedure import Recovery, await_copies, await_reading, fai
 from mirror.scenario.stage import Stage
 from mirror.scenario.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
+from mirror.whole_file import write_whole
 
 _START_SECONDS = 600.0
 _NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, MoveRefused)
+
+_LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
+_SAYS_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
 
 Say = Callable[[str], None]
 
@@ -57,8 +67,10 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     try:
         evidence = _play(stage, plan, judges, say)
         say("judging")
-        verdict, reasons, figures = ask(judges, judging.judge, evidence)
-        outcome = RunOutcome(scenario.name, plan.replicator, plan.seed, verdict, reasons, figures)
+        found = ask(judges, judging.judge, evidence)
+        outcome = RunOutcome(
+            scenario.name, plan.replicator, plan.seed, found.verdict, found.reasons, found.figures, beside=found.beside
+        )
     except _NOT_PROVEN as problem:
         reason = f"{type(problem).__name__}: {problem}"
         outcome = unknown(scenario.name, plan.replicator, plan.seed, [reason], must_fail=scenario.must_fail)
@@ -68,9 +80,20 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     if problems:
         journal.append(Event.NOTE, facts={"did_not_end_by_themselves": list(problems)})
     outcome = replace(outcome, seconds=round(time.monotonic() - began, 1), must_fail=scenario.must_fail)
-    journal.append(Event.RUN_FINISHED, facts={"verdict": outcome.verdict.value, "reasons": list(outcome.reasons)})
-    write_json(folder.verdict, outcome.as_json())
+    finish(folder, outcome)
     return outcome
+
+
+def finish(folder: RunFolder, outcome: RunOutcome) -> None:
+    """Seal what the run has left behind, its verdict too, end the journal, and write the verdict."""
+    text = json_text(outcome.as_json(), folder.verdict.name)
+    files = [folder.plan, folder.properties, folder.direct, *ledger_parts(folder.ledger)]
+    sealed = {str(path.relative_to(folder.path)): seal_of(path) for path in files if path.is_file()}
+    sealed[folder.verdict.name] = seal_of_text(text)
+    folder.journal.append(Event.EVIDENCE_SEALED, facts={"files": sealed})
+    facts = {"verdict": outcome.verdict.value, "reasons": list(outcome.reasons)}
+    seal_end(folder.seal, folder.journal.append(Event.RUN_FINISHED, facts=facts))
+    write_whole(folder.verdict, text)
 
 
 def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
@@ -103,8 +126,9 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         event = Event.FAULT_HEALED if action.heals else Event.FAULT_INJECTED
         at_ms = journal.append(event, facts={"what": str(action)}).at_ms
         facts = carry_out(action, stage)
-        if facts:
-            journal.append(Event.NOTE, facts=facts)
+        noted = journal.append(Event.NOTE, facts={"done": str(action), **facts})
+        if action.fault.kind in REPLACING and action.fault.topic is not None:
+            stage.replaced.append(Replaced(Place(action.fault.on, action.fault.topic), at_ms, noted.at_ms))
         if action.fault.is_disaster:
             disaster_at_ms = at_ms
         if disaster_at_ms is not None and action is plan.actions[-1]:
@@ -115,16 +139,14 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
                 say("measuring what the failover cost")
                 rpo = ask(judges, judging.measure_rpo, _evidence(stage), disaster_at_ms)
                 say("failing back")
-                recovery.returned_at_ms = fail_back(stage)
+                fail_back(stage, recovery)
                 _wait_for(time.monotonic() + scenario.after_seconds)
     if recovery is None:
         _wait_for(began + scenario.seconds)
     say("waiting for the copies")
     stage.stop_loads()
     late = await_copies(stage) if recovery is None or recovery.returned_at_ms else []
-    serving = _serving(stage, recovery)
-    for alias in serving:
-        await_reading(stage, alias)
+    unread = [group for alias in _serving(stage, recovery) for group in await_reading(stage, alias)]
     stage.stop_readers()
     told = _told_gaps(stage)
     stage.stop_replicator()
@@ -141,7 +163,11 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         recovery=recovery.chain if recovery else None,
         rpo=rpo,
         returned_at_ms=recovery.returned_at_ms if recovery else None,
-        late=tuple(late),
+        late=(*(recovery.late if recovery else ()), *late),
+        unread=(*(recovery.unread if recovery else ()), *unread),
+        moves=tuple(recovery.moves) if recovery else (),
+        replaced=tuple(stage.replaced),
+        planted=tuple(stage.planted),
         forecasts=forecasts,
     )
 
@@ -150,6 +176,7 @@ def _evidence(stage: Stage) -> Evidence:
     folder = stage.folder
     return Evidence(
         scenario=stage.scenario,
+        replicator=stage.replicator,
         ledger=folder.ledger,
         work=folder.proof,
         properties=folder.direct,
@@ -167,9 +194,9 @@ def _serving(stage: Stage, recovery: Recovery | None) -> Sequence[str]:
     return [home] if stage.scenario.groups else []
 
 
-def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[tuple[int, int]]]]:
+def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[ToldGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
-    told: dict[Flow, dict[TopicPartition, list[tuple[int, int]]]] = {}
+    told: dict[Flow, dict[TopicPartition, list[ToldGap]]] = {}
     if stage.replicator is Replicator.MM2:
         return told
     for flow in stage.settings.enabled_flows:
@@ -177,10 +204,32 @@ def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[tuple
             entries = list_gaps(flow, stage.settings.clusters, Choice())
         except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown):
             continue  # its target is away for good: nobody can be told
+        ids = _topic_ids(stage, flow.flow.source, {entry.gap.source.topic for entry in entries})
         for entry in entries:
-            gaps = told.setdefault(flow.flow, {}).setdefault(entry.gap.source, [])
-            gaps.append((entry.gap.start, entry.gap.end))
+            gap = told_gap(entry.gap, ids.get(entry.gap.source.topic, ""))
+            if gap is not None:
+                told.setdefault(flow.flow, {}).setdefault(entry.gap.source, []).append(gap)
     return told
+
+
+def _topic_ids(stage: Stage, alias: str, names: Set[str]) -> Mapping[str, str]:
+    """Return the ids of the topics that are there now; none of a cluster that is away."""
+    try:
+        with Cluster.connect(stage.settings.clusters[alias]) as cluster:
+            return {name: topic.topic_id for name, topic in cluster.topics(names).items()}
+    except ClusterError:
+        return {}
+
+
+def told_gap(gap: Gap, topic_id: str) -> ToldGap | None:
+    """Return what a gap says is missing, given the id of the topic that is there now; None: that nothing is.
+
+    Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse.
+    """
+    if gap.kind not in _SAYS_MISSING:
+        return None
+    is_old = gap.kind in {GapKind.RECREATED, GapKind.TRUNCATED} or bool(gap.topic_id and gap.topic_id != topic_id)
+    return ToldGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
 
 
 def _wait_until_copying(stage: Stage) -> None:

@@ -6,29 +6,39 @@ MirrorMaker 2 has written what it had translated by then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mirror.drill.group_moves import GroupMoves, move_groups
 from mirror.drill.journal import Event
 from mirror.drill.probing import wait_until_gone
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import Cluster, Found, GroupPosition
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.proof.delivery import GroupMove
 from mirror.proof.objectives import RtoChain
 from mirror.scenario.declaration import Group, Replicator
+from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on
 from mirror.scenario.stage import Stage
 from mirror.scenario.tails import AWAY, TailWatch
 from mirror.waiting import WaitTimeout, wait_until
 
 _SERVICE_SECONDS = 90.0
-_READ_SECONDS = 45.0
 
 
 @dataclass(slots=True)
 class Recovery:
-    """The instants of a failover, in ms since 1970 UTC, as far as they came about."""
+    """The instants of a failover, in ms since 1970 UTC, as far as they came about.
+
+    Attributes
+    ----------
+    moves
+        where groups went on.
+    late, unread
+        copies that had not caught up, and groups that had not read to the end, when the applications went home.
+    """
 
     fault_at_ms: int
     detected_at_ms: int | None = None
@@ -38,6 +48,9 @@ class Recovery:
     first_write_at_ms: int | None = None
     groups_reading_at_ms: dict[str, int | None] = field(default_factory=dict)
     returned_at_ms: int | None = None
+    moves: list[GroupMove] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def chain(self) -> RtoChain:
@@ -74,6 +87,9 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
     moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
     recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage))).at_ms
     moved.require()
+    allowed = scenario.objectives.rpo_seconds
+    known_by_ms = None if allowed is None else fault_at_ms - round(1000 * allowed)
+    recovery.moves += moved.moves(_names(stage), scenario.active, scenario.standby, known_by_ms=known_by_ms)
     start_applications(stage, scenario.standby, "after")
     recovery = _with_service_times(stage, recovery)
     journal.append(
@@ -83,23 +99,24 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
     return recovery
 
 
-def fail_back(stage: Stage) -> int:
-    """Bring the old cluster back with its disks, copy both ways, and move the applications home; return when."""
+def fail_back(stage: Stage, recovery: Recovery) -> None:
+    """Bring the old cluster back with its disks, copy both ways, and move the applications home."""
     scenario, journal = stage.scenario, stage.folder.journal
     stage.cluster(scenario.active).start()
     journal.append(Event.FAULT_HEALED, facts={"cluster": scenario.active})
     stage.start_replicator()
     stage.stop_loads(f"{scenario.standby}-after")
-    await_copies(stage)
-    await_reading(stage, scenario.standby)
+    recovery.late += await_copies(stage)
+    recovery.unread += await_reading(stage, scenario.standby)
     stage.stop_readers()
     moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
     facts = {**moved.facts(_names(stage)), "cluster": scenario.active}
-    journal.append(Event.OFFSETS_APPLIED, facts=facts)
+    applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=facts).at_ms
     moved.require()
-    returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
+    # Nobody read meanwhile, and the standby was asked: all that was committed there is known.
+    recovery.moves += moved.moves(_names(stage), scenario.standby, scenario.active, known_by_ms=applied_at_ms)
+    recovery.returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
     start_applications(stage, scenario.active, "home")
-    return returned_at_ms
 
 
 def start_applications(stage: Stage, cluster: str, phase: str) -> None:
@@ -143,11 +160,16 @@ def await_copies(stage: Stage) -> list[str]:
 
 
 def await_reading(stage: Stage, cluster: str) -> list[str]:
-    """Wait until the groups have read what they read on a cluster; return who has not when the time is over."""
+    """Wait until the groups have read what is there on a cluster now; return who has not when the time is over.
+
+    What comes meanwhile, as copies of what a forgotten producer sends do, may wait.
+    """
     wanted = {
-        reading.group: [place.topic for place in reading.places if place.cluster == cluster]
+        reading.group: topics
         for reading in stage.readings
+        if (topics := {place.topic for place in reading.places if place.cluster == cluster})
     }
+    ends: Found[TopicPartition, int] | None = None
     last: list[str] = []
 
     def behind() -> list[str]:
@@ -158,29 +180,40 @@ def await_reading(stage: Stage, cluster: str) -> list[str]:
         return last
 
     def look() -> list[str]:
-        left = []
+        nonlocal ends
         with Cluster.connect(stage.settings.clusters[cluster]) as client:
-            described = client.topics({topic for topics in wanted.values() for topic in topics})
-            partitions = {name: topic.topic_partitions for name, topic in described.items()}
-            ends = client.offsets([each for found in partitions.values() for each in found], "latest")
-            positions = client.positions_of_groups([group for group, topics in wanted.items() if topics])
-            for group, found in positions.items():
-                for partition in (each for topic in wanted[group] for each in partitions.get(topic, ())):
-                    at = found[partition].position if partition in found else 0
-                    if at < ends.get(partition, 0):
-                        left.append(f"{group} {partition}: {ends[partition] - at}")
-        return left
+            if ends is None or ends.problems:
+                described = client.topics(set().union(*wanted.values()))
+                ends = client.offsets([one for topic in described.values() for one in topic.topic_partitions], "latest")
+            return [f"{cluster} {each}" for each in unread(wanted, ends, client.positions_of_groups(list(wanted)))]
 
     try:
         wait_until(
             behind,
-            f"every group to read {cluster} to its end",
-            timeout_seconds=_READ_SECONDS,
+            f"every group to read what is on {cluster}",
+            timeout_seconds=READ_SECONDS,
             until=lambda left: not left,
         )
     except WaitTimeout:
         return list(last)
     return []
+
+
+def unread(
+    wanted: Mapping[str, Set[str]],
+    ends: Found[TopicPartition, int],
+    positions: Found[str, Found[TopicPartition, GroupPosition]],
+) -> list[str]:
+    """Return, for people, which groups have not read the topics they were to read up to these ends, or may not have."""
+    left = [f"{partition}: {problem}" for partition, problem in ends.problems.items()]
+    left += [f"group {group}: {problem}" for group, problem in positions.problems.items()]
+    for group, topics in wanted.items():
+        found: Mapping[TopicPartition, GroupPosition] = positions.get(group, {})
+        for partition, end in ends.items():
+            missing = end - (found[partition].position if partition in found else 0)
+            if partition.topic in topics and missing > 0 and group not in positions.problems:
+                left.append(f"{partition}, group {group}: {missing} records")
+    return left
 
 
 def _moving(stage: Stage) -> Sequence[Group]:

@@ -40,7 +40,7 @@ def render(name: str, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutco
     )
     lines = summarise(outcomes)
     good = sum(outcome.is_as_expected for outcome in outcomes)
-    failed = any(outcome.verdict is Verdict.FAIL and not outcome.must_fail for outcome in outcomes)
+    failed = any(outcome.verdict is Verdict.FAIL and (not outcome.must_fail or outcome.beside) for outcome in outcomes)
     open_ones = any(not outcome.is_as_expected for outcome in outcomes)
     verdict = Verdict.FAIL if failed else Verdict.UNKNOWN if open_ones or not outcomes else Verdict.PASS
     return templates.get_template("series.html.j2").render(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mirror.drill.facts import FactError, Facts
 from mirror.drill.rundir import read_json, write_json
+from mirror.drill.seals import is_finished, seals, touched, with_end
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.scenario.declaration import Replicator, Scenario
@@ -94,15 +95,21 @@ class Series:
         return RunFolder(self.path / plan.name)
 
     def outcome(self, plan: RunPlan) -> RunOutcome | None:
-        """Return the outcome of a run that was finished, None of one that was not.
+        """Return the outcome of a run that was finished, None of one that was not; UNKNOWN if its evidence was touched.
 
         Raises
         ------
         FactError
             naming the file, if it is no outcome.
         """
-        path = self.folder(plan).verdict
-        return RunOutcome.from_json(read_json(path)) if path.is_file() else None
+        folder = self.folder(plan)
+        if not folder.verdict.is_file():
+            return None
+        outcome = RunOutcome.from_json(read_json(folder.verdict))
+        problems = _problems(folder)
+        if not problems:
+            return outcome
+        return unknown(plan.scenario, plan.replicator, plan.seed, problems, must_fail=outcome.must_fail)
 
 
 def wanted_runs(
@@ -171,6 +178,16 @@ def read_results(path: Path) -> tuple[RunOutcome, ...]:
     """
     document: Facts = read_json(path)
     return tuple(RunOutcome.from_json(each) for each in document.objects("runs"))
+
+
+def _problems(folder: RunFolder) -> list[str]:
+    """Return why a verdict is not what the run has come to."""
+    reading = with_end(folder.seal, folder.journal)
+    if reading.problem is not None:
+        return [reading.problem]
+    if not is_finished(folder.seal, reading) or folder.verdict.name not in seals(reading.entries):
+        return [f"{folder.journal.path.name} does not say that the run was finished"]
+    return [str(each) for each in touched(folder.path, reading.entries)]
 
 
 def _start_judges(series: Series) -> ManagedProcess:

@@ -23,9 +23,11 @@ from mirror.lab.processes import ManagedProcess
 from mirror.lab.spark_cluster import SparkCluster
 from mirror.parts import read_rows
 from mirror.proof.delivery import GroupReading, Place
+from mirror.proof.eras import Replaced
 from mirror.scenario.declaration import Group, Load, Replicator, Scenario
 from mirror.scenario.disks import SmallDisk
 from mirror.scenario.folder import RunFolder
+from mirror.scenario.planted import Planted
 from mirror.scenario.properties import properties_text
 from mirror.scenario.routes import CopyRoute, copy_routes
 from mirror.scenario.senders import load_name
@@ -45,6 +47,8 @@ class Stage:
     disks: dict[str, SmallDisk] = field(default_factory=dict)
     written: dict[Place, None] = field(default_factory=dict)
     read: dict[str, dict[Place, None]] = field(default_factory=dict)
+    planted: list[Planted] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
     _settings: MirrorSettings | None = None
     _lives: int = 0
     _started: list[ManagedProcess] = field(default_factory=list)

@@ -25,6 +25,8 @@ class Line:
         losses, over all runs.
     redelivered, skipped
         records of groups, a run.
+    beside
+        how what was found differs from a defect that was put in on purpose.
     forecast_redelivered, forecast_skipped
         what was said of that before the disaster; of the former, how many it may be.
     """
@@ -48,6 +50,7 @@ class Line:
     rpo_records: Distribution | None
     rto_seconds: Distribution | None
     reasons: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
     @property
     def wrong_records(self) -> int:
@@ -91,4 +94,5 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
         rpo_records=distribution([each.rpo_records for each in figures if each.rpo_records is not None]),
         rto_seconds=distribution([each.rto_seconds for each in figures if each.rto_seconds is not None]),
         reasons=tuple(dict.fromkeys(reason for run in runs for reason in run.reasons)),
+        beside=tuple(dict.fromkeys(reason for run in runs for reason in run.beside)),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.scenario.declaration import Replicator
+from mirror.proof.findings import Era
+from mirror.scenario.declaration import Replicator, Tolerated
 from mirror.scenario.statistics import Distribution
 from mirror.scenario.summary import Line
 
@@ -22,6 +23,18 @@ def figures(line: Line) -> tuple[str, ...]:
         spread(line.rpo_seconds, " s"),
         spread(line.rto_seconds, " s"),
     )
+
+
+def conditions(tolerated: Tolerated) -> str:
+    """Return under which conditions an anomaly is tolerated, to be put behind its name."""
+    told = ["if the replicator says which"] if tolerated.if_told else []
+    if tolerated.least_bytes:
+        told.append(f"of records of {tolerated.least_bytes:,} bytes or more")
+    if tolerated.eras != frozenset(Era):
+        told.append(f"of records sent {' or '.join(era for era in Era if era in tolerated.eras)} the fault")
+    if tolerated.cluster is not None:
+        told.append(f"on {tolerated.cluster}")
+    return "".join(f", {each}" for each in told)
 
 
 def spread(found: Distribution | None, unit: str = "", digits: int = 1) -> str:

@@ -12,21 +12,22 @@ import pyarrow.dataset as ds
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogWriter, read_records
 from mirror.lab import clusters
 from mirror.lab.load import EXIT_NOT_STARTED, EXIT_USAGE
-from mirror.model.ledger import READS, SENDS
+from mirror.model.ledger import COMMITS, READS, SENDS
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.parts import arrow_schema
-from mirror.proof.delivery import GroupReading, Place, Route, judge_groups, judge_logs
+from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups, judge_logs
 from mirror.proof.equivalence import verify
 from mirror.proof.evidence import inspect_parts, read_parts
 from mirror.proof.findings import NOTHING_TOLERATED, Anomaly
+from mirror.proof.group_positions import read_positions
 from mirror.proof.log_reader import LogRange, gaps_of, log_rows, logs_frame, read_logs
 from mirror.proof.pairs import PartitionPair
-from mirror.proof.schemas import READS_SCHEMA, SENDS_SCHEMA
+from mirror.proof.schemas import COMMITS_SCHEMA, READS_SCHEMA, SENDS_SCHEMA
 from mirror.waiting import wait_until
 from tests.spark.small import small_spark
 
@@ -124,6 +125,27 @@ def test_ledger_logs_and_readers_agree(
     positions = {partition: each.position for partition, each in east.group_positions(group).items()}
     assert positions == dict(east.offsets(partitions, "latest"))
 
+    # What members write down of their commits is what the cluster knows, the last one included.
+    commits = rows(tmp_path / "commits", COMMITS)
+    assert inspect_parts(tmp_path / "commits").gaps == ()
+    assert {row["group"] for row in commits} == {group}
+    newest: dict[TopicPartition, int] = {}
+    for row in commits:
+        partition = TopicPartition(str(row["topic"]), int(str(row["partition"])))
+        newest[partition] = max(newest.get(partition, 0), int(str(row["position"])))
+    assert newest == positions
+
+    # A position that somebody else has written counts, and a group without any has none.
+    other, nobody = unique("audit"), unique("nobody")
+    written = east.write_group_positions(other, {partitions[0]: GroupPosition(7)})
+    assert [each.problem for each in written] == [None]
+    place = Place("east", orders)
+    readings = [GroupReading(each, (place,)) for each in (group, other, nobody)]
+    found, unknown = read_positions(readings, {"east": settings_of("east")})
+    known = {(group, "east", partition): at for partition, at in positions.items()}
+    assert (found, unknown) == (known | {(other, "east", partitions[0]): 7}, ())
+    assert read_positions(readings, {}, frozenset({"east"})) == ({}, ())
+
 
 @pytest.mark.soak
 def test_spark_judges_what_applications_did(
@@ -180,10 +202,13 @@ def test_spark_judges_what_applications_did(
     whole = judge_logs(*tables, [Route.own(own)], gaps=gaps)
     lossy = judge_logs(*tables, [Route(own, Place("east", copy))], gaps=gaps)
     [group] = {str(row["group"]) for row in rows(tmp_path / "reads", READS)}
+    readings = [GroupReading(group, (own,))]
+    positions, _ = read_positions(readings, {"east": settings_of("east")})
     read = judge_groups(
         read_parts(spark, reads, READS_SCHEMA),
         *tables,
-        [GroupReading(group, (own,))],
+        readings,
+        Standing(positions, read_parts(spark, inspect_parts(tmp_path / "commits"), COMMITS_SCHEMA)),
         tolerated=NOTHING_TOLERATED,
         gaps=gaps,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ from typing import Any
 import pytest
 
 from mirror.drill.catalogue import find_runbook
+from mirror.drill.evidence import read_evidence
+from mirror.drill.journal import Event
+from mirror.drill.judgement import judge
+from mirror.drill.rundir import RunDirectory
+from mirror.drill.seals import broken, read_sealed
+from mirror.model.verdict import Verdict
 
 pytestmark = pytest.mark.drill
 
@@ -61,16 +68,33 @@ def test_the_drill_passes_and_every_acknowledged_record_is_accounted_for(tmp_pat
 
 
 def test_a_seeded_loss_fails_the_drill_and_leaves_its_evidence(tmp_path: Path) -> None:
-    """One record is removed from what was copied: the verification must find it, name it, and stop the run."""
+    """One record is removed from what was copied: the verification must find it, it alone, and stop the run."""
     status, directory, said = run_drill(tmp_path, "seeded_loss_records=1", "load_seconds=1")
     assert status == 1, said
     assert (directory / "outcomes" / "verify.json").exists(), said
+    assert [outcome(directory, step)["verdict"] for step in ("setup", "mirror")] == ["PASS", "PASS"]
+    reading = read_sealed(RunDirectory.open(directory))
+    (seeded,) = [entry.facts for entry in reading.entries if (entry.event, entry.step) == (Event.ACTION, "verify")]
+    assert (seeded["topic"], seeded["partition"], seeded["removed_records"]) == ("east.orders", 0, 1)
     verify = outcome(directory, "verify")
     assert verify["verdict"] == "FAIL"
     (finding,) = verify["facts"]["findings"]
     assert (finding["kind"], finding["topic"], finding["partition"]) == ("missing", "orders", 0)
     assert finding["record_offset"] == 0
-    assert "1 missing" in "; ".join(verify["reasons"])
+    (reason,) = verify["reasons"]
+    found = re.fullmatch(r"east->west orders-0: 1 missing, 0 extra, 0 altered, 0 reordered of (\d+) records", reason)
+    assert found, reason
+    assert int(found[1]) > 1
+    # What the run has left behind is as its journal has sealed it, and the end of that too.
+    judgement = judge(read_evidence(RunDirectory.open(directory)))
+    assert (reading.problem, broken(RunDirectory.open(directory), reading.entries)) == (None, ())
+    assert judgement.verdict is Verdict.FAIL
+    assert judgement.reasons[0] == f"Verify the copy, record by record: {reason}"
+    verify["verdict"] = "PASS"
+    (directory / "outcomes" / "verify.json").write_text(json.dumps(verify))
+    judgement = judge(read_evidence(RunDirectory.open(directory)))
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert "evidence altered: outcomes/verify.json" in judgement.reasons[0]
     assert not (directory / "outcomes" / "failover_drill.json").exists()
     kept = {"journal.jsonl", "lag.jsonl", "report.html", "run.json", "mirror.properties"}
     assert kept <= {path.name for path in directory.iterdir()}

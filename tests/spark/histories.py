@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mirror.model.ledger import LOGS, READS, SENDS, Column, digest
+from mirror.model.ledger import COMMITS, LOGS, READS, SENDS, Column, digest
 from mirror.proof.delivery import Place, Route
 from mirror.proof.tables import small_table
 
@@ -98,6 +98,18 @@ def read(
     )  # fmt: skip
 
 
+def committed(
+    position: int, *, group: str = "billing", consumer: str = "c", place: Place = ORDERS, partition: int = 0
+) -> Row:
+    """A commit of a group that was acknowledged, after all that was read, or committed, before in this test."""
+    return group, consumer, place.cluster, place.topic, partition, position, next(_clock)
+
+
+def now() -> int:
+    """The time, after all that was read, or committed, before in this test."""
+    return next(_clock)
+
+
 def frame(spark: SparkSession, columns: Sequence[Column], rows: Sequence[Row]) -> DataFrame:
     return small_table(spark, columns, rows)
 
@@ -112,3 +124,7 @@ def logs_of(spark: SparkSession, *rows: Row) -> DataFrame:
 
 def reads_of(spark: SparkSession, *rows: Row) -> DataFrame:
     return frame(spark, READS, rows)
+
+
+def commits_of(spark: SparkSession, *rows: Row) -> DataFrame:
+    return frame(spark, COMMITS, rows)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import SparkSession
 
 from mirror.model.partition import TopicPartition
-from mirror.proof.absence import Absence, measure_absence
+from mirror.proof.absence import Absence, ToldGap, measure_absence
 from mirror.proof.delivery import Place, Route
-from mirror.proof.findings import Anomaly
+from mirror.proof.eras import Replaced, judge_by_era
+from mirror.proof.findings import Anomaly, Era
 from mirror.proof.shared_logs import judge_by_origin, shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
-from tests.spark.histories import COPY, MIRRORED, ORDERS, logged, logs_of, own, sends_of, sent
+from tests.spark.histories import COPY, MIRRORED, ORDERS, SENT_AT, Row, logged, logs_of, own, sends_of, sent
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -30,14 +33,72 @@ def test_what_is_missing_in_front_of_copied_records_is_silent_unless_the_replica
     logs = logs_of(spark, *(own(n) for n in (0, 3, 4, 5, 6, 7)), *(logged(n) for n in (0, 3, 5)))
 
     assert measure_absence(sends, logs, MIRRORED, {}) == Absence(silent=3, tail=2, uncopied=3)
-    told = measure_absence(sends, logs, MIRRORED, {PARTITION: [(1, 3)]})
+    told = measure_absence(sends, logs, MIRRORED, {PARTITION: [ToldGap(1, 3)]})
     assert told == Absence(told=2, silent=1, tail=2, uncopied=3)
-    parked = measure_absence(sends, logs, MIRRORED, {PARTITION: [(4, 5)]})
+    parked = measure_absence(sends, logs, MIRRORED, {PARTITION: [ToldGap(4, 5, is_still_there=True)]})
     assert parked == Absence(told=1, silent=2, tail=2, uncopied=2)
-    elsewhere = measure_absence(sends, logs, MIRRORED, {TopicPartition("orders", 1): [(1, 3)]})
+    elsewhere = measure_absence(sends, logs, MIRRORED, {TopicPartition("orders", 1): [ToldGap(1, 3)]})
     assert elsewhere.told == 0
-    up_to_there = measure_absence(sends, logs, MIRRORED, {PARTITION: [(0, 1), (3, 4), (5, 6)]})
+    up_to_there = measure_absence(sends, logs, MIRRORED, {PARTITION: [ToldGap(0, 1), ToldGap(3, 4), ToldGap(5, 6)]})
     assert up_to_there.told == 0
+
+
+def test_a_record_that_the_source_still_has_is_excused_only_where_it_was_left_out_for_its_size(
+    spark: SparkSession,
+) -> None:
+    sends = sends_of(spark, sent(0), sent(1, size=2000), sent(2, size=10), sent(3))
+    logs = logs_of(spark, *(own(n) for n in range(4)), logged(0), logged(3))
+
+    def found(gap: ToldGap) -> Absence:
+        return measure_absence(sends, logs, MIRRORED, {PARTITION: [gap]}, least_bytes=1000)
+
+    assert found(ToldGap(1, 3)) == Absence(silent=2, uncopied=2)
+    assert found(ToldGap(1, 3, is_still_there=True)) == Absence(told=1, silent=1, uncopied=1)
+
+
+REPLACED = Replaced(ORDERS, SENT_AT + 10, SENT_AT + 20)
+
+
+def test_a_gap_of_the_old_log_says_nothing_of_the_same_offsets_of_the_new_one(spark: SparkSession) -> None:
+    """Offsets 2 and 3 of the old topic are gone, and named; of the new one 2 lacks, and its own log has lost 3."""
+    old = [sent(n, producer="old") for n in range(4)]
+    new = [sent(100 + n, n) for n in range(5)]
+    sends = sends_of(spark, *old, *new)
+    logs = logs_of(
+        spark,
+        *(own(100 + n, n) for n in (0, 1, 2, 4)),
+        *(logged(n, n, producer="old") for n in (0, 1)),
+        *(logged(100 + n, 10 + n) for n in (0, 1, 4)),
+    )
+
+    def found(gap: ToldGap) -> Absence:
+        return measure_absence(sends, logs, MIRRORED, {PARTITION: [gap]}, replaced=REPLACED)
+
+    assert found(ToldGap(2, 4, is_of_old_log=True)) == Absence(told=2, silent=2, uncopied=1)
+    # Offsets of the old topic behind the new one's last are no tail: the copy has gone on.
+    assert measure_absence(sends, logs, MIRRORED, {}, replaced=REPLACED) == Absence(silent=4, uncopied=1)
+
+
+def test_each_era_of_a_log_is_judged_on_its_own(spark: SparkSession) -> None:
+    """The new topic's offsets begin at 0 again, which is no disorder; two of the new records that change places are."""
+    old = [sent(n, 50 + n, producer="old") for n in range(3)]
+    new = [sent(100 + n, n) for n in range(3)]
+    sends = sends_of(spark, *old, *new)
+    copied = [logged(n, n, producer="old") for n in range(2)]
+
+    def found(*after: Row) -> Mapping[tuple[Anomaly, Era], int]:
+        logs = logs_of(spark, *copied, *after)
+        said = judge_by_era(sends, logs, [MIRRORED], shared=frozenset(), replaced=[REPLACED])
+        return {(each.anomaly, each.era): each.count for each in said.findings}
+
+    tail_of_the_old_one = {(Anomaly.LOST, Era.BEFORE): 1}
+    assert found(*(logged(100 + n, 10 + n) for n in range(3))) == tail_of_the_old_one
+    assert found(logged(101, 10), logged(100, 11), logged(102, 12)) == {
+        **tail_of_the_old_one,
+        (Anomaly.REORDERED, Era.AFTER): 1,
+    }
+    strange = logged(7, 13, producer="nobody")
+    assert (Anomaly.UNEXPECTED, Era.AFTER) in found(*(logged(100 + n, 10 + n) for n in range(3)), strange)
 
 
 def test_a_partition_of_which_nothing_is_copied_lacks_its_tail(spark: SparkSession) -> None:

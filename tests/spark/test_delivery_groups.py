@@ -15,10 +15,24 @@ from pyspark.sql import SparkSession
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.delivery import GroupReading, judge_groups
+from mirror.proof.delivery import GroupMove, GroupReading, Place, Standing, judge_groups
 from mirror.proof.evidence import Gap
 from mirror.proof.findings import Anomaly, Delivery
-from tests.spark.histories import COPY, ORDERS, Row, logged, logs_of, own, read, reads_of, sends_of, sent
+from tests.spark.histories import (
+    COPY,
+    ORDERS,
+    Row,
+    commits_of,
+    committed,
+    logged,
+    logs_of,
+    now,
+    own,
+    read,
+    reads_of,
+    sends_of,
+    sent,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -36,11 +50,68 @@ def on_west(*sequences: int) -> list[Row]:
 
 @dataclass(frozen=True)
 class Story:
-    """What a group read, and what must be named: (anomaly, cluster) and sequences."""
+    """What a group read, and what must be named: (anomaly, cluster) and sequences.
+
+    It stands behind the last record that it read of each log, unless ``at`` says otherwise. It was moved to where it
+    had stopped, unless ``moved_from`` says otherwise: a position on east, None for not at all.
+    """
 
     told: str
     reads: Sequence[Row]
     expected: Mapping[tuple[Anomaly, str], list[int]] = field(default_factory=dict)
+    at: Mapping[Place, int] = field(default_factory=dict)
+    moved_from: int | None = 0
+    commits: Sequence[Row] = ()
+    known_by_ms: int | None = None
+
+    @property
+    def positions(self) -> Mapping[tuple[str, TopicPartition], int]:
+        """Where it stands in the end, by cluster and partition."""
+        found: dict[tuple[str, TopicPartition], int] = {}
+        for row in self.reads:
+            log = (row[3], TopicPartition(row[4], row[5]))
+            found[log] = max(found.get(log, 0), row[6] + 1)
+        return found | {(place.cluster, TopicPartition(place.topic, 0)): at for place, at in self.at.items()}
+
+    def move(self, group: str) -> GroupMove | None:
+        """How it came from east to west."""
+        if self.moved_from is None:
+            return None
+        return GroupMove(
+            group, "east", "west", {TopicPartition(COPY.topic, 0): self.moved_from}, known_by_ms=self.known_by_ms
+        )
+
+
+def _committed_story(*, long_ago: bool) -> Story:
+    """It had read three, committed two, and was moved from 0, an old checkpoint."""
+    reads = on_east(0, 1, 2)
+    early = now()
+    commits = [committed(2)]
+    late = now()
+    again = on_west(0, 1, 2, 3, 4)
+    rewound = {(Anomaly.REWOUND, "west"): [0, 1]} if long_ago else {}
+    return Story(
+        f"It was moved from an old position, and had committed another {'long before' if long_ago else 'just then'}.",
+        reads + again,
+        {(Anomaly.REDELIVERED, "west"): [0, 1, 2], **rewound, **TAIL},
+        commits=commits,
+        known_by_ms=late if long_ago else early,
+    )
+
+
+def _same_log_story(*, acknowledged: bool) -> Story:
+    """A member read on after another had left; its last commit was acknowledged, or was not."""
+    reads = on_east(0, 1, 2)
+    commits = [committed(2)] if acknowledged else [committed(1)]
+    return Story(
+        f"In one log it went on before {'a' if acknowledged else 'no'} commit that was acknowledged.",
+        reads + on_east(1, 2, 3, 4, 5),
+        {
+            (Anomaly.REDELIVERED, "east"): [1, 2],
+            **({(Anomaly.REWOUND, "east"): [1]} if acknowledged else {}),
+        },
+        commits=commits,
+    )
 
 
 TAIL = {(Anomaly.UNSEEN, "east"): [5]}
@@ -84,6 +155,39 @@ STORIES = [
         {(Anomaly.REDELIVERED, "east"): [1, 2]},
     ),
     Story(
+        "It was put at the end of the copy with two records unread: those are lost to it.",
+        on_east(0, 1, 2),
+        {(Anomaly.UNSEEN, "east"): [3, 4, 5], (Anomaly.LOST, "west"): [3, 4]},
+        at={COPY: 6},
+    ),
+    Story(
+        "It was put at the end of the log that it reads, with two records unread.",
+        on_east(0, 1, 2, 3),
+        {(Anomaly.LOST, "east"): [4, 5], (Anomaly.UNSEEN, "west"): [4]},
+        at={ORDERS: 6},
+    ),
+    Story(
+        "It read on, and its position stayed behind: what it was handed it was handed.",
+        on_east(*range(6)),
+        at={ORDERS: 2},
+    ),
+    Story(
+        "It was moved from 3, which became 1: from where it was moved nothing before is to come again.",
+        on_east(0, 1, 2) + on_west(1, 2, 3, 4),
+        {(Anomaly.REDELIVERED, "west"): [1, 2], (Anomaly.REWOUND, "west"): [1, 2], **TAIL},
+        moved_from=3,
+    ),
+    Story(
+        "It was never moved, and began anew on west.",
+        on_east(0, 1) + on_west(0, 1, 2, 3, 4),
+        {(Anomaly.REDELIVERED, "west"): [0, 1], (Anomaly.REWOUND, "west"): [0, 1], **TAIL},
+        moved_from=None,
+    ),
+    _committed_story(long_ago=True),
+    _committed_story(long_ago=False),
+    _same_log_story(acknowledged=True),
+    _same_log_story(acknowledged=False),
+    Story(
         "What it was handed is not what was sent.",
         [*on_east(0, 1), read(2, other_content=True), *on_east(3, 4, 5)],
         {(Anomaly.ALTERED, "east"): [2]},
@@ -99,7 +203,14 @@ def group_of(number: int) -> str:
 def judged(spark: SparkSession) -> Delivery:
     reads = [(group_of(number), *row[1:]) for number, story in enumerate(STORIES) for row in story.reads]
     groups = [GroupReading(group_of(number), (ORDERS, COPY)) for number in range(len(STORIES))]
-    return judge_groups(reads_of(spark, *reads), sends_of(spark, *SENDS), logs_of(spark, *LOGS), groups)
+    standing = Standing(
+        {(group_of(number), *log): at for number, story in enumerate(STORIES) for log, at in story.positions.items()},
+        commits_of(
+            spark, *((group_of(number), *row[1:]) for number, story in enumerate(STORIES) for row in story.commits)
+        ),
+        [move for number, story in enumerate(STORIES) if (move := story.move(group_of(number))) is not None],
+    )
+    return judge_groups(reads_of(spark, *reads), sends_of(spark, *SENDS), logs_of(spark, *LOGS), groups, standing)
 
 
 @pytest.mark.parametrize("number", range(len(STORIES)), ids=[story.told for story in STORIES])
@@ -131,12 +242,25 @@ def test_reading_is_counted_per_group_and_log(judged: Delivery) -> None:
     assert counts == {"east": (6, 5, 0), "west": (5, 5, 1)}
 
 
-def test_reading_again_and_not_having_finished_is_tolerated_and_passing_over_is_not(spark: SparkSession) -> None:
-    sends, logs, groups = sends_of(spark, *SENDS), logs_of(spark, *LOGS), [GroupReading("billing", (ORDERS, COPY))]
-    again = judge_groups(reads_of(spark, *on_east(0, 1), *on_west(1, 2)), sends, logs, groups)
-    passed_over = judge_groups(reads_of(spark, *on_east(0, 1), *on_west(3)), sends, logs, groups)
-    short = judge_groups(
-        reads_of(spark, *on_east(0, 1), *on_west(3)), sends, logs, groups, gaps=[Gap("reads/c-1.parquet", "is missing")]
-    )
+def test_reading_again_is_tolerated_and_passing_over_or_not_having_finished_is_not(spark: SparkSession) -> None:
+    sends, groups = sends_of(spark, *SENDS[:4]), [GroupReading("billing", (ORDERS, COPY))]
+    logs = logs_of(spark, *(own(number) for number in range(4)), *(logged(number) for number in range(4)))
+    east, west = ("billing", "east", TopicPartition("orders", 0)), ("billing", "west", TopicPartition("east.orders", 0))
+    moved = [GroupMove("billing", "east", "west")]
+    standing = Standing({east: 2, west: 4}, commits_of(spark), moved)
+    before, on_copy = on_east(0, 1), [read(number, place=COPY) for number in (1, 2, 3)]
+    again = judge_groups(reads_of(spark, *before, *on_copy), sends, logs, groups, standing)
+    early = Standing({east: 2, west: 3}, commits_of(spark), moved)
+    unfinished = judge_groups(reads_of(spark, *before, *on_copy[:2]), sends, logs, groups, early)
+    reads = reads_of(spark, *before, on_copy[2])
+    passed_over = judge_groups(reads, sends, logs, groups, standing)
+    gap = Gap("reads/c-1.parquet", "is missing")
+    short = judge_groups(reads, sends, logs, groups, standing, gaps=[gap])
 
-    assert [each.verdict for each in (again, passed_over, short)] == [Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN]
+    # A record that was read on the copy lies behind no position on east: it was read all the same.
+    assert [each.verdict for each in (again, unfinished, passed_over, short)] == [
+        Verdict.PASS,
+        Verdict.FAIL,
+        Verdict.FAIL,
+        Verdict.UNKNOWN,
+    ]

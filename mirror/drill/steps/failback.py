@@ -10,11 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from mirror.control.status import observe
-from mirror.drill.evidence import AccountClass, Failback, Totals
+from mirror.drill.evidence import AccountClass, Failback, Totals, read_settings
 from mirror.drill.evidence import Finding as FindingFact
+from mirror.drill.facts import Facts
 from mirror.drill.journal import Event
 from mirror.drill.outcome import Outcome
-from mirror.drill.steps import verification
+from mirror.drill.steps import failover, verification
 from mirror.drill.steps.failover import copy_routes, event, located, write_positions
 from mirror.drill.steps.stage import (
     ACTIVE,
@@ -31,13 +32,15 @@ from mirror.drill.steps.stage import (
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
 from mirror.model.ledger import SENDS, Column
+from mirror.model.partition import TopicPartition
 from mirror.model.verdict import worst
 from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
-from mirror.proof.delivery import GroupReading, Route, judge_groups, judge_logs
+from mirror.proof.delivery import GroupMove, GroupReading, Route, Standing, judge_groups, judge_logs
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
-from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery
+from mirror.proof.findings import Anomaly, Delivery
+from mirror.proof.group_positions import read_positions
 from mirror.proof.history import stranded_records
 from mirror.waiting import wait_until
 
@@ -46,6 +49,9 @@ STRANDED_FILE = "stranded.parquet"
 
 _RETURN_SECONDS = 300.0
 _DRAIN_SECONDS = 300.0
+_OF_GROUPS = (
+    *(Anomaly.LOST, Anomaly.UNSEEN, Anomaly.REDELIVERED, Anomaly.REWOUND, Anomaly.REORDERED, Anomaly.ALTERED),
+)
 _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 
@@ -172,14 +178,36 @@ def judge_everything(stage: Stage) -> Settlement:
     own = [Route.own(route.sent) for route in (*forward, *reverse)]
     sides = Sides(ACTIVE, STANDBY, forward, reverse, returned_at_ms=event(stage, Event.ACTION).at_ms)
     readings = [GroupReading(group, tuple(places)) for group in GROUPS]
+    positions, unknown = read_positions(readings, stage.settings.clusters)
     with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
+        standing = Standing(positions, found.commits, group_moves(stage))
         listed = found.sends.sparkSession.read.parquet(str(stage.run.path / STRANDED_FILE))
-        sends, logs, gaps = found.sends, found.logs, found.gaps
+        sends, logs, gaps = found.sends, found.logs, (*found.gaps, *unknown)
         with ThreadPoolExecutor() as pool:
             account = pool.submit(settle_account, sends, logs, sides, listed=listed, gaps=gaps)
             delivery = pool.submit(judge_logs, sends, logs, (*own, *forward, *reverse), gaps=gaps)
-            groups = pool.submit(judge_groups, found.reads, sends, logs, readings, tolerated=AT_LEAST_ONCE, gaps=gaps)
+            groups = pool.submit(judge_groups, found.reads, sends, logs, readings, standing, gaps=gaps)
             return Settlement(account.result(), delivery.result(), groups.result())
+
+
+def group_moves(stage: Stage) -> list[GroupMove]:
+    """Return where groups went on, as the journal says: at the failover, and home."""
+    allowed = read_settings(stage.run).parameters["rpo_objective_seconds"]
+    known_by_ms = event(stage, Event.FAULT_INJECTED).at_ms - round(1000 * float(allowed))
+    moves = []
+    for step, flow, known in ((failover.STEP, FORWARD, known_by_ms), (STEP, REVERSE, None)):
+        entries = stage.run.journal.read().entries
+        applied = next(each for each in reversed(entries) if (each.event, each.step) == (Event.OFFSETS_APPLIED, step))
+        translated = Facts(applied.facts, f"{Event.OFFSETS_APPLIED} of {step}").objects("translated")
+        for group in GROUPS:
+            upstream = {
+                TopicPartition(each.text("topic"), each.integer("partition")): each.integer("upstream")
+                for each in translated
+                if each.text("group") == group
+            }
+            # On the way home nobody read meanwhile, and the standby was asked: all that was committed there is known.
+            moves.append(GroupMove(group, flow.source, flow.target, upstream, known or applied.at_ms))
+    return moves
 
 
 def groups_table(settlement: Settlement) -> pd.DataFrame:
@@ -192,7 +220,7 @@ def groups_table(settlement: Settlement) -> pd.DataFrame:
             {"group": group, "records": sum(count.expected for count in counts)}
             | {
                 str(anomaly): sum(finding.count for finding in found if finding.anomaly is anomaly)
-                for anomaly in (Anomaly.LOST, Anomaly.UNSEEN, Anomaly.REDELIVERED, Anomaly.REORDERED, Anomaly.ALTERED)
+                for anomaly in _OF_GROUPS
             }
         )
     return pd.DataFrame(rows)

@@ -28,6 +28,7 @@ from mirror.drill.facts import Json
 from mirror.drill.journal import Event, Journal
 from mirror.drill.outcome import Outcome
 from mirror.drill.rundir import RunDirectory, write_json
+from mirror.drill.seals import seal_end
 from mirror.model.verdict import Verdict
 
 STARTED_AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
@@ -242,14 +243,14 @@ class SyntheticRun:
         """And fail back; every step passed."""
         self.until_failed_over()
         self._fail_back(lost=0)
-        self.note(123.0, Event.RUN_FINISHED, None, {"status": "completed", "verdict": "PASS"})
+        self._finish(123.0, {"status": "completed", "verdict": "PASS"})
         return self.run
 
     def lost(self) -> RunDirectory:
         """And fail back, with three records that are nowhere."""
         self.until_failed_over()
         self._fail_back(lost=3)
-        self.note(123.0, Event.RUN_FINISHED, None, {"status": "stopped", "verdict": "FAIL"})
+        self._finish(123.0, {"status": "stopped", "verdict": "FAIL"})
         return self.run
 
     def crashed(self) -> RunDirectory:
@@ -265,8 +266,12 @@ class SyntheticRun:
         )
         self._end(name, 96.4, Outcome(name, Verdict.UNKNOWN, {}, (reason,)))
         self._lag("east->west", 15.0, 62.0)
-        self.note(96.5, Event.RUN_FINISHED, None, {"status": "stopped", "verdict": "UNKNOWN"})
+        self._finish(96.5, {"status": "stopped", "verdict": "UNKNOWN"})
         return self.run
+
+    def _finish(self, at: float, facts: Mapping[str, object]) -> None:
+        self._clock.at = at
+        seal_end(self.run.seal, self._journal.append(Event.RUN_FINISHED, facts=facts))
 
     def _fail_back(self, lost: int) -> None:
         name, stranded = "failback", sum(STRANDED)

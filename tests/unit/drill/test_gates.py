@@ -15,6 +15,7 @@ from mirror.drill.journal import Event
 from mirror.drill.outcome import Outcome
 from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import start_run
+from mirror.drill.seals import seal_files
 from mirror.model.verdict import Verdict
 from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
 
@@ -23,10 +24,10 @@ from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, wri
 def run(tmp_path: Path) -> RunDirectory:
     """A run in which the steps setup and mirror have passed."""
     run = RunDirectory.create(tmp_path, "tiny", started_at=datetime(2026, 3, 14, tzinfo=UTC))
-    for name in ("setup", "mirror"):
-        run.write_outcome(Outcome(name, Verdict.PASS))
     run.journal.append(Event.RUN_STARTED)
-    run.journal.append(Event.STEP_STARTED, step="setup")
+    for name in ("setup", "mirror"):
+        run.journal.append(Event.STEP_STARTED, step=name)
+        run.write_outcome(Outcome(name, Verdict.PASS))
     return run
 
 
@@ -37,7 +38,15 @@ def test_steps_that_have_all_passed_open_the_gate(run: RunDirectory) -> None:
 
 
 def damaged(text: str) -> Callable[[RunDirectory], object]:
+    """What somebody has written in its place."""
     return lambda run: run.outcome_path("mirror").write_text(text)
+
+
+def unreadable(run: RunDirectory) -> None:
+    """Write, and seal, what is no outcome: as another version may."""
+    text = '{"step": "mirror"}'
+    run.outcome_path("mirror").write_text(text)
+    seal_files(run, [run.outcome_path("mirror")], step="mirror")
 
 
 @pytest.mark.parametrize(
@@ -46,14 +55,15 @@ def damaged(text: str) -> Callable[[RunDirectory], object]:
         (lambda run: run.write_outcome(Outcome("mirror", Verdict.FAIL)), "mirror is FAIL"),
         (lambda run: run.write_outcome(Outcome("mirror", Verdict.UNKNOWN)), "mirror is UNKNOWN"),
         (lambda run: run.outcome_path("mirror").unlink(), "mirror has not been run"),
-        (damaged('{"step": "mirr'), "mirror has an unreadable outcome"),
-        (damaged('{"step": "mirror"}'), "mirror has an unreadable outcome"),
+        (unreadable, "mirror has an unreadable outcome"),
+        (damaged('{"step": "mirr'), "evidence altered: outcomes/mirror.json"),
         (
-            damaged('{"step": "mirror", "verdict": "FINE", "reasons": [], "facts": {}}'),
-            "mirror has an unreadable outcome",
+            damaged('{"step": "mirror", "verdict": "PASS", "reasons": [], "facts": {}}'),
+            "evidence altered: outcomes/mirror.json",
         ),
+        (lambda run: run.journal.append(Event.STEP_STARTED, step="mirror"), "evidence of an earlier attempt"),
     ],
-    ids=["failed", "unknown", "not run", "torn", "incomplete", "no verdict"],
+    ids=["failed", "unknown", "not run", "unreadable", "torn", "altered", "stale"],
 )
 def test_a_step_that_is_not_known_to_have_passed_shuts_the_gate(
     run: RunDirectory, spoil: Callable[[RunDirectory], object], said: str
@@ -76,7 +86,7 @@ def test_every_step_that_has_not_passed_is_named(run: RunDirectory) -> None:
 def test_a_whole_journal_opens_the_gate(run: RunDirectory) -> None:
     seen = JournalIntact().check(run)
 
-    assert (seen.verdict, seen.observed) == (Verdict.PASS, "2 entries, every hash matches")
+    assert (seen.verdict, seen.observed) == (Verdict.PASS, "5 entries, every hash matches")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from mirror.drill import group_moves
 from mirror.drill.group_moves import GroupMoves, MoveRefused, Unmoved, move_groups, untranslated
 from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, Translation
+from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
 from tests.unit.config.files import flows_of
 
 FLOW = flows_of("A->B")[0]
@@ -94,7 +94,9 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
         def __exit__(self, *_: object) -> None:
             pass
 
-        def write_group_positions(self, group: str, positions: Collection[TopicPartition]) -> list[ItemResult]:
+        def write_group_positions(
+            self, group: str, positions: Collection[TopicPartition], _: object = None
+        ) -> list[ItemResult]:
             written.append(group)
             return [ItemResult(str(each)) for each in positions]
 
@@ -121,6 +123,18 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
     assert (moves.written, moves.moved(groups)) == (1, ["audit", "stock"])
 
 
+def test_judges_are_told_from_where_each_group_was_moved() -> None:
+    moves = GroupMoves((at(5, Exact(7), "audit"), at(30, Bounded(20, 8), "late"), at(4, NotMirrored(), "stock")))
+    groups = ["audit", "late", "stock"]
+
+    assert [(each.group, each.upstream) for each in moves.moves(groups, "A", "B", known_by_ms=9)] == [
+        ("audit", {COPY: 5}),
+        ("late", {COPY: 22}),
+        ("stock", {}),
+    ]
+    assert moves.facts(["late"])["translated"] == [{"group": "late", **COPY._asdict(), "upstream": 22}]
+
+
 def test_a_journal_says_who_moved_and_who_did_not_and_a_refusal_stops_what_follows() -> None:
     moves = GroupMoves((), 3, (Unmoved("billing", COPY, "in use"),), (Unmoved("stock", COPY, "ahead"),))
     assert moves.facts(["billing", "stock"]) == {
@@ -128,6 +142,7 @@ def test_a_journal_says_who_moved_and_who_did_not_and_a_refusal_stops_what_follo
         "positions": 3,
         "refused": ["group billing, A.orders-3: in use"],
         "left": ["group stock, A.orders-3: ahead"],
+        "translated": [],
     }
     with pytest.raises(MoveRefused, match=r"group billing, A\.orders-3: in use") as told:
         moves.require()

@@ -11,9 +11,11 @@ import pytest
 
 from mirror.drill.evidence import Failback, Failover, read_evidence
 from mirror.drill.facts import Facts, Json
+from mirror.drill.journal import Event
 from mirror.drill.judgement import judge
 from mirror.drill.outcome import Outcome
 from mirror.drill.rundir import RunDirectory
+from mirror.drill.seals import seal_end
 from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import SyntheticRun
 
@@ -27,7 +29,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 @pytest.fixture
 def run(finished: RunDirectory, tmp_path: Path) -> RunDirectory:
     """A copy of it to be damaged, without its notebooks."""
-    for path in (finished.run_json, finished.journal.path, finished.lag, *finished.outcomes.glob("*.json")):
+    for path in (
+        finished.run_json,
+        finished.journal.path,
+        finished.seal,
+        finished.lag,
+        *finished.outcomes.glob("*.json"),
+    ):
         copy = tmp_path / path.relative_to(finished.path)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(path.read_bytes())
@@ -35,10 +43,11 @@ def run(finished: RunDirectory, tmp_path: Path) -> RunDirectory:
 
 
 def change(run: RunDirectory, step: str, edit: Callable[[dict[str, Json]], object]) -> None:
-    """Edit a step's facts on disk."""
+    """Have a step say other facts, and whoever runs it end the run after that."""
     document = json.loads(run.outcome_path(step).read_text())
     edit(document["facts"])
-    run.outcome_path(step).write_text(json.dumps(document))
+    run.write_outcome(Outcome.from_json(Facts(document, step)))
+    seal_end(run.seal, run.journal.append(Event.RUN_FINISHED))
 
 
 def test_a_drill_in_order_passes(run: RunDirectory) -> None:
@@ -54,7 +63,10 @@ def test_a_step_that_was_not_run_is_unknown(run: RunDirectory) -> None:
     judgement = judge(read_evidence(run))
 
     assert judgement.verdict is Verdict.UNKNOWN
-    assert judgement.reasons == ("Fail back to east and close the account: not run",)
+    assert judgement.reasons == (
+        "Fail back to east and close the account: not run",
+        "evidence missing: outcomes/failback.json",
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,6 +142,29 @@ def test_a_touched_journal_is_never_pass(run: RunDirectory) -> None:
 
     assert judgement.verdict is Verdict.UNKNOWN
     assert "fault_injected) was altered" in judgement.reasons[0]
+
+
+def test_a_failed_outcome_that_was_edited_to_pass_is_not_believed(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path).lost()
+    path = run.outcome_path("failback")
+    path.write_text(
+        path.read_text().replace('"verdict": "FAIL"', '"verdict": "PASS"').replace('"lost": 3', '"lost": 0')
+    )
+    judgement = judge(read_evidence(run))
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reasons == ("Fail back to east and close the account: evidence altered: outcomes/failback.json",)
+
+
+def test_a_run_whose_journal_has_no_end_is_not_a_pass(tmp_path: Path) -> None:
+    """Killed before its end, or with its last line cut off and nothing beside it that tells."""
+    run = SyntheticRun(tmp_path).passed()
+    lines = run.journal.path.read_text().splitlines(keepends=True)
+    run.journal.path.write_text("".join(lines[:-1]))
+    run.seal.unlink()
+
+    assert judge(read_evidence(run)).reasons == ("the run has not come to its end",)
+    assert judge(replace(read_evidence(run), is_over=True)).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mirror.model.flow import Flow
-from mirror.proof.findings import Anomaly
+from mirror.model.partition import TopicPartition
+from mirror.proof.findings import Anomaly, Era, Finding
 from mirror.scenario.declaration import (
     Fault,
     FaultKind,
@@ -23,6 +25,8 @@ from mirror.scenario.faults import _FAULTS, _HEALINGS
 from mirror.scenario.files import SCENARIOS
 from tests.unit.scenario.builders import small
 
+DEFECT = Fault(FaultKind.LOSE_COPIES, "west", 1.0, topic="orders", records=1)
+DELETED = Fault(FaultKind.DELETE_RECORDS, "east", 1.0, topic="orders")
 KILL = Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True)
 
 
@@ -50,6 +54,11 @@ KILL = Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True)
             {"faults": (Fault(FaultKind.ELECT_UNCLEANLY, "east", 1.0, topic="orders"),)},
             "needs three brokers on east",
         ),
+        ({"faults": (DEFECT,)}, "it must fail exactly if a defect is put into it"),
+        ({"must_fail": True}, "it must fail exactly if a defect is put into it"),
+        ({"faults": (replace(DEFECT, records=21),), "must_fail": True}, "1 to 20"),
+        ({"faults": (DELETED, DELETED)}, "a log is replaced once at most"),
+        ({"faults": (KILL,), "procedure": Procedure.FAIL_OVER}, "groups that move need rpo_seconds"),
         ({"faults": (Fault(FaultKind.KILL_SPARK_WORKER, "replicator", 1.0),)}, "has no Spark whose worker"),
     ],
 )
@@ -72,9 +81,21 @@ def test_a_loss_that_must_be_told_is_not_tolerated_when_it_was_silent() -> None:
         )
     )
 
-    assert scenario.tolerates(Judged.COPY, silent_losses=0) == {Anomaly.LOST}
-    assert scenario.tolerates(Judged.COPY, silent_losses=1) == frozenset()
-    assert scenario.tolerates(Judged.SOURCE, silent_losses=1) == {Anomaly.LOST}
+    lost = Finding(Anomaly.LOST, "west", TopicPartition("orders", 0), None, 1, ())
+
+    assert scenario.tolerates(lost, Judged.COPY, silent_losses=0)
+    assert not scenario.tolerates(lost, Judged.COPY, silent_losses=1)
+    assert scenario.tolerates(lost, Judged.SOURCE, silent_losses=1)
+    assert not scenario.tolerates(replace(lost, anomaly=Anomaly.ALTERED), Judged.SOURCE, silent_losses=0)
+
+
+def test_what_is_tolerated_in_an_era_or_on_a_cluster_is_not_in_another() -> None:
+    early = Tolerated(Anomaly.LOST, Judged.SOURCE, "deleted", eras=frozenset({Era.BEFORE}), cluster="east")
+    lost = Finding(Anomaly.LOST, "east", TopicPartition("orders", 0), None, 1, (), era=Era.BEFORE)
+
+    assert early.covers(lost, Judged.SOURCE, silent_losses=0)
+    assert not early.covers(replace(lost, era=Era.AFTER), Judged.SOURCE, silent_losses=0)
+    assert not early.covers(replace(lost, cluster="west"), Judged.SOURCE, silent_losses=0)
 
 
 def test_every_kind_of_fault_can_be_brought_about_and_those_that_end_can_be_healed() -> None:

@@ -64,7 +64,9 @@ def test_nothing_found_is_a_pass() -> None:
     [
         ({"copies": with_finding(Anomaly.DUPLICATED)}, Verdict.FAIL, "4 duplicated"),
         ({"copies": with_finding(Anomaly.LOST, proven=False)}, Verdict.UNKNOWN, "not proven"),
-        ({"copies": with_finding(Anomaly.STRANDED, tolerated=True)}, Verdict.PASS, ""),
+        ({"groups": with_finding(Anomaly.REDELIVERED, tolerated=True, group="billing")}, Verdict.PASS, ""),
+        ({"groups": with_finding(Anomaly.UNSEEN, group="billing")}, Verdict.FAIL, "4 unseen"),
+        ({"groups": with_finding(Anomaly.REWOUND, group="billing")}, Verdict.FAIL, "4 rewound"),
         ({"absence": Absence(silent=2)}, Verdict.FAIL, "2 acknowledged records are missing, and nobody said so"),
         ({"absence": Absence(told=2)}, Verdict.PASS, ""),
         ({"absence": Absence(uncopied=1)}, Verdict.FAIL, "on their source and not on its copy"),
@@ -140,6 +142,15 @@ def test_what_did_not_catch_up_fails_and_failures_come_first_among_the_reasons()
     assert verdict is Verdict.FAIL
     assert reasons[0].startswith("not caught up in 90 s: west east.orders-0")
     assert reasons[1] == "a file: is torn"
+
+
+def test_a_group_that_had_not_read_to_the_end_fails() -> None:
+    verdict, reasons = verdict_of(FOUND, evidence(unread=("billing on west east.orders-0: 2 records",)))
+
+    assert (verdict, reasons) == (
+        Verdict.FAIL,
+        ("not read to the end in 90 s: billing on west east.orders-0: 2 records",),
+    )
 
 
 def test_figures_keep_what_was_found_where() -> None:

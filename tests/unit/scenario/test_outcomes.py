@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mirror.drill.facts import FactError
-from mirror.drill.rundir import write_json
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import words
 from mirror.scenario.declaration import Judged, Replicator
 from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome, unknown
 from mirror.scenario.page import render as render_page
+from mirror.scenario.perform import finish
 from mirror.scenario.report import render
 from mirror.scenario.series import Progress, Series, read_results, run_series, wanted_runs, write_results
 from mirror.scenario.summary import summarise
@@ -68,6 +68,7 @@ def test_a_run_that_proves_nothing_counts_as_a_run_and_not_as_figures() -> None:
 
 def test_a_scenario_with_a_defect_has_done_its_job_when_it_fails() -> None:
     assert replace(FAILED, must_fail=True).is_as_expected
+    assert not replace(FAILED, must_fail=True, beside=("another was found",)).is_as_expected
     assert not replace(RUN, must_fail=True).is_as_expected
     assert not FAILED.is_as_expected
 
@@ -117,12 +118,41 @@ def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path
     runs = wanted_runs([(Path("small.py"), SMALL)], list(Replicator), range(1, 3))
     for run, outcome in zip(runs, (RUN, FAILED), strict=False):
         series.folder(run.plan).path.mkdir()
-        write_json(series.folder(run.plan).verdict, outcome.as_json())
+        finish(series.folder(run.plan), outcome)
 
     assert [run.plan.name for run in runs] == ["small-mirror-1", "small-mm2-1", "small-mirror-2", "small-mm2-2"]
     assert run_series(series, runs[:2], parallel=1, tell=told.append) == (RUN, FAILED)
     assert [progress.doing for progress in told] == ["done before", "done before"]
     assert series.outcome(runs[2].plan) is None
+
+
+def test_a_verdict_that_was_edited_is_none_and_the_run_is_performed_again(tmp_path: Path) -> None:
+    series = Series(tmp_path)
+    (run,) = wanted_runs([(Path("small.py"), SMALL)], [Replicator.MM2], [1])
+    folder = series.folder(run.plan)
+    (folder.ledger / "sends").mkdir(parents=True)
+    part = folder.ledger / "sends" / "p-0.parquet"
+    part.write_text("rows")
+    finish(folder, FAILED)
+    text, journal = folder.verdict.read_text(), folder.journal.path.read_text()
+
+    def said() -> tuple[Verdict, tuple[str, ...]]:
+        outcome = series.outcome(run.plan)
+        assert outcome is not None
+        assert outcome.is_proof is (outcome.verdict is Verdict.FAIL)
+        return outcome.verdict, outcome.reasons
+
+    assert said() == (Verdict.FAIL, ("5 duplicated",))
+    folder.verdict.write_text(text.replace('"FAIL"', '"PASS"'))
+    assert said() == (Verdict.UNKNOWN, ("evidence altered: verdict.json",))
+    folder.verdict.write_text(text)
+    part.write_text("ROWS")
+    assert said() == (Verdict.UNKNOWN, ("evidence altered: ledger/sends/p-0.parquet",))
+    part.write_text("rows")
+    folder.journal.path.write_text("".join(journal.splitlines(keepends=True)[:-1]))
+    assert said() == (Verdict.UNKNOWN, ("journal.jsonl has lost its end: it had 2 entries, and has 1",))
+    folder.seal.unlink()
+    assert said() == (Verdict.UNKNOWN, ("journal.jsonl does not say that the run was finished",))
 
 
 def test_what_proves_nothing_is_no_reason_not_to_run_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.proof.objectives import Objectives
 from mirror.scenario.declaration import Fault, FaultKind, Procedure, Replicator, Site
 from mirror.scenario.plan import plan_run
 from tests.unit.scenario.builders import small
@@ -58,6 +59,7 @@ def test_what_would_be_healed_after_the_disaster_is_healed_with_it_before_the_pr
             Fault(FaultKind.KILL_CLUSTER, "east", 5.0, jitter_seconds=1.0, is_disaster=True),
         ),
         procedure=Procedure.FAIL_OVER,
+        objectives=Objectives(rpo_seconds=5.0),
     )
     cut, killed, healed = plan_run(scenario, Replicator.MIRROR, 3).actions
 

@@ -1,0 +1,59 @@
+"""A defect that a scenario holds on purpose: was it found, it and nothing else?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mirror.model.ledger import RecordId
+from mirror.model.partition import TopicPartition
+from mirror.proof.absence import Absence
+from mirror.proof.findings import Anomaly, Delivery, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """Records that were removed from a copy behind everybody's back."""
+
+    cluster: str
+    partition: TopicPartition
+    records: tuple[RecordId, ...]
+
+    def __str__(self) -> str:
+        """Return for people what was done."""
+        named = ", ".join(f"{each.producer}:{each.sequence}" for each in self.records)
+        return f"{len(self.records)} removed from {self.cluster} {self.partition} ({named})"
+
+    def is_in(self, finding: Finding) -> bool:
+        """Tell whether a finding is this defect: in this place just these records are lost."""
+        return (
+            finding.anomaly is Anomaly.LOST
+            and (finding.cluster, finding.partition, finding.group) == (self.cluster, self.partition, None)
+            and finding.is_proven
+            and finding.count == len(self.records)
+            and {RecordId(each.producer, each.sequence) for each in finding.examples} == set(self.records)
+        )
+
+
+def unfound(planted: Iterable[Planted], copies: Delivery, absence: Absence) -> tuple[str, ...]:
+    """Return, for people, the defects that no finding about the copies names, or that were not counted as silent."""
+    every = tuple(planted)
+    missed = [f"not found: {each}" for each in every if not any(each.is_in(finding) for finding in copies.findings)]
+    count = sum(len(each.records) for each in every)
+    if not every:
+        missed.append("no defect was put in")
+    if (absence.silent, absence.uncopied) != (count, count):
+        missed.append(
+            f"{count} records were removed, {absence.silent} are said to be missing silently, {absence.uncopied} to be"
+            " on their source only"
+        )
+    return tuple(missed)
+
+
+def without(planted: Sequence[Planted], copies: Delivery, absence: Absence) -> tuple[Delivery, Absence]:
+    """Return what else was found of the copies, and is missing."""
+    others = tuple(finding for finding in copies.findings if not any(each.is_in(finding) for each in planted))
+    count = sum(len(each.records) for each in planted)
+    return replace(copies, findings=others), replace(
+        absence, silent=max(0, absence.silent - count), uncopied=max(0, absence.uncopied - count)
+    )

@@ -1,0 +1,34 @@
+"""Who has not read to the end: a group that has fallen behind, one that nobody knows about, a log that does not tell."""
+
+from __future__ import annotations
+
+from mirror.kafka.cluster import Found, GroupPosition
+from mirror.model.partition import TopicPartition
+from mirror.scenario.procedure import unread
+
+ORDERS, EMPTY, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
+ENDS = Found({ORDERS: 9, EMPTY: 0, OTHER: 5})
+
+
+def at(**positions: int) -> Found[str, Found[TopicPartition, GroupPosition]]:
+    return Found({group: Found({ORDERS: GroupPosition(position)}) for group, position in positions.items()})
+
+
+def test_who_stands_at_the_end_or_behind_it_has_read_all_and_who_stands_before_it_has_not() -> None:
+    assert unread({"billing": {"orders"}}, ENDS, at(billing=9)) == []
+    assert unread({"billing": {"orders"}}, ENDS, at(billing=12)) == []
+    assert unread({"billing": {"orders"}}, ENDS, at(billing=7)) == ["orders-0, group billing: 2 records"]
+
+
+def test_who_has_no_position_has_read_nothing() -> None:
+    assert unread({"billing": {"orders"}, "audit": {"payments"}}, ENDS, at(billing=9)) == [
+        "payments-0, group audit: 5 records"
+    ]
+
+
+def test_what_is_not_known_is_not_read() -> None:
+    silent = Found({ORDERS: 9}, {EMPTY: "no leader"})
+    nobody: Found[str, Found[TopicPartition, GroupPosition]] = Found({}, {"billing": "no coordinator"})
+
+    assert unread({"billing": {"orders"}}, silent, at(billing=9)) == ["orders-1: no leader"]
+    assert unread({"billing": {"orders"}}, ENDS, nobody) == ["group billing: no coordinator"]
