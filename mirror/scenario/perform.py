@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirror.control.gaps import Choice, list_gaps
-from mirror.drill.group_moves import MoveRefused
 from mirror.drill.journal import Event
 from mirror.drill.rundir import write_json
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
@@ -26,6 +25,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
+from mirror.recovery.group_moves import MoveRefused
 from mirror.scenario import judging
 from mirror.scenario.declaration import Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
