@@ -49,6 +49,8 @@ from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
+from mirror.recovery.group_moves import apply_moves, plan_moves
+from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
@@ -88,7 +90,8 @@ File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties fi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of tables.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="Show every row of long tables.")]
 GroupPattern = Annotated[
-    str, typer.Option(help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern)
+    str,
+    typer.Option("--group", "--groups", help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern),
 ]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, written east->west.", metavar="A->B")]
 
@@ -206,6 +209,85 @@ def offsets(
         for each in view.unread:
             _err.print(f"Not told, so not among these: {each}")
         raise typer.Exit(1)
+
+
+@app.command()
+def groups(
+    file: File,
+    flow: FlowName = None,
+    group: GroupPattern = ".*",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Move the groups: write their positions on the target.")
+    ] = False,
+    undo: Annotated[
+        Path | None, typer.Option("--restore", help="Put back what a move has changed.", metavar="SNAPSHOT")
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(help="Where the positions are saved before they change.", metavar="PATH"),
+    ] = None,
+    taken_from: Annotated[
+        TakenFrom, typer.Option("--positions", help="Where groups stand: by the source, or by the checkpoints.")
+    ] = TakenFrom.SOURCE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move groups to where they go on, on the target, or put them back; the positions before are saved first.
+
+    A group in use is refused by name. What the plan says is what is written: if the target has changed meanwhile,
+    nothing is. Exit code 1 if a group that should have been moved was not.
+    """
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        chosen = _flow(settings, flow)
+        if apply == (undo is not None):
+            raise ConfigError(file, None, None, "say either --apply or --restore SNAPSHOT")
+        if undo is not None:
+            _restore_groups(settings, chosen, undo, group, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        plan = plan_moves(
+            chosen,
+            settings.clusters,
+            pattern=group,
+            ask_source=taken_from is TakenFrom.SOURCE,
+            flows=settings.enabled_flows,
+        )
+        if plan.source_problem and not as_json:
+            _err.print(f"The positions are those of the checkpoints: {plan.source_problem}", markup=False)
+        saved = None
+        refused, left = plan.refused, plan.left
+        if not as_json:
+            _print_table(f"Groups of {chosen.flow}, to be moved to {chosen.flow.target}", plan.rows())
+        if plan.writes and not dry_run:
+            _consent(file, f"Write {len(plan.writes)} position(s) on {chosen.flow.target}?", yes=yes)
+            saved = snapshot or Path(f"groups-{chosen.flow.source}-{chosen.flow.target}-{now_ms()}.json")
+            moves = apply_moves(plan, settings.clusters, snapshot=saved)
+            refused, left = moves.refused, moves.left
+    verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run else Verdict.PASS
+    if as_json:
+        _print_json(
+            {
+                "verdict": verdict.value,
+                "flow": str(chosen.flow),
+                "groups": plan.rows(),
+                "refused": [str(each) for each in refused],
+                "left": [str(each) for each in left],
+                "snapshot": str(saved) if saved else None,
+            }
+        )
+    else:
+        for each in refused:
+            _out.print(f"  refused: {each}", markup=False)
+        for each in left:
+            _out.print(f"  left as it is: {each}", markup=False, style="dim")
+        if saved:
+            _out.print(
+                f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}",
+                markup=False,
+            )
+    if refused:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
@@ -362,6 +444,57 @@ def _progress() -> Iterator[Watch]:
             bars.update(tasks[doing], completed=done, total=total)
 
         yield watch
+
+
+def _restore_groups(
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    path: Path,
+    pattern: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Put groups back where a move found them; exit code 1 if one could not be."""
+    saved = GroupSnapshot.load(path).of_groups(pattern)
+    cluster = settings.clusters[flow.flow.target]
+    decisions = look_at(saved, flow.flow, cluster, path)
+    if not as_json:
+        _print_table(f"Groups of {flow.flow}, to be put back on {cluster.alias}", [each.row() for each in decisions])
+    changes = sum(each.is_change for each in decisions)
+    if changes and not dry_run:
+        _consent(settings.path, f"Change {changes} position(s) on {cluster.alias}?", yes=yes)
+        decisions = restore(decisions, cluster, saved)
+    refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
+    if as_json:
+        verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run else Verdict.PASS
+        shown = {"verdict": verdict.value, "flow": str(flow.flow), "groups": [each.row() for each in decisions]}
+        _print_json(shown | {"snapshot": str(path)})
+    else:
+        for each in refused:
+            _out.print(f"  refused: group {each.saved.group}, {each.saved.partition}: {each.reason}", markup=False)
+    if refused:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _consent(file: Path, question: str, *, yes: bool) -> None:
+    """Ask before something is changed; without somebody to ask it is refused.
+
+    Raises
+    ------
+    ConfigError
+        if nobody can be asked.
+    typer.Exit
+        with code 1 if the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(file, None, "--yes", "there is no terminal to ask on; say --yes, or --dry-run for the plan")
+    if not typer.confirm(question, err=True):
+        _err.print("Nothing was changed.")
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 def _clean_up(settings: MirrorSettings, flow: Flow, *, dry_run: bool, as_json: bool) -> None:

@@ -58,7 +58,7 @@ class GroupDecision:
     Attributes
     ----------
     present
-        the group's position on the target now, None if it has none or it is not known.
+        the group's position on the target now, with its text; None if it has none or it is not known.
     wanted
         the position, with its text, that the checkpoint gives.
     placement, placed_before
@@ -67,7 +67,7 @@ class GroupDecision:
 
     group: str
     partition: TopicPartition
-    present: int | None
+    present: GroupPosition | None
     wanted: GroupPosition
     action: GroupAction
     reason: str
@@ -265,8 +265,8 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     )
     placed = target.placed.get((group, partition))
 
-    def decision(action: GroupAction, reason: str, present: int | None = None) -> GroupDecision:
-        return GroupDecision(group, partition, present, wanted, action, reason, placement, placed)
+    def decision(action: GroupAction, reason: str, committed: GroupPosition | None = None) -> GroupDecision:
+        return GroupDecision(group, partition, committed, wanted, action, reason, placement, placed)
 
     state = target.states.get(group)
     if state is None:
@@ -282,15 +282,16 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     if partition in positions.problems:
         why = positions.problems[partition]
         return decision(GroupAction.SKIP_UNKNOWN, f"the position of the group is not known: {why}")
-    present = positions[partition].position if partition in positions else None
+    committed = positions.get(partition)
+    present = committed.position if committed else None
     if present == wanted.position:
-        return decision(GroupAction.KEEP, f"the group is at {present} already", present)
+        return decision(GroupAction.KEEP, f"the group is at {present} already", committed)
     if partition in target.ends.problems:
         why = f"the end of the log is not known: {target.ends.problems[partition]}"
-        return decision(GroupAction.SKIP_UNKNOWN, why, present)
+        return decision(GroupAction.SKIP_UNKNOWN, why, committed)
     end = target.ends.get(partition)
     if end is None:
-        return decision(GroupAction.SKIP_ABSENT, "the target has no such partition", present)
+        return decision(GroupAction.SKIP_ABSENT, "the target has no such partition", committed)
     if present is None:
         why = "the group has no position yet"
     elif present > end:
@@ -298,14 +299,14 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
     elif present < wanted.position:
         if placed and start <= present < placed.written and checkpoint.upstream <= placed.upstream:
             why = f"the group was set back here, to {present}, after it was put at {placed.written}"
-            return decision(GroupAction.SKIP_SET_BACK, why, present)
+            return decision(GroupAction.SKIP_SET_BACK, why, committed)
         why = f"the group is behind, at {present}"
     else:
         why = f"the group is at {present} already; from {wanted.position} on it would read again"
-        return decision(GroupAction.SKIP_REWIND, why, present)
+        return decision(GroupAction.SKIP_REWIND, why, committed)
     if wanted.position > end:
         why = f"the checkpoint says {wanted.position}, but the log ends at {end}: was it truncated or created anew?"
-        return decision(GroupAction.SKIP_BEYOND_END, why, present)
+        return decision(GroupAction.SKIP_BEYOND_END, why, committed)
     if checkpoint.downstream < start:
         why += f"; the checkpoint says {checkpoint.downstream}, but the log begins at {start} only"
-    return decision(GroupAction.WRITE, why, present)
+    return decision(GroupAction.WRITE, why, committed)

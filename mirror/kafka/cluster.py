@@ -28,7 +28,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
@@ -798,6 +798,40 @@ class Cluster:
             }
 
         return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
+
+    def delete_group_positions(self, group: str, partitions: Collection[TopicPartition]) -> list[ItemResult]:
+        """Delete positions of a group; the broker refuses it while a member of the group subscribes to the topic."""
+
+        def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
+            answers, by_coordinator = self._coordinators([group])
+            if group in answers:
+                return dict.fromkeys(asked, answers[group])
+            (coordinator,) = by_coordinator
+            deleted = OffsetDeleteRequest.OffsetDeleteRequestTopic
+            response = self.send(
+                OffsetDeleteRequest(
+                    group_id=group,
+                    topics=[
+                        deleted(
+                            name=topic,
+                            partitions=[
+                                deleted.OffsetDeleteRequestPartition(partition_index=index) for index in indexes
+                            ],
+                        )
+                        for topic, indexes in by_topic(asked).items()
+                    ],
+                ),
+                coordinator,
+            )
+            if response.error_code:
+                return dict.fromkeys(asked, _Answer(response.error_code))
+            return {
+                TopicPartition(topic.name, each.partition_index): _Answer(each.error_code)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        return _item_results(self._settle(f"deleting positions of group {group}", partitions, ask))
 
     def delete_groups(self, names: Collection[str]) -> list[ItemResult]:
         """Delete groups with their positions; the broker refuses it for one with members. ``existed``: it was there."""

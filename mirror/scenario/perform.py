@@ -16,7 +16,6 @@ from pathlib import Path
 
 from mirror.control.gaps import Choice, list_gaps
 from mirror.drill.digests import seal_of, seal_of_text
-from mirror.drill.group_moves import MoveRefused
 from mirror.drill.journal import Event
 from mirror.drill.rundir import json_text, write_json
 from mirror.drill.seals import ledger_parts, seal_end
@@ -32,6 +31,7 @@ from mirror.proof.delivery import Place
 from mirror.proof.eras import Replaced
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
+from mirror.recovery.group_moves import MoveRefused
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out

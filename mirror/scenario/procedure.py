@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from mirror.drill.group_moves import GroupMoves, move_groups
 from mirror.drill.journal import Event
-from mirror.drill.probing import wait_until_gone
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import GroupMove
 from mirror.proof.objectives import RtoChain
+from mirror.recovery.group_moves import GroupMoves, move_groups
+from mirror.recovery.probing import wait_until_gone
 from mirror.scenario.declaration import Group, Replicator
 from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on

@@ -18,11 +18,9 @@ from mirror.drill.evidence import (
     Totals,
     read_evidence,
 )
-from mirror.drill.group_moves import move_groups as translate_and_write
 from mirror.drill.journal import Entry, Event
 from mirror.drill.outcome import Outcome
 from mirror.drill.plots import lag_plot, rto_chain_plot
-from mirror.drill.probing import wait_until_gone
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
 from mirror.lab.faults import resume, suspend
 from mirror.model.flow import Flow
@@ -34,6 +32,8 @@ from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
+from mirror.recovery.group_moves import move_groups as translate_and_write
+from mirror.recovery.probing import wait_until_gone
 from mirror.waiting import wait_until
 
 STEP = "failover_drill"

@@ -64,7 +64,7 @@ def test_a_group_without_a_position_gets_it_with_its_text(state: GroupDescriptio
 def test_a_group_that_is_behind_is_moved_forward() -> None:
     decision = plan_one(present=41)
     assert decision.action is GroupAction.WRITE
-    assert decision.present == 41
+    assert decision.present == GroupPosition(41)
 
 
 def test_a_group_is_never_moved_backwards() -> None:

@@ -9,11 +9,19 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
 from mirror.control.groups import TargetGroups
-from mirror.drill import group_moves
-from mirror.drill.group_moves import GroupMoves, MoveRefused, Unmoved, move_groups, untranslated
 from mirror.kafka.cluster import Found, GroupDescription, GroupPosition, ItemResult
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NothingRead, NotMirrored, TooOld, Translation
+from mirror.recovery import group_moves
+from mirror.recovery.group_moves import (
+    GroupMoves,
+    MoveRefused,
+    Unmoved,
+    apply_moves,
+    move_groups,
+    plan_moves,
+    untranslated,
+)
 from tests.unit.config.files import flows_of
 
 FLOW = flows_of("A->B")[0]
@@ -148,3 +156,34 @@ def test_a_journal_says_who_moved_and_who_did_not_and_a_refusal_stops_what_follo
         moves.require()
     assert told.value.refused == moves.refused
     GroupMoves((), 3).require()
+
+
+def test_nothing_is_written_if_the_target_has_changed_since_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the plan said is what is applied, or it stops: one group that went on stops the others too."""
+    idle = GroupDescription("Empty", 0)
+
+    def holding(position: int) -> TargetGroups:
+        return TargetGroups(
+            Found({"audit": idle, "billing": idle}),
+            Found({"audit": Found({}), "billing": Found({COPY: GroupPosition(position)})}),
+            Found({COPY: 20}),
+        )
+
+    class Standby:
+        def __enter__(self) -> Standby:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    looks = iter([holding(1), holding(2)])
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, Exact(5)), at(5, Exact(5), "audit")))
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: next(looks))
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
+    clusters = {"B": ClusterSettings("B", {})}
+    plan = plan_moves(FLOW, clusters)
+    assert [each.group for each in plan.writes] == ["audit", "billing"]
+    moves = apply_moves(plan, clusters)
+    assert [each.group for each in moves.refused] == ["billing", "audit"]
+    assert "the group is behind, at 2" in moves.refused[0].reason
+    assert moves.written == 0

@@ -1,0 +1,1 @@
+"""The worst day: moving applications and their groups from one cluster to the other, and home again."""

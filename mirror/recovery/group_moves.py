@@ -1,0 +1,342 @@
+"""Moving groups along a flow: a plan of every position, then the same written on its target, under all guards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.group_view import GroupView, TranslatedPosition, view_groups
+from mirror.control.groups import (
+    GroupAction,
+    GroupDecision,
+    apply_group_writes,
+    plan_group_writes,
+    read_target_groups,
+    recorder,
+)
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.log import LogWriter
+from mirror.model.checkpoint import Checkpoint
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
+from mirror.proof.delivery import GroupMove
+from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
+
+# Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
+_REFUSED = (GroupAction.SKIP_ACTIVE, GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
+_LEFT = (GroupAction.SKIP_REWIND, GroupAction.SKIP_SET_BACK, GroupAction.SKIP_ABSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmoved:
+    """A group, or its position on one partition of the target, that was not moved, and why."""
+
+    group: str
+    partition: TopicPartition | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group}{f', {self.partition}' if self.partition else ''}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """What is to become of the groups that are to be moved; nothing is written yet.
+
+    Attributes
+    ----------
+    positions
+        what was translated, in order; also what will not be written.
+    decisions
+        what is done with each translated position, by what the target held when it was asked.
+    untranslated, unneeded
+        what should have a position on the target and has none; what needs none.
+    source_problem
+        why the positions are those of the checkpoints; None if the source told them.
+    """
+
+    settings: FlowSettings
+    positions: tuple[TranslatedPosition, ...]
+    decisions: tuple[GroupDecision, ...] = ()
+    untranslated: tuple[Unmoved, ...] = ()
+    unneeded: tuple[Unmoved, ...] = ()
+    source_problem: str | None = None
+
+    @property
+    def writes(self) -> tuple[GroupDecision, ...]:
+        """The positions that are written."""
+        return tuple(each for each in self.decisions if each.action is GroupAction.WRITE)
+
+    @property
+    def refused(self) -> tuple[Unmoved, ...]:
+        """What should be moved and cannot be."""
+        return (
+            *self.untranslated,
+            *(_unmoved(each, each.reason) for each in self.decisions if each.action in _REFUSED),
+        )
+
+    @property
+    def left(self) -> tuple[Unmoved, ...]:
+        """What stays as it is on purpose."""
+        return (*self.unneeded, *(_unmoved(each, each.reason) for each in self.decisions if each.action in _LEFT))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row a position, the form of ``mirror groups --json``; ``before`` and ``after`` are the target's.
+
+        None is no position.
+        """
+        decided = {(each.group, each.partition): each for each in self.decisions}
+        rows = []
+        for each in self.positions:
+            decision = decided.get((each.group, TopicPartition(each.topic, each.partition)))
+            before = decision.present.position if decision and decision.present else None
+            rows.append(
+                {
+                    "group": each.group,
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "upstream": each.upstream,
+                    "before": before,
+                    "after": decision.wanted.position if decision and decision.action is GroupAction.WRITE else before,
+                    "exact": isinstance(each.translation, Exact),
+                    "action": str(decision.action) if decision else "skip: no position",
+                    "reason": decision.reason if decision else describe(each.translation),
+                }
+            )
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMoves:
+    """What became of the groups that were to be moved.
+
+    Attributes
+    ----------
+    positions
+        what was translated, in order; also what was not written.
+    written
+        how many positions were written, or were there already.
+    refused
+        what should have been moved and was not: the group would not go on where it stopped.
+    left
+        what was left as it is on purpose: what is further on there already, where nothing is to be moved.
+    """
+
+    positions: tuple[TranslatedPosition, ...]
+    written: int = 0
+    refused: tuple[Unmoved, ...] = ()
+    left: tuple[Unmoved, ...] = ()
+
+    def moved(self, groups: Iterable[str]) -> list[str]:
+        """Return those of ``groups`` that go on where they stopped, on every partition."""
+        refused = {each.group for each in self.refused}
+        return [group for group in groups if group not in refused]
+
+    def facts(self, groups: Iterable[str]) -> dict[str, Any]:
+        """Return what a journal says of them."""
+        return {
+            "groups": self.moved(groups),
+            "positions": self.written,
+            "refused": [str(each) for each in self.refused],
+            "left": [str(each) for each in self.left],
+            "translated": [
+                {"group": move.group, "topic": topic, "partition": number, "upstream": upstream}
+                for move in self.moves(groups, "", "")
+                for (topic, number), upstream in move.upstream.items()
+            ],
+        }
+
+    def moves(
+        self, groups: Iterable[str], source: str, target: str, *, known_by_ms: int | None = None
+    ) -> list[GroupMove]:
+        """Return, for the judges, where these groups go on; see `GroupMove`."""
+        return [
+            GroupMove(
+                group,
+                source,
+                target,
+                {
+                    TopicPartition(each.topic, each.partition): each.upstream - behind
+                    for each in self.positions
+                    if each.group == group and (behind := each.behind_records) is not None
+                },
+                known_by_ms,
+            )
+            for group in groups
+        ]
+
+    def require(self) -> None:
+        """Raise unless every group was moved.
+
+        Raises
+        ------
+        MoveRefused
+            if one was not.
+        """
+        if self.refused:
+            raise MoveRefused(self.refused)
+
+
+class MoveRefused(Exception):
+    """Groups that should have been moved were not; names each, the partition and the reason."""
+
+    def __init__(self, refused: Sequence[Unmoved]) -> None:
+        super().__init__("; ".join(map(str, refused)))
+        self.refused = tuple(refused)
+
+
+def plan_moves(
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    *,
+    groups: Sequence[str] = (),
+    pattern: str | None = None,
+    ask_source: bool = True,
+    flows: Sequence[FlowSettings] = (),
+) -> MovePlan:
+    """Translate the positions of groups along a flow, and say of each what is to be done with it on the target.
+
+    Groups are named by their ids, or are all whose whole id matches ``pattern``; one that is named and of which nothing
+    is known is refused. ``flows`` are all enabled ones of the file, as for :func:`view_groups`.
+
+    Raises
+    ------
+    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+        if the target does not answer.
+    """
+    chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
+    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows)
+    lacking, unneeded = untranslated(view, groups, settings)
+    checkpoints = _checkpoints(view.positions)
+    decisions: tuple[GroupDecision, ...] = ()
+    if checkpoints:
+        with Cluster.connect(clusters[settings.flow.target]) as target:
+            decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+    return MovePlan(settings, view.positions, decisions, tuple(lacking), tuple(unneeded), view.source_problem)
+
+
+def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snapshot: Path | None = None) -> GroupMoves:
+    """Write what the plan says, if the target is still as it was planned for; return what became of each group.
+
+    What can be moved is moved, whatever else cannot be; moving again is safe. If a group or a log that is concerned is
+    not any more as the plan found it, nothing at all is written and each difference is a refusal.
+
+    Parameters
+    ----------
+    snapshot
+        the file in which the positions that are about to change are saved before; None if that is not wanted.
+
+    Raises
+    ------
+    ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown
+        if the target does not answer.
+    ConfigError
+        if the snapshot cannot be written, or is there already; nothing was changed then.
+    """
+    if not plan.writes:
+        there = sum(each.action is GroupAction.KEEP for each in plan.decisions)
+        return GroupMoves(plan.positions, there, plan.refused, plan.left)
+    settings = plan.settings
+    checkpoints = _checkpoints(plan.positions)
+    with Cluster.connect(clusters[settings.flow.target]) as target:
+        now = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+        if drifted := _drift(plan.decisions, now):
+            changed = {(each.group, each.partition) for each in drifted}
+            with_them = [
+                _unmoved(each, "nothing was written, since others have changed after the plan was made")
+                for each in plan.writes
+                if (each.group, each.partition) not in changed
+            ]
+            return GroupMoves(plan.positions, 0, (*plan.refused, *drifted, *with_them), plan.left)
+        if snapshot is not None:
+            _saved(plan, target).save(snapshot)
+        with closing(LogWriter(settings.target_producer, alias=settings.flow.target)) as writer:
+            writes = apply_group_writes(plan.decisions, target, recorder(settings, writer))
+    failed = [_unmoved(each.decision, f"it could not be written: {each.problem}") for each in writes if each.problem]
+    there = sum(each.action in (GroupAction.WRITE, GroupAction.KEEP) for each in plan.decisions) - len(failed)
+    return GroupMoves(plan.positions, there, (*plan.refused, *failed), plan.left)
+
+
+def move_groups(
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    groups: Sequence[str],
+    *,
+    ask_source: bool,
+    flows: Sequence[FlowSettings] = (),
+) -> GroupMoves:
+    """Plan and apply at once, for those who have decided already."""
+    return apply_moves(plan_moves(settings, clusters, groups=groups, ask_source=ask_source, flows=flows), clusters)
+
+
+def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings) -> tuple[list[Unmoved], list[Unmoved]]:
+    """Return what of ``groups`` has no position on the target: what should have one, and what needs none."""
+    flow = settings.flow
+    refused = [
+        *(Unmoved(group, None, problem) for group, problem in view.read.problems.items()),
+        *(
+            Unmoved(group, partition, problem)
+            for group, found in view.read.items()
+            for partition, problem in found.problems.items()
+        ),
+    ]
+    left = []
+    for each in view.positions:
+        why = Unmoved(each.group, TopicPartition(each.topic, each.partition), describe(each.translation))
+        # Who has read nothing passes nothing.
+        if isinstance(each.translation, NothingRead) or (
+            isinstance(each.translation, NotMirrored) and each.upstream == 0
+        ):
+            left.append(why)
+        elif isinstance(each.translation, TooOld | NotMirrored):
+            refused.append(why)
+    known = {each.group for each in view.positions} | {each.group for each in refused}
+    said = (
+        f"it has no position on {flow.source}, or does not pass the filters of {flow}"
+        if view.source_problem is None
+        else f"no checkpoint on {flow.target} says where it stands on {flow.source}"
+    )
+    refused += [Unmoved(group, None, said) for group in groups if group not in known]
+    return refused, left
+
+
+def _checkpoints(positions: Iterable[TranslatedPosition]) -> list[Checkpoint]:
+    return [
+        Checkpoint(
+            each.group, TopicPartition(each.topic, each.partition), each.upstream, each.downstream, each.metadata
+        )
+        for each in positions
+        if each.downstream is not None
+    ]
+
+
+def _drift(planned: Iterable[GroupDecision], now: Iterable[GroupDecision]) -> tuple[Unmoved, ...]:
+    """Return, for each position of which another thing would be done by now, what has changed."""
+    again = {(each.group, each.partition): each for each in now}
+    found = []
+    for each in planned:
+        other = again[each.group, each.partition]
+        if other != each:
+            changed = f"planned: {each.action} ({each.reason}); now: {other.action} ({other.reason})"
+            found.append(_unmoved(each, f"the target has changed since the plan was made. {changed}. Plan again"))
+    return tuple(found)
+
+
+def _saved(plan: MovePlan, target: Cluster) -> GroupSnapshot:
+    return GroupSnapshot(
+        plan.settings.flow,
+        target.cluster_id,
+        tuple(
+            SavedPosition(each.group, each.partition, each.placement.target_id, each.present, each.wanted)
+            for each in plan.writes
+        ),
+    )
+
+
+def _unmoved(decision: GroupDecision, reason: str) -> Unmoved:
+    return Unmoved(decision.group, decision.partition, reason)

@@ -1,0 +1,106 @@
+"""`mirror groups`: groups are moved as planned, what was there before is saved, and put back exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+
+from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.lab import processes
+from mirror.lab.clusters import Lab
+from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS, address, mirror
+
+
+def test_groups_are_moved_as_planned_and_put_back_exactly(
+    east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One has members on the target, one has a position there already, one has none."""
+    alias, topic = unique("east"), unique("orders")
+    behind, fresh, used = (unique(name) for name in ("behind", "fresh", "used"))
+    copy = TopicPartition(f"{alias}.{topic}", 0)
+    file, saved = tmp_path / "mirror.properties", tmp_path / "before.json"
+    file.write_text(
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {address(east_west, 'east')}\n"
+        f"west.bootstrap.servers = {address(east_west, 'west')}\n{alias}->west.enabled = true\n"
+        f"{alias}->west.topics = {topic}\nheartbeats.replication.enabled = false\nmirror.epoch.seconds = 2\n{FACTORS}"
+    )
+    east.create_topics([NewTopic(topic, 1, 1)])
+    producer = confluent_kafka.Producer({"bootstrap.servers": address(east_west, "east")})
+    for number in range(100):
+        producer.produce(topic, b"%d" % number)
+    producer.flush()
+    for group, at in ((behind, 40), (fresh, 70), (used, 90)):
+        east.write_group_positions(group, {TopicPartition(topic, 0): GroupPosition(at, f"read by {group}")})
+
+    def copied() -> int:
+        return west.offsets([copy], "latest").get(copy, 0) if west.topics([copy.topic]) else 0
+
+    argv = [sys.executable, "-m", "mirror", "run", str(file)]
+    engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
+    wait_until(copied, "the copy", timeout_seconds=120, until=lambda end: end == 100)
+    assert engine.terminate(30)
+    west.write_group_positions(behind, {copy: GroupPosition(5, "text of before")})
+    member = confluent_kafka.Consumer(
+        {"bootstrap.servers": address(east_west, "west"), "group.id": used, "auto.offset.reset": "earliest"}
+    )
+    member.subscribe([copy.topic])
+    wait_until(lambda: member.poll(0.2) is not None, "a member", timeout_seconds=60)
+
+    def groups(*options: str) -> tuple[int, Any]:
+        done = mirror("groups", str(file), "--groups", f"{behind}|{fresh}|{used}", *options)
+        return done.returncode, json.loads(done.stdout) if "--json" in options and done.stdout else done.stderr
+
+    def positions() -> dict[str, GroupPosition | None]:
+        return {group: west.group_positions(group).get(copy) for group in (behind, fresh)}
+
+    before = {behind: GroupPosition(5, "text of before"), fresh: None}
+    moved = {behind: GroupPosition(40, f"read by {behind}"), fresh: GroupPosition(70, f"read by {fresh}")}
+    try:
+        code, planned = groups("--apply", "--dry-run", "--json")
+        assert (code, planned["verdict"], planned["snapshot"], positions()) == (1, "FAIL", None, before)
+        rows = {row["group"]: (row["upstream"], row["before"], row["after"], row["exact"]) for row in planned["groups"]}
+        assert rows[behind] == (40, 5, 40, True)
+        assert rows[fresh] == (70, None, 70, True)
+        (refused,) = planned["refused"]
+        assert used in refused
+        assert "in use" in refused
+        for wrong in ((), ("--apply", "--restore", str(saved)), ("--apply",), ("--apply", "--yes", "--groups", "(")):
+            assert groups(*wrong)[0] == 2
+            assert positions() == before
+        code, told = groups("--apply", "--yes", "--json", "--snapshot", str(saved))
+        assert (code, told["snapshot"], positions()) == (1, str(saved), moved)
+    finally:
+        member.close()
+    assert groups("--restore", str(saved), "--dry-run", "--json")[1]["verdict"] == "UNKNOWN"
+    assert positions() == moved
+
+    # Of another cluster, or no snapshot at all: nothing is touched.
+    other = tmp_path / "other.json"
+    other.write_text(saved.read_text().replace(west.cluster_id, "elsewhere"))
+    assert groups("--restore", str(other), "--yes")[0] == 2
+    assert groups("--restore", str(file), "--yes")[0] == 2
+
+    # A group that has gone on since keeps its place.
+    west.write_group_positions(behind, {copy: GroupPosition(45)})
+    code, told = groups("--restore", str(saved), "--yes", "--json")
+    assert code == 1
+    assert {row["group"]: row["action"] for row in told["groups"]}[behind] == "refused"
+    assert positions() == {behind: GroupPosition(45), fresh: None}
+    west.write_group_positions(behind, {copy: moved[behind]})
+    assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
+    assert positions() == before
+    assert groups("--restore", str(saved), "--yes", "--json")[0] == 0
+
+    # The only record of how the groups stood is not written over.
+    code, said = groups("--apply", "--yes", "--snapshot", str(saved))
+    assert code == 2
+    assert str(saved) in said
+    assert positions() == before
