@@ -134,7 +134,7 @@ def plan_group_writes(checkpoints: Iterable[Checkpoint], target: TargetGroups) -
 
 
 def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster, record: Recorder) -> tuple[GroupWrite, ...]:
-    """Write the positions decided on, one request a group; the broker refuses it if members came meanwhile (GOS-09).
+    """Write the positions decided on; the broker refuses those of a group to which members came meanwhile (GOS-09).
 
     That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
     read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
@@ -145,10 +145,12 @@ def apply_group_writes(decisions: Sequence[GroupDecision], target: Cluster, reco
             by_group[decision.group][decision.partition] = decision
     if by_group:
         record([placement_record(each.placement) for of_group in by_group.values() for each in of_group.values()])
+    results = target.write_positions_of_groups(
+        {group: {each: of_group[each].wanted for each in of_group} for group, of_group in by_group.items()}
+    )
     writes = []
     for group, of_group in by_group.items():
-        results = target.write_group_positions(group, {each: of_group[each].wanted for each in of_group})
-        problems = {result.item: result.problem for result in results}
+        problems = {result.item: result.problem for result in results[group]}
         writes += [GroupWrite(each, problems[str(partition)]) for partition, each in of_group.items()]
     undone = [
         placement_record(each.decision.placed_before)
