@@ -294,7 +294,7 @@ class Cluster:
                 manager = KafkaConnectionManager(net, **arguments | {"bootstrap_servers": [answering]})
             try:
                 manager.bootstrap(_ms_until(deadline))
-            except client_errors.KafkaError as error:
+            except (client_errors.KafkaError, OSError) as error:
                 reason = "; ".join(reasons) or str(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
@@ -511,13 +511,16 @@ class Cluster:
         ]
 
     def _await_leaders(self, partitions: Mapping[str, int]) -> dict[str, str]:
-        """Wait until every topic shows so many partitions, all with leaders; return those that don't, with why."""
+        """Wait until every topic shows so many partitions, all with leaders that know it; return why others don't."""
 
         def ask(names: Sequence[str]) -> dict[str, _Answer]:
             seen = self.topics(names, include_internal=True)
             return {name: _leaders_of(seen.get(name), partitions[name]) for name in names}
 
         answers = self._settle("waiting for leaders of new partitions", partitions, ask)
+        led = [name for name, answer in answers.items() if not answer.code]
+        # Who leads is known before those who lead know: for some ms they refuse whoever comes.
+        self.offsets([TopicPartition(name, number) for name in led for number in range(partitions[name])], "latest")
         return {name: str(answer.problem) for name, answer in answers.items() if answer.code}
 
     def grow_partitions(self, counts: Mapping[str, int]) -> list[ItemResult]:
@@ -1005,6 +1008,9 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         raise ClusterError(settings.alias, doing, str(error)) from error
+    except OSError as error:
+        # An OAuth server that gives no token, too many open files.
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, str(error)) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
