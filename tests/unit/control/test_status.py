@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import MirrorSettings, load
-from mirror.control.status import FlowObserver, observe
+from mirror.control.status import SILENT_AFTER_MS, FlowObserver, judge_state, observe
 from mirror.model.flow import Flow
+from mirror.model.flow_state import RunReport
 
 
 @pytest.fixture
@@ -50,3 +51,24 @@ def test_only_the_flows_asked_for_are_observed(settings: MirrorSettings, closed:
     with observe(settings, {Flow("west", "east")}) as observers:
         assert len(observers) == 1
     assert closed == observers
+
+
+@pytest.mark.parametrize(
+    ("state", "reasons", "age_ms", "judged"),
+    [
+        ("STARTING", (), 0, "STARTING"),
+        ("STARTING", ("the source does not answer",), 0, "DEGRADED"),
+        ("STARTING", (), SILENT_AFTER_MS + 1, "STOPPED"),
+        ("RUNNING", (), 0, "RUNNING"),
+        ("STOPPED", (), 0, "STOPPED"),
+    ],
+)
+def test_a_flow_runs_only_once_an_epoch_has_reported(
+    state: str, reasons: tuple[str, ...], age_ms: int, judged: str
+) -> None:
+    run = RunReport(state, reasons, 1_000_000)
+    assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
+
+
+def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
+    assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from mirror.copier.epochs import Epochs
+from mirror.copier.work import PartitionResult
 from mirror.engine.election import Identity
 from mirror.engine.hold import Held
 from mirror.engine.leader import FlowLeader, digests
@@ -46,7 +47,7 @@ class Electing:
 def leading(*terms: int | None, **known: Any) -> tuple[FlowLeader, FlowStanding, Electing]:
     standing = FlowStanding(flow_settings())
     identity = Identity("engine", "host", 1, "place")
-    leader = FlowLeader(standing.settings, standing, identity, timeout_seconds=6.0, tell=lambda _: None, **known)
+    leader = FlowLeader(standing.settings, standing, identity, timeout_seconds=6.0, **known)
     election = Electing(*terms)
     leader._election = cast(Any, election)
     return leader, standing, election
@@ -119,7 +120,7 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
     known = FlowState(positions={source: Position(10, 10, 0, True, target="east.orders")})
     standing.take_state(known, Mm2Traces(certain={source: Mm2Trace(20)}), Held(producer=Producer(7, 4)))
     flow = standing.settings.flow
-    takeovers = Takeovers(cast(Any, None), {flow: standing}, lambda _: flow_work(), lambda _: None)
+    takeovers = Takeovers(cast(Any, None), {flow: standing}, lambda _: flow_work())
     assert takeovers._plan() is None
     standing.take_fenced({copy}, {}, known)
     assert takeovers._plan() is not None
@@ -130,3 +131,13 @@ def test_files_with_the_same_settings_have_the_same_digests_and_values_do_not_sh
     first, second = digests(flow_settings("topics = secret-name")), digests(flow_settings("topics = other"))
     assert {key for key in first if first[key] != second[key]} == {"topics"}
     assert "secret-name" not in repr(first)
+
+
+def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wrong() -> None:
+    leader, standing, _ = leading(1)
+    a_round(leader)
+    assert leader._report().state == "STARTING"
+    standing.take_trouble(TopicPartition("orders", 0), "no leader")
+    assert leader._report().state == "DEGRADED"
+    standing.take_result(PartitionResult(standing.settings.flow, TopicPartition("orders", 0), None))
+    assert leader._report().state == "RUNNING"
