@@ -1,15 +1,15 @@
 """The command ``mirror``: reads arguments, calls, prints.
 
 Exit codes: 0; 1 a verdict other than PASS, a flow that is FAILED, a plan with problems; 2 bad usage or configuration;
-3 could not start.
+3 could not start; 4 a part of the engine ended by a defect.
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import logging
 import re
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,8 @@ from mirror.engine.refusals import NotReachable
 from mirror.engine.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.engine.rehearsal import rehearse as carry_out
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
-from mirror.interrupting import sigterm_interrupts
+from mirror.engine.run_log import LogLevel, set_up
+from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ItemResult
 from mirror.kafka.group_reader import ReadLimits
@@ -54,8 +55,9 @@ from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
-VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START = 1, 2, 3
+VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 
+_STANDARD_ERROR = 2
 _MOST_ABSENCES = 20
 _MOST_REASONS = 10
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
@@ -125,9 +127,20 @@ def run(
         list[str] | None, typer.Option(help="Only flows whose target is among these.", metavar="ALIAS...")
     ] = None,
     master: Annotated[str | None, typer.Option(help="A Spark master; this machine by default.", metavar="URL")] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
+    ] = LogLevel.INFO,
 ) -> None:
-    """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C)."""
-    from mirror.engine.run import Engine  # PySpark takes a second to import; other commands need none of it.
+    """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
+
+    Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
+    """
+    stop = threading.Event()
+    set_up(log_level, _STANDARD_ERROR)
+    log = logging.getLogger(__name__)
+    # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
+    stop_when_told(stop, lambda name: log.info("stops: %s", name))
+    from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
 
     with _explained():
         settings = load(file)
@@ -135,11 +148,12 @@ def run(
             raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
         targets = [*(clusters or ()), *(more_clusters or ())]
-        engine = Engine(settings, clusters=targets, master=master, tell=_err.print)
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        engine.run(stop)
+        try:
+            Engine(settings, clusters=targets, master=master).run(stop)
+        except PartEnded as ended:
+            log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)
+            raise typer.Exit(PART_ENDED) from None
+    log.info("stopped")
 
 
 @app.command()
@@ -197,7 +211,8 @@ def offsets(
         chosen = _flow(settings, flow)
         view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
     if view.source_problem:
-        _err.print(f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}")
+        said = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
+        _err.print(said, markup=False)
     rows = [one.as_json() for one in view.positions]
     if as_json:
         _print_json(rows)
@@ -207,7 +222,7 @@ def offsets(
         )
     if view.unread:
         for each in view.unread:
-            _err.print(f"Not told, so not among these: {each}")
+            _err.print(f"Not told, so not among these: {each}", markup=False)
         raise typer.Exit(1)
 
 
@@ -333,7 +348,8 @@ def rehearse(
             with _progress() as watch:
                 found = carry_out(settings, plan, ReadLimits(records, size_bytes, seconds), watch=watch)
         except KeyboardInterrupt:
-            _err.print(f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean")
+            said = f"Interrupted. Shadow groups are deleted; make sure with: mirror rehearse {file} --clean"
+            _err.print(said, markup=False)
             raise typer.Exit(VERDICT_NOT_PASS) from None
     if as_json:
         _print_json(rehearsal_rows.as_json(found))
@@ -585,7 +601,9 @@ def _print_json(content: Any) -> None:
 
 
 def _print_status(status: FlowStatus, *, show_all: bool) -> None:
-    colour = {"RUNNING": "green", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[status.state]
+    colour = {"RUNNING": "green", "STARTING": "yellow", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[
+        status.state
+    ]
     _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, colour)))
     if status.claim is not None and not status.claim.is_released:
         _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")

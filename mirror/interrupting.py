@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
@@ -21,3 +23,20 @@ def sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def stop_when_told(stop: threading.Event, told: Callable[[str], None]) -> None:
+    """Have SIGTERM and Ctrl-C set ``stop``, once or many times, and interrupt nothing, until the process ends.
+
+    ``told`` is called with the name of the first signal, in a thread: what an event or a log does in a handler may wait
+    for a lock that the interrupted code holds.
+    """
+    came: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def wait() -> None:
+        told(signal.Signals(came.get()).name)
+        stop.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda came_number, _: came.put(came_number))

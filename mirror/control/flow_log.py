@@ -57,6 +57,16 @@ class FlowLog:
             }
         return self.state
 
+    def exists(self) -> bool:
+        """Ask the cluster whether it has the topic.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if it does not tell.
+        """
+        return self._tail.exists()
+
     @property
     def loss(self) -> str | None:
         """What has become of records that were read, None while they are there; :meth:`restored` sets it back."""

@@ -139,12 +139,12 @@ def apply_group_writes(
     record: Recorder,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[GroupWrite, ...]:
-    """Write the positions decided on, one request a group; the broker refuses it if members came meanwhile (GOS-09).
+    """Write the positions decided on; the broker refuses those of a group to which members came meanwhile (GOS-09).
 
     That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
     read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
 
-    ``before`` is called right before each request; what it raises keeps that, and all behind it, from being sent.
+    ``before`` is called right before requests are sent; what it raises keeps those, and all behind them, from it.
     """
     by_group: dict[str, dict[TopicPartition, GroupDecision]] = defaultdict(dict)
     for decision in decisions:
@@ -152,10 +152,13 @@ def apply_group_writes(
             by_group[decision.group][decision.partition] = decision
     if by_group:
         record([placement_record(each.placement) for of_group in by_group.values() for each in of_group.values()])
+    results = target.write_positions_of_groups(
+        {group: {each: of_group[each].wanted for each in of_group} for group, of_group in by_group.items()},
+        before,
+    )
     writes = []
     for group, of_group in by_group.items():
-        results = target.write_group_positions(group, {each: of_group[each].wanted for each in of_group}, before)
-        problems = {result.item: result.problem for result in results}
+        problems = {result.item: result.problem for result in results[group]}
         writes += [GroupWrite(each, problems[str(partition)]) for partition, each in of_group.items()]
     undone = [
         placement_record(each.decision.placed_before)

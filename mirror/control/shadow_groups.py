@@ -25,8 +25,11 @@ def create_shadows(target: Cluster, stamp: str, partitions: Iterable[ShadowParti
         if each.is_tried and each.position is not None:
             positions[each.group][each.target] = GroupPosition(each.position)
     problems = {}
-    for group, wanted in positions.items():
-        results = target.write_group_positions(shadow_name(stamp, group), wanted)
+    written = target.write_positions_of_groups(
+        {shadow_name(stamp, group): wanted for group, wanted in positions.items()}
+    )
+    for group in positions:
+        results = written[shadow_name(stamp, group)]
         refused = [f"{result.item}: {result.problem}" for result in results if result.problem]
         if refused:
             problems[group] = f"the shadow group could not be made on {target.alias}: {'; '.join(refused)}"

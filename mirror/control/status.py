@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -22,12 +22,13 @@ from mirror.model.flow_state import FlowState, ForeignWriter, Gap, Position, Run
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
-State = Literal["RUNNING", "DEGRADED", "FAILED", "STOPPED"]
+State = Literal["STARTING", "RUNNING", "DEGRADED", "FAILED", "STOPPED"]
 
 # An engine reports every two seconds; one that has been silent for so long is not running.
 SILENT_AFTER_MS = 15_000
 _NAMED = 5
 
+_NEVER_RUN = "this flow has never run"
 _PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
 
 
@@ -132,10 +133,13 @@ def _leader(claim: Claim) -> dict[str, Any]:
 
 
 def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> tuple[State, tuple[str, ...]]:
-    """Return a flow's state and reasons from its engine's last report and from what was met while reading."""
+    """Return a flow's state and reasons from its engine's last report and from what was met while reading.
+
+    STARTING until a first epoch has reported: whether anything can be copied is not known before.
+    """
     met = tuple(trouble)
     if run is None:
-        return "STOPPED", ("no engine has ever reported on this flow", *met)
+        return "STOPPED", (_NEVER_RUN, *met)
     if run.state == "STOPPED":
         return "STOPPED", (*run.reasons, *met)
     silent_ms = now_ms - run.at_ms
@@ -145,7 +149,7 @@ def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> t
             *dict.fromkeys((*run.reasons, *met)),
         )
     reasons = tuple(dict.fromkeys((*run.reasons, *met)))
-    return ("DEGRADED" if reasons else "RUNNING"), reasons
+    return ("DEGRADED" if reasons else "STARTING" if run.state == "STARTING" else "RUNNING"), reasons
 
 
 class FlowObserver:
@@ -165,6 +169,9 @@ class FlowObserver:
         try:
             state = self._state()
         except _PROBLEMS as problem:
+            if isinstance(problem, LeaderUnknown) and self._has_no_state():
+                topic = state_topic(flow.source)
+                return FlowStatus(flow, "STOPPED", (f"{_NEVER_RUN}: {flow.target} has no topic {topic}",), ())
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
@@ -218,6 +225,12 @@ class FlowObserver:
             flow = self._settings.flow
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
+
+    def _has_no_state(self) -> bool:
+        """Whether there is no state topic; one that is not there has no leader either."""
+        with suppress(*_PROBLEMS):
+            return self._log is not None and not self._log.exists()
+        return False
 
     def _partitions(
         self, positions: Mapping[TopicPartition, Position]

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ItemResult
 from mirror.kafka.log import NewRecord
+from mirror.kafka.security import UnsupportedSetting
 
 Clock: TypeAlias = Callable[[], int]
 """The time in milliseconds since the epoch."""
@@ -19,9 +20,20 @@ class NotLeading(Exception):
     """Something was not written, because this engine does not lead the flow any more, or cannot know that it does."""
 
 
-# What a cluster, or another engine, can do to a round: it is reported and the round comes again. Anything else is a
-# defect and raises.
-_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown, NotLeading)
+# What a cluster, another engine, or this machine (a key store that is being replaced, too many open files) can do to a
+# round: it is reported and the round comes again. Anything else is a defect and raises.
+_OPERATIONAL = (
+    ClusterError,
+    BrokerRefused,
+    ConnectionFailed,
+    LeaderUnknown,
+    NotLeading,
+    UnsupportedSetting,
+    OSError,
+)
+# What fails for ten groups fails for ten thousand; a report must stay far below the size of a record.
+_MOST_TOLD = 10
+_LONGEST_TOLD = 1_000
 
 
 def now_ms() -> int:
@@ -81,6 +93,12 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
     except _OPERATIONAL as error:
         return TickReport(name, at_ms, 0, (str(error),))
     return TickReport(name, at_ms, done, tuple(problems))
+
+
+def shortened(texts: Sequence[str]) -> list[str]:
+    """Return the first of some texts, each of a length that can be read, and how many more there are."""
+    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:_MOST_TOLD]]
+    return [*told, f"... and {len(texts) - _MOST_TOLD:,} more"] if len(texts) > _MOST_TOLD else told
 
 
 def problems_of(results: Sequence[ItemResult], doing: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
 from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, ItemResult, NewTopic, Topic
 from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
 
 _COMPACT = {"cleanup.policy": "compact"}
 # What is written about every second is compacted by segment, and read whole by every engine that starts.
@@ -151,13 +152,15 @@ def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, t
 
     Returns
     -------
-    whether the state topic is there; what went wrong
+    whether the state topic is there, with a leader that knows it; what went wrong
     """
     wanted = _side_topics(settings)[1]
     present = target.topics([topic.name for topic in wanted])
     name = state_topic(settings.flow.source)
     if name in present:
-        return True, ()
+        # It may be a moment old: the control thread creates it too.
+        leaderless = target.offsets([TopicPartition(name, 0)], "latest").problems
+        return not leaderless, tuple(f"{each} on {target.alias}: {why}" for each, why in leaderless.items())
     on_target = ClusterTopics(target.alias, present, Found(), len(target.broker_ids()))
     _, problems = _apply(_plan_internal(wanted, on_target, settings), target)
     return name in target.topics([name]), problems

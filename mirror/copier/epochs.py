@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pyspark import SparkContext, TaskContext
@@ -108,7 +109,10 @@ class Epochs:
         SparkDidNotStart
             if its JVM cannot be started, or does not stay.
         """
-        context = spark_context("mirror", self._master, settings={"spark.python.daemon.module": daemon.MODULE})
+        # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
+        with ThreadPoolExecutor(1, "spark") as beside:
+            settings = {"spark.python.daemon.module": daemon.MODULE}
+            context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
             self._host = context.getConf().get("spark.driver.host") or "127.0.0.1"
         except SPARK_ERRORS as error:
@@ -137,7 +141,7 @@ class Epochs:
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
-            watched = (bell, over, seconds, len(works))
+            watched = (bell, self._spark, over, seconds, len(works))
             threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
                 results = self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect()
@@ -179,16 +183,15 @@ class Epochs:
         assert isinstance(result, TaskResult)
         return result
 
-    def _watch(self, bell: Bell, over: threading.Event, seconds: float, tasks: int) -> None:
+    def _watch(self, bell: Bell, context: SparkContext, over: threading.Event, seconds: float, tasks: int) -> None:
         """End an epoch in which some tasks do not begin, and cancel one that does not end."""
-        assert self._spark is not None
         # On this machine there is a core for each, if perhaps a busy one.
         patience = math.inf if self._master.startswith("local") else _SHORTAGE_SECONDS
         if await_all(bell, seconds, tasks, patience):
             believed_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
             self._shortage = _Shortage(max(bell.most, 1), self._executors(), believed_until)
             bell.ring()
-        _cancel_silent(bell, over, self._spark)
+        _cancel_silent(bell, over, context)
 
     def _hang(self, bell: Bell | None) -> None:
         with self._ringing:

@@ -23,6 +23,7 @@ from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold, Held
+from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
@@ -97,6 +98,7 @@ class FlowControl:
             (discovery_seconds, self._find_partitions),
             (REPORT_SECONDS, lambda: self._follow(log, writer)),
             (_KEEP_ALIVE_SECONDS, lambda: self._keep_alive(log)),
+            (LAG_SECONDS, LagLine(self._standing, log, self._source).tick),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
             (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
         ]
@@ -220,7 +222,8 @@ class FlowControl:
         if log.loss is not None:
             # After a failed epoch it is not known what was committed since; in transactions no tail tells.
             are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
-            handovers = self._standing.handovers
+            with self._standing.lock:
+                handovers = dict(self._standing.handovers)
             records = restored(log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain)
             self._standing.loss = log.loss
         elif lost is not None:
@@ -258,9 +261,9 @@ class FlowControl:
             return 0, ()
         topics = self._source.topics()
         problems = self._mirrors.look(topics)
-        routes = plan_routes(
-            topics, self._target.topics(), settings, self._standing.handovers.keys(), self._mirrors.ring_problem
-        )
+        with self._standing.lock:
+            copied = frozenset(self._standing.handovers)
+        routes = plan_routes(topics, self._target.topics(), settings, copied, self._mirrors.ring_problem)
         names = {source.topic for source, *_ in routes.partitions}
         self._standing.take_mirrors(
             self._mirrors.known,
@@ -322,7 +325,8 @@ class FlowControl:
         return state.claim is not None and state.claim.term == term == self._standing.term
 
     def _tell_fence(self) -> None:
-        self._standing.weak_fence, self._standing.fence_note = self._hold.weakness, self._hold.note
+        with self._standing.lock:
+            self._standing.weak_fence, self._standing.fence_note = self._hold.weakness, self._hold.note
 
     def _keep_alive(self, log: FlowLog) -> TickReport:
         """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98)."""
@@ -339,9 +343,7 @@ class FlowControl:
 
         def follow(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
-            self._standing.take_gaps(state)
-            self._standing.taking = state.takeovers
-            self._standing.foreign = tuple(state.foreign.values())
+            self._standing.follow(state)
             if state.overwritten:
                 self._append(writer, [state.record_of(key) for key in sorted(state.overwritten)])
             return 1, ()

@@ -12,6 +12,8 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
 from mirror.engine.election import Election, Identity
+from mirror.engine.flow_news import FlowNews
+from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.tenure import TENURE_SHARE, Tenure
 from mirror.engine.ticking import Ticking
@@ -34,7 +36,6 @@ class FlowLeader:
         identity: Identity,
         *,
         timeout_seconds: float,
-        tell: Callable[[str], None],
         lost: Callable[[], None] = lambda: None,
         is_stuck: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -47,7 +48,8 @@ class FlowLeader:
         self._standing = standing
         self._identity = identity
         self._timeout_seconds = timeout_seconds
-        self._tell = tell
+        self._log = logger_of(settings.flow)
+        self._news = FlowNews(standing)
         self._lost = lost
         self._election: Election | None = None
         self._leads = threading.Event()
@@ -71,6 +73,7 @@ class FlowLeader:
 
             while True:
                 ticking.once(lambda: run_tick(name, now_ms, round_of_election))
+                self._news.look()
                 if self._ended.wait(_LOOK_SECONDS):
                     break
             ticking.once(lambda: run_tick(name, now_ms, self._release))
@@ -140,9 +143,7 @@ class FlowLeader:
         tenure.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, tenure=tenure)
         differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"
-        self._tell(
-            f"{self._settings.flow}: leads the flow, term {election.term}{differs if election.differs_in else ''}"
-        )
+        self._log.info("leads the flow, term %s%s", election.term, differs if election.differs_in else "")
         self._tenure_over = threading.Event()
         self._leads.set()
 
@@ -152,15 +153,15 @@ class FlowLeader:
         if self._standing.weak_fence is not None:
             self._lost()
         self._standing.stand_by()
-        self._tell(f"{self._settings.flow}: stands by: {why}")
+        self._log.warning("stands by: %s", why)
 
     def _say_standby(self, election: Election) -> None:
         claim = election.claim
         differs = f"; its file differs from this one in {', '.join(election.differs_in)}" if election.differs_in else ""
-        said = f"{self._settings.flow}: stands by; engine {claim.where if claim else ''} leads the flow{differs}"
+        said = f"stands by; engine {claim.where if claim else ''} leads the flow{differs}"
         if said != self._said:
             self._said = said
-            self._tell(said)
+            self._log.info("%s", said)
 
     def _watch_right(self) -> None:
         """Have the epoch planned anew when the right to write has run out, or is there again: others are copied on.
@@ -177,8 +178,10 @@ class FlowLeader:
             self._lost()
 
     def _report(self) -> RunReport:
-        reasons = self._standing.reasons()
-        return RunReport("DEGRADED" if reasons else "RUNNING", reasons, now_ms(), self._standing.notes())
+        with self._standing.lock:
+            reasons, notes = self._standing.reasons(), self._standing.notes()
+            state = "DEGRADED" if reasons else "STARTING" if self._standing.is_starting else "RUNNING"
+        return RunReport(state, reasons, now_ms(), notes)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._standing.tenure.end()

@@ -7,6 +7,7 @@ finds positions, offset map and writers on the target.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
@@ -30,6 +32,7 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import FlowLeader
 from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
+from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.tenure import Tenure
@@ -41,16 +44,22 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
 
+_LOG = logging.getLogger(__name__)
 _REST_SECONDS = 0.5
 # The first epoch is short: it finds out how much each partition moves, so that the next share it evenly.
 _FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
+_TOPICS_SECONDS = 10.0
 # Another engine that stands by is to copy within five seconds.
 _STOP_SECONDS = 3.0
 # An epoch that has not ended so long after its time never will.
 _STUCK_SECONDS = 180.0
+
+
+class PartEnded(Exception):
+    """A thread of the engine ended by a defect; names it, the defect is the cause."""
 
 
 class Engine:
@@ -62,7 +71,6 @@ class Engine:
         *,
         clusters: Collection[str] = (),
         master: str | None = None,
-        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare to run ``settings``.
 
@@ -72,8 +80,6 @@ class Engine:
             aliases; only flows whose target is among them run (CLI-02). None given: all.
         master
             the Spark master; by default this machine.
-        tell
-            is given a line for people whenever something changes.
 
         Raises
         ------
@@ -90,12 +96,15 @@ class Engine:
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
         self._epochs = Epochs(master, settings.engine.tasks, self._take_troubles, self._write_seconds)
-        self._tell = tell
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
-        self._defects: list[Exception] = []
+        self._defects: list[tuple[str, BaseException]] = []
         self._has_copied = threading.Event()
         # The rights to write that the tasks of the epoch depend on, and for how long behind their end they may go on.
         self._rights: tuple[tuple[Tenure, float], ...] = ()
+        # Of a flow that copies, who leads it has seen to its topics before.
+        self._has_topics = {flow.flow: threading.Event() for flow in self._flows}
+        for flow in self._standings:
+            self._has_topics[flow].set()
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
@@ -106,7 +115,6 @@ class Engine:
                 standing,
                 self._identity,
                 timeout_seconds=settings.engine.leader_timeout_seconds,
-                tell=tell,
                 lost=self._epochs.abort,
                 is_stuck=self._is_stuck,
             )
@@ -142,7 +150,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            self._tell(f"{alias} does not answer and is asked again until it does: {why}")
+            _LOG.warning("%s does not answer and is asked again until it does: %s", alias, why)
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:
@@ -193,10 +201,14 @@ class Engine:
             as :meth:`check`, before anything is created.
         SparkDidNotStart
             if Spark cannot be started.
+        PartEnded
+            if a part of the engine ended by a defect, which is the cause; the others were stopped.
         """
         self.check()
+        flows = ", ".join(str(flow) for flow in self._standings)
+        _LOG.info("mirror %s starts: %s, flows %s", version("mirrorbook"), self._settings.path, flows)
         for line in self._settings.ignored:
-            self._tell(line)
+            _LOG.warning("%s", line)
         threads = [
             threading.Thread(
                 target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
@@ -211,17 +223,22 @@ class Engine:
             )
             for flow in self._leaders
         ]
-        takeovers = Takeovers(self._epochs, self._standings, self._flow_work, self._tell)
+        takeovers = Takeovers(self._epochs, self._standings, self._flow_work)
         taking_over = threading.Thread(target=self._guarded, args=(takeovers.run, stop), name="takeovers", daemon=True)
+        # Also one that is not listed here: of a library, or begun by one that is.
+        threading.excepthook = lambda ended: self._end_by(
+            ended.exc_value or ended.exc_type(), ended.thread.name if ended.thread else "a thread", stop
+        )
         for thread in (*threads, *leaders, taking_over):
             thread.start()
         has_ended = False
         try:
             # Topics are created and positions read while Spark starts.
             self._epochs.start()
-            self._copy(stop)
-            self._settle()
-            has_ended = True
+            self._guarded(self._copy, stop)
+            if not self._defects:
+                self._settle()
+                has_ended = True
         finally:
             self._has_copied.set()
             stop.set()
@@ -233,8 +250,10 @@ class Engine:
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             taking_over.join(timeout=_JOIN_SECONDS)
+            threading.excepthook = threading.__excepthook__
         if self._defects:
-            raise self._defects[0]
+            part, defect = self._defects[0]
+            raise PartEnded(part) from defect
 
     def _is_stuck(self) -> bool:
         """Whether Spark does not even end an epoch that was cancelled."""
@@ -257,9 +276,14 @@ class Engine:
         try:
             target(stop)
         except Exception as defect:  # noqa: BLE001  # raised again by run()
-            self._defects.append(defect)
-            self._tell(f"{threading.current_thread().name} ended the engine: {type(defect).__name__}: {defect}")
-            stop.set()
+            thread = threading.current_thread()
+            self._end_by(defect, "copy" if thread is threading.main_thread() else thread.name, stop)
+
+    def _end_by(self, defect: BaseException, part: str, stop: threading.Event) -> None:
+        """Stop, because a part of the engine has ended: the others alone would do half of the work, in silence."""
+        self._defects.append((part, defect))
+        stop.set()
+        _LOG.error("%s ended by a defect, so the engine stops", part, exc_info=defect)
 
     def _settle(self) -> None:
         """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
@@ -271,7 +295,7 @@ class Engine:
                 with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
                     writer.append(state_topic(flow.source), 0, stamped(records, standing.term, now_ms()))
             except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
-                self._tell(f"{flow}: the next start compares what lies behind its positions: {problem}")
+                logger_of(flow).warning("the next start compares what lies behind its positions: %s", problem)
 
     # The copy: rolling epochs.
 
@@ -279,8 +303,13 @@ class Engine:
         longest = self._settings.engine.epoch_seconds
         seconds = min(_FIRST_EPOCH_SECONDS, longest)
         while not stop.is_set():
-            begun = {flow: standing.begun for flow, standing in self._standings.items()}
-            works = self._plan_epoch(seconds)
+            with ExitStack() as held:
+                # What is planned and what its results are taken in for must be of the same beginning.
+                at_once = self._epochs.at_once()
+                for standing in self._standings.values():
+                    held.enter_context(standing.lock)
+                begun = {flow: standing.begun for flow, standing in self._standings.items()}
+                works = self._plan_epoch(seconds, at_once)
             if not works:
                 stop.wait(_TICK_SECONDS)
                 continue
@@ -289,11 +318,11 @@ class Engine:
             try:
                 results = self._epochs.run(works)
             except EpochFailed as failure:
-                self._tell(f"an epoch failed and is made up for by matching the tails: {failure}")
                 for standing in self._standings.values():
-                    standing.copy_trouble = f"the last epoch failed: {failure}"
-                    # What the tasks wrote is on the target; the control thread reads it back.
-                    standing.is_known = False
+                    with standing.lock:
+                        standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
+                        # What the tasks wrote is on the target; the control thread reads it back.
+                        standing.is_known = False
                 seconds = min(_FIRST_EPOCH_SECONDS, longest)
                 stop.wait(_REST_SECONDS)
                 continue
@@ -313,9 +342,9 @@ class Engine:
         producers = {flow.flow: flow.producer for flow in work.flows if flow.slot is None}
         for partition in result.partitions:
             flow, standing = partition.flow, self._standings[partition.flow]
-            standing.copy_trouble = None
             self._loads[flow, partition.source] = partition.bytes / seconds
             with standing.lock:
+                standing.copy_trouble = None
                 if standing.begun != begun[flow]:
                     continue
                 standing.take_result(partition)
@@ -340,7 +369,7 @@ class Engine:
                 if self._standings[flow].begun == begun[flow]:
                     self._standings[flow].take_slot(number, end)
 
-    def _plan_epoch(self, seconds: float) -> list[TaskWork]:
+    def _plan_epoch(self, seconds: float, at_once: int) -> list[TaskWork]:
         for each in self._standings.values():
             each.between_epochs()
         # Another term has another.
@@ -381,7 +410,7 @@ class Engine:
                 seconds,
                 engine.commit_interval_seconds,
             )
-            for number, share in enumerate(assign(partitions, self._load, self._epochs.at_once()))
+            for number, share in enumerate(assign(partitions, self._load, at_once))
         ]
 
     def _load(self, work: PartitionWork) -> float:
@@ -419,7 +448,7 @@ class Engine:
 
     def _ticking(self, flow: Flow) -> Ticking:
         standing = self._standings.get(flow)
-        return Ticking(standing.keep if standing else lambda _: None, self._tell)
+        return Ticking(standing.keep if standing else lambda _: None, flow)
 
     def _heartbeats(self, settings: FlowSettings, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
@@ -434,6 +463,11 @@ class Engine:
             leads = standing is None or standing.term is not None
             return tick() if leads else TickReport(f"heartbeats {settings.flow}", now_ms(), 0)
 
+        # A first start creates the topic. A source that does not answer keeps the other thread from it, not this one.
+        until = time.monotonic() + _TOPICS_SECONDS
+        while not self._has_topics[settings.flow].wait(_REST_SECONDS) and time.monotonic() < until:
+            if stop.is_set():
+                return
         self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
         target.close()
 
@@ -465,8 +499,15 @@ class Engine:
             if settings.enabled:
                 self._control_led(settings, source, target, ticking, stop)
             else:
-                topics = TopicsTick(source, target, settings).tick
-                ticking.until(stop, [(self._discovery_seconds(settings), topics)])
+                topics = TopicsTick(source, target, settings)
+
+                def discover() -> TickReport:
+                    report = topics.tick()
+                    if topics.side_topics_are_there:
+                        self._has_topics[flow].set()
+                    return report
+
+                ticking.until(stop, [(self._discovery_seconds(settings), discover)])
 
     def _control_led(
         self, settings: FlowSettings, source: Cluster, target: Cluster, ticking: Ticking, stop: threading.Event

@@ -6,11 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import TickReport, now_ms
+from mirror.control.tick import TickReport, now_ms, shortened
 from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
@@ -23,6 +25,21 @@ from mirror.model.writers import WrittenBy
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(
+    method: Callable[Concatenate[FlowStanding, P], T],
+) -> Callable[Concatenate[FlowStanding, P], T]:
+    """Let one thread at a time look at a flow's standing or change it."""
+
+    @wraps(method)
+    def with_lock(standing: FlowStanding, /, *args: P.args, **named: P.kwargs) -> T:
+        with standing.lock:
+            return method(standing, *args, **named)
+
+    return with_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +60,7 @@ class Writing:
 class FlowStanding:
     """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
 
+    Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
     ``changed`` is called when there is something else to copy than the running epoch was told.
     """
 
@@ -98,10 +116,14 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     is_known: bool = False
+    # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
+    has_looked: bool = False
+    has_reported: bool = False
     # Held while it is looked what the flow was begun from, and what has come of that is taken in.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _is_to_be_read_again: bool = False
 
+    @_alone
     def take_state(self, state: FlowState, mm2: Mm2Traces, held: Held) -> None:
         """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
 
@@ -148,6 +170,7 @@ class FlowStanding:
         self.changed()
 
     @property
+    @_alone
     def is_settled(self) -> bool:
         """Whether nothing that was sent can arrive late, in any partition."""
         return self.is_known and not self.unfenced
@@ -160,6 +183,7 @@ class FlowStanding:
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
             self.tenure = tenure or Tenure()
+            self.has_looked = self.has_reported = False
         self.changed()
 
     def stand_by(self) -> None:
@@ -182,18 +206,22 @@ class FlowStanding:
         """Whether a task could write anything now."""
         return self.tenure.left + self.grace_seconds > 0
 
+    @_alone
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""
         return frozenset(self.unfenced)
 
+    @_alone
     def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:
         """Whether what may still arrive in any of these was sent with the epoch that is written with now."""
         return any(self.unfenced.get(each) == self.writing.producer for each in targets)
 
+    @_alone
     def take_producer(self, producer: Producer) -> None:
         """Write as this producer from the next epoch on."""
         self.writing = Writing(producer)
 
+    @_alone
     def take_fenced(
         self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str], state: FlowState
     ) -> None:
@@ -211,24 +239,29 @@ class FlowStanding:
         if fenced:
             self.changed()
 
+    @_alone
     def read_again(self) -> None:
         """Have the running epoch end, and positions be read again before the next: the state topic was lost."""
         self._is_to_be_read_again = True
         self.changed()
 
+    @_alone
     def between_epochs(self) -> None:
         """No task is at work: what is to be read again is not known until it is."""
         if self._is_to_be_read_again:
             self._is_to_be_read_again = self.is_known = False
 
+    @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
         """Return what Java MirrorMaker may have left of a partition."""
         return self.takeovers.get(source) or self.mm2.possible(
             source, is_known=source in self.handovers, is_alone=self.settings.is_alone(source.topic)
         )
 
+    @_alone
     def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
         """Copy these from now on: of each the source, the target and the ids of both topics."""
+        self.has_looked = True
         if self.is_known and self.fences_found:
             before = {copy for _, copy, *_ in self.partitions}
             found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
@@ -243,6 +276,7 @@ class FlowStanding:
                     reasons.pop(source, None)
             self.changed()
 
+    @_alone
     def take_mirrors(
         self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str]
     ) -> None:
@@ -252,6 +286,14 @@ class FlowStanding:
             self.left_out = left_out
             self.changed()
 
+    @_alone
+    def follow(self, state: FlowState) -> None:
+        """Take in what the state topic says by now that the copy does not write, or others write too."""
+        self.take_gaps(state)
+        self.taking = state.takeovers
+        self.foreign = tuple(state.foreign.values())
+
+    @_alone
     def take_gaps(self, state: FlowState) -> None:
         """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
         self.open_gaps = tuple(state.open_gaps)
@@ -264,15 +306,18 @@ class FlowStanding:
                 self.changed()
         self.stopped |= self.not_understood
 
+    @_alone
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
         """Return what a gap does to a partition."""
         barrier, is_lifted = self.barriers.get(source, (None, False))
         return GapPolicy(self.settings.stops_at_gaps, barrier, is_lifted)
 
+    @_alone
     def take_dead(self, dead: Mapping[TopicPartition, DeadChunks]) -> None:
         """Take in what of the offset maps is to be forgotten."""
         self.dead = dict(dead)
 
+    @_alone
     def forget(self, sources: Collection[TopicPartition]) -> None:
         """Forget where partitions stand whose topics are gone; not of one that is copied again."""
         copied = {source for source, *_ in self.partitions}
@@ -280,10 +325,12 @@ class FlowStanding:
             if source not in copied:
                 self.handovers.pop(source, None)
 
+    @_alone
     def keep(self, report: TickReport) -> None:
         """Keep the last report of each tick."""
         self.reports[report.name] = report
 
+    @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
         if result.may_arrive_late:
@@ -291,8 +338,10 @@ class FlowStanding:
         elif result.sequence is not None and producer == self.writing.producer:
             self.writing.sequences[target] = result.sequence
 
+    @_alone
     def take_result(self, result: PartitionResult) -> None:
         """Take in what became of one partition in an epoch."""
+        self.has_reported = True
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
@@ -312,6 +361,7 @@ class FlowStanding:
             else:
                 reasons.pop(result.source, None)
 
+    @_alone
     def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:
         """Take in what keeps a partition from being copied for now, None if nothing does any more."""
         if trouble:
@@ -319,6 +369,7 @@ class FlowStanding:
         else:
             self.troubles.pop(source, None)
 
+    @_alone
     def settled(self) -> list[StateRecord]:
         """Return the positions behind which nothing of ours lies, marked so; once no task copies any more."""
         if self.slots or not self.is_known:
@@ -330,6 +381,7 @@ class FlowStanding:
             if handover.clean and handover.is_recorded
         ]
 
+    @_alone
     def take_throttled(self, throttled: Collection[Throttled], seconds: float) -> None:
         """Take in for how long each task was throttled in an epoch of so many seconds."""
         flow = self.settings.flow
@@ -343,6 +395,7 @@ class FlowStanding:
             if ms
         )
 
+    @_alone
     def slot(self, number: int, addresses: Container[TopicPartition], side_topics: Container[str]) -> Slot | None:
         """Return as whom task ``number`` writes to some partitions, and to any of the side topics; None: as anybody."""
         if not self.slots:
@@ -355,6 +408,7 @@ class FlowStanding:
         }
         return replace(slot, sequences=sequences)
 
+    @_alone
     def take_slot(self, number: int, end: SlotEnd) -> None:
         """Take in how a task left its slot; one that is lost must be taken over anew, and positions be read again."""
         if end.lost is not None:
@@ -364,26 +418,37 @@ class FlowStanding:
         slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
         self.slots = tuple(slots)
 
+    @_alone
     def reasons(self) -> tuple[str, ...]:
         """Return everything that is wrong with the flow now, in words for people."""
         said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
         said += self.throttles
         said += self._taking_over()
-        said += [
-            f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
-            for target, why in sorted(self.fence_troubles.items())
-        ]
-        said += [f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())]
-        said += [f"{source}: {reason}" for source, reason in sorted(self.troubles.items())]
-        said += [f"{report.name}: {problem}" for report in list(self.reports.values()) for problem in report.problems]
+        said += shortened(
+            [
+                f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
+                for target, why in sorted(self.fence_troubles.items())
+            ]
+        )
+        said += shortened([f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())])
+        said += shortened([f"{source}: {reason}" for source, reason in sorted(self.troubles.items())])
+        for report in self.reports.values():
+            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if self.open_gaps:
             said.append(open_gaps_reason(self.open_gaps))
-        said += foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers)
+        said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
         return tuple(dict.fromkeys(said))
 
+    @property
+    @_alone
+    def is_starting(self) -> bool:
+        """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
+        return not self.has_reported and not (self.has_looked and not self.partitions)
+
+    @_alone
     def notes(self) -> tuple[str, ...]:
         """Return what people should know of the flow although nothing is wrong."""
-        said = [f"{report.name}: {note}" for report in list(self.reports.values()) for note in report.notes]
+        said = [f"{report.name}: {note}" for report in self.reports.values() for note in shortened(report.notes)]
         if alone := sorted(self.leaders_alone.items()):
             source, reason = alone[0]
             said.append(
@@ -392,6 +457,7 @@ class FlowStanding:
             )
         return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
 
+    @_alone
     def take_over(self, result: PartitionResult) -> None:
         """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
         trace = self.takeovers.pop(result.source, None)
@@ -409,10 +475,12 @@ class FlowStanding:
         # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
         waiting = [source for source, *_ in self.partitions if source in self.takeovers and source not in self.stopped]
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
-        said = [
-            f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
-            for source, taken in begun
-        ]
+        said = shortened(
+            [
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
+                for source, taken in begun
+            ]
+        )
         if len(waiting) > len(begun):
             said.append(f"{len(waiting) - len(begun)} partition(s) are to be taken over from Java MirrorMaker")
         return said

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
+from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.model.flow import Flow
 
@@ -26,13 +27,11 @@ class Takeovers:
         epochs: Epochs,
         standings: Mapping[Flow, FlowStanding],
         flow_work: Callable[[Flow], FlowWork],
-        tell: Callable[[str], None],
     ) -> None:
-        """Take what waits in ``standings``; ``tell`` is given a line for people for each partition taken over."""
+        """Take what waits in ``standings``; the log says of each partition what came of it."""
         self._epochs = epochs
         self._standings = standings
         self._flow_work = flow_work
-        self._tell = tell
 
     def run(self, stop: threading.Event) -> None:
         """Go on until told to stop."""
@@ -89,11 +88,11 @@ class Takeovers:
             return
         standing.take_over(result)
         if result.note:
-            self._tell(f"{result.flow}: {result.source}: {result.note}")
+            logger_of(result.flow).info("%s: %s", result.source, result.note)
         elif result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
             whose = "Java MirrorMaker" if standing.loss is None else "what lies on the target, for positions were lost,"
-            self._tell(
-                f"{result.flow}: {result.source} is taken over from {whose} at upstream offset "
-                f"{position.upstream}; {result.skipped_by_match} records behind its position were there already"
+            logger_of(result.flow).info(
+                "%s is taken over from %s at upstream offset %s; %s records behind its position were there already",
+                *(result.source, whose, position.upstream, result.skipped_by_match),
             )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from mirror.control.tick import TickReport
+from mirror.control.tick import TickReport, shortened
+from mirror.engine.run_log import logger_of
+from mirror.model.flow import Flow
 
 # How often to run a tick, in seconds, and the tick.
 Timed = tuple[float, Callable[[], TickReport]]
@@ -17,24 +20,25 @@ _AGAIN_SECONDS = 5.0
 
 
 class Ticking:
-    """Runs ticks and passes every report on; says aloud when a tick's problems or notes change."""
+    """Runs ticks and passes every report on; the log says when a tick's problems or notes change."""
 
-    def __init__(self, keep: Callable[[TickReport], None], tell: Callable[[str], None]) -> None:
-        """Give each report to ``keep`` and each new problem, as a line, to ``tell``."""
+    def __init__(self, keep: Callable[[TickReport], None], flow: Flow) -> None:
+        """Give each report on ``flow`` to ``keep``, and what is new in it to the flow's log."""
         self._keep = keep
-        self._tell = tell
+        self._flow = flow
+        self._log = logger_of(flow)
         self._said: dict[str, TickReport] = {}
 
     def once(self, tick: Callable[[], TickReport]) -> bool:
         """Run one tick; return whether it had no problem."""
         report = tick()
-        before = self._said.get(report.name)
+        before, about = self._said.get(report.name), report.name.removesuffix(f" {self._flow}")
         said = {*before.problems, *before.notes} if before else set()
-        for text in (*report.problems, *report.notes):
-            if text not in said:
-                self._tell(f"{report.name}: {text}")
+        for level, texts in ((logging.WARNING, report.problems), (logging.INFO, report.notes)):
+            for text in shortened([each for each in texts if each not in said]):
+                self._log.log(level, "%s: %s", about, text)
         if before and not before.is_ok and report.is_ok:
-            self._tell(f"{report.name}: recovered")
+            self._log.info("%s: recovered", about)
         self._said[report.name] = report
         self._keep(report)
         return report.is_ok

@@ -47,6 +47,7 @@ V = TypeVar("V")
 
 _RECEIVE_LIMIT_BYTES = 100_000_000
 _ITEMS_PER_REQUEST = 500
+_REQUESTS_AT_ONCE = 100
 
 
 class ClusterError(Portable):
@@ -232,6 +233,7 @@ _LEFT_OUT = _Answer(-1, "the broker's answer leaves it out")
 # library's own notion of "retriable" includes a topic that does not exist.
 _TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+_COORDINATOR_NOT_AVAILABLE = 15
 _TOPIC_ALREADY_EXISTS = 36
 _INVALID_PARTITIONS = 37
 _GROUP_ID_NOT_FOUND = 69
@@ -292,7 +294,7 @@ class Cluster:
                 manager = Connections(net, **arguments | {"bootstrap_servers": [answering]})
             try:
                 manager.bootstrap(_ms_until(deadline))
-            except client_errors.KafkaError as error:
+            except (client_errors.KafkaError, OSError) as error:
                 reason = "; ".join(reasons) or _why_unreachable(settings) or str(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
@@ -343,20 +345,13 @@ class Cluster:
         """
         with _errors_of(self._settings, f"sending {type(request).__name__}"):
             return self._patiently(
-                lambda: self._send_once(request, node_id),
-                retry=retry_if_exception(
-                    lambda error: isinstance(
-                        error,
-                        client_errors.NodeNotReadyError
-                        | client_errors.UnknownBrokerIdError
-                        | client_errors.KafkaConnectionError,
-                    )
-                ),
+                lambda: self._run(self._manager.send, request, node_id), retry=retry_if_exception(_is_unconnected)
             )
 
-    def _send_once(self, request: Any, node_id: int | None) -> Any:
+    def _run(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
+        """Run what sends requests in the library's thread, and return what it returns."""
         try:
-            return self._manager.run(self._manager.send, request, node_id)
+            return self._manager.run(coroutine, *arguments)
         except client_errors.UnknownBrokerIdError:
             self._manager.cluster.request_update()
             raise
@@ -516,13 +511,16 @@ class Cluster:
         ]
 
     def _await_leaders(self, partitions: Mapping[str, int]) -> dict[str, str]:
-        """Wait until every topic shows so many partitions, all with leaders; return those that don't, with why."""
+        """Wait until every topic shows so many partitions, all with leaders that know it; return why others don't."""
 
         def ask(names: Sequence[str]) -> dict[str, _Answer]:
             seen = self.topics(names, include_internal=True)
             return {name: _leaders_of(seen.get(name), partitions[name]) for name in names}
 
         answers = self._settle("waiting for leaders of new partitions", partitions, ask)
+        led = [name for name, answer in answers.items() if not answer.code]
+        # Who leads is known before those who lead know: for some ms they refuse whoever comes.
+        self.offsets([TopicPartition(name, number) for name in led for number in range(partitions[name])], "latest")
         return {name: str(answer.problem) for name, answer in answers.items() if answer.code}
 
     def grow_partitions(self, counts: Mapping[str, int]) -> list[ItemResult]:
@@ -747,57 +745,83 @@ class Cluster:
             answers[group] = _positions(response.error_code, response.topics)
         return answers
 
-    def write_group_positions(
-        self,
-        group: str,
-        positions: Mapping[TopicPartition, GroupPosition],
-        before: Callable[[], None] = lambda: None,
-    ) -> list[ItemResult]:
-        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members.
+    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
+        """Commit positions for a group, as nobody's member: the broker refuses it while the group has members."""
+        return self.write_positions_of_groups({group: positions})[group]
 
-        ``before`` is called right before each request is sent; what it raises keeps that from being sent.
+    def write_positions_of_groups(
+        self,
+        wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]],
+        before: Callable[[], None] = lambda: None,
+    ) -> dict[str, list[ItemResult]]:
+        """Commit positions for many groups, a request each, several of them under way to every coordinator.
+
+        As nobody's member: the broker refuses it while a group has members. ``before`` is called right before requests
+        are sent; what it raises keeps those from being sent, and all behind them.
+        """
+        items = [(group, partition) for group, positions in wanted.items() for partition in positions]
+
+        def ask(asked: Sequence[tuple[str, TopicPartition]]) -> dict[tuple[str, TopicPartition], _Answer]:
+            partitions: dict[str, list[TopicPartition]] = defaultdict(list)
+            for group, partition in asked:
+                partitions[group].append(partition)
+            unknown, by_coordinator = self._coordinators(list(partitions))
+            answers = {(group, each): answer for group, answer in unknown.items() for each in partitions[group]}
+            commits = [
+                (coordinator, group, _commit(group, {each: wanted[group][each] for each in partitions[group]}))
+                for coordinator, groups in by_coordinator.items()
+                for group in groups
+            ]
+            responses = self._send_each([(coordinator, request) for coordinator, _, request in commits], before)
+            for (_, group, _), response in zip(commits, responses, strict=True):
+                if isinstance(response, client_errors.KafkaError):
+                    failed = _Answer(_COORDINATOR_NOT_AVAILABLE, f"no answer: {response}")
+                    answers |= {(group, each): failed for each in partitions[group]}
+                    continue
+                answers |= {
+                    (group, TopicPartition(topic.name, each.partition_index)): _Answer(each.error_code)
+                    for topic in response.topics
+                    for each in topic.partitions
+                }
+            return answers
+
+        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else f"{len(wanted)} groups"
+        answers = self._settle(f"writing positions of {what}", items, ask)
+        return {
+            group: _item_results({each: answers[group, each] for each in positions})
+            for group, positions in wanted.items()
+        }
+
+    def _send_each(self, requests: Sequence[tuple[int, Any]], before: Callable[[], None]) -> list[Any]:
+        """Send requests to brokers by their ids, several at a time; return each response, or the library's error.
+
+        ``before`` is called before each such share is sent, also again.
+
+        Raises
+        ------
+        KafkaError
+            if some of them had no response at all until the timeout.
         """
 
-        def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
-            answers, by_coordinator = self._coordinators([group])
-            if group in answers:
-                return dict.fromkeys(asked, answers[group])
-            (coordinator,) = by_coordinator
-            committed = OffsetCommitRequest.OffsetCommitRequestTopic
+        async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
             before()
-            response = self.send(
-                OffsetCommitRequest(
-                    group_id=group,
-                    generation_id_or_member_epoch=-1,
-                    member_id="",
-                    group_instance_id=None,
-                    retention_time_ms=-1,
-                    topics=[
-                        committed(
-                            name=topic,
-                            partitions=[
-                                committed.OffsetCommitRequestPartition(
-                                    partition_index=index,
-                                    committed_offset=positions[TopicPartition(topic, index)].position,
-                                    committed_leader_epoch=-1,
-                                    committed_metadata=positions[TopicPartition(topic, index)].metadata,
-                                )
-                                for index in indexes
-                            ],
-                        )
-                        for topic, indexes in by_topic(asked).items()
-                    ],
-                    max_version=OFFSET_COMMIT.newest,
-                ),
-                coordinator,
-            )
-            return {
-                TopicPartition(topic.name, each.partition_index): _Answer(each.error_code)
-                for topic in response.topics
-                for each in topic.partitions
-            }
+            under_way = [self._manager.send(request, node) for node, request in share]
+            told: list[Any] = []
+            for each in under_way:
+                try:
+                    told.append(await each)
+                except client_errors.KafkaError as error:
+                    told.append(error)
+            if all(isinstance(each, client_errors.KafkaError) for each in told):
+                raise told[0]
+            return told
 
-        return _item_results(self._settle(f"writing positions of group {group}", positions, ask))
+        responses: list[Any] = []
+        for first in range(0, len(requests), _REQUESTS_AT_ONCE):
+            # The time a request may take includes its wait for those before it.
+            asked = partial(self._run, ask, requests[first : first + _REQUESTS_AT_ONCE])
+            responses += self._patiently(asked, retry=retry_if_exception(_is_unconnected))
+        return responses
 
     def delete_group_positions(self, group: str, partitions: Collection[TopicPartition]) -> list[ItemResult]:
         """Delete positions of a group; the broker refuses it while a member of the group subscribes to the topic."""
@@ -884,6 +908,14 @@ class Cluster:
         return int(self._timeout_seconds * 1000)
 
 
+def _is_unconnected(error: BaseException) -> bool:
+    """Whether a request did not get through, so that it can be sent again once there is a connection."""
+    return isinstance(
+        error,
+        client_errors.NodeNotReadyError | client_errors.UnknownBrokerIdError | client_errors.KafkaConnectionError,
+    )
+
+
 def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[str]]:
     """Connect to the addresses in turn until one answers; return that one, and why those before it did not.
 
@@ -927,6 +959,34 @@ def _leaders_of(topic: Topic | None, partitions: int) -> _Answer:
         return _Answer(leaderless, "created, but not visible yet")
     missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))
     return _Answer(leaderless, f"created, but {missing} partitions have no leader yet") if missing else _Answer(0)
+
+
+def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Any:
+    """Return the request that commits positions for a group, as nobody's member."""
+    committed = OffsetCommitRequest.OffsetCommitRequestTopic
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[
+            committed(
+                name=topic,
+                partitions=[
+                    committed.OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=positions[TopicPartition(topic, index)].position,
+                        committed_leader_epoch=-1,
+                        committed_metadata=positions[TopicPartition(topic, index)].metadata,
+                    )
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(positions).items()
+        ],
+        max_version=OFFSET_COMMIT.newest,
+    )
 
 
 def _positions(code: int, topics: Iterable[Any]) -> _Answer:
@@ -988,6 +1048,9 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
             reason = explained(error, client_arguments(settings.client)) or str(error)
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
         raise ClusterError(settings.alias, doing, str(error)) from error
+    except OSError as error:
+        # An OAuth server that gives no token, too many open files.
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, str(error)) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:

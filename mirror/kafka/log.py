@@ -414,6 +414,16 @@ class LogTail:
             raise
         return found
 
+    def exists(self) -> bool:
+        """Ask the cluster whether it has the topic.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed
+            if it does not tell.
+        """
+        return self._channel.has_topic(self._topic)
+
     def close(self) -> None:
         """Close the connections."""
         if "_channel" in self.__dict__:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import re
@@ -30,6 +31,13 @@ class UnsupportedSetting(ValueError):
     def __init__(self, key: str, value: str, remedy: str) -> None:
         self.key = key
         super().__init__(f"{key}={_shown(key, value)}: {remedy}")
+
+
+class NoToken(OSError):
+    """The OAuth server gives no token now; it is asked again with the next connection."""
+
+    def __init__(self, endpoint: str, client: str, reason: str) -> None:
+        super().__init__(f"no token from {endpoint} for client {client}: {reason}")
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -362,7 +370,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
                 "sasl.oauthbearer.token.endpoint.url", self.endpoint, "expected an https:// address"
             )
 
-    def _ask(self) -> dict[str, Any]:
+    def _ask(self) -> Mapping[str, Any]:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         basic = base64.b64encode(f"{self.client}:{self.secret}".encode()).decode()
         request = urllib.request.Request(  # noqa: S310 - an https address, see above
@@ -372,11 +380,15 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         )
         try:
             with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-                answer: dict[str, Any] = json.load(response)
-        except (urllib.error.URLError, ValueError) as error:
-            raise PermissionError(f"no token from {self.endpoint} for client {self.client}: {error}") from error
-        if "access_token" not in answer:
-            raise PermissionError(f"no token from {self.endpoint} for client {self.client}: {answer.get('error')}")
+                answer: Any = json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise NoToken(self.endpoint, self.client, str(error)) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NoToken(self.endpoint, self.client, str(error) or type(error).__name__) from error
+        if not isinstance(answer, dict) or "access_token" not in answer:
+            said = answer.get("error") if isinstance(answer, dict) else None
+            raise NoToken(self.endpoint, self.client, str(said or "its answer has no access_token"))
         return answer
 
 

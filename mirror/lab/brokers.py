@@ -37,9 +37,13 @@ _SECURED_LISTENER = "SECURED"
 _AUTHORIZING = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
-    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
     f"listener.name.{_SECURED_LISTENER.lower()}.scram-sha-256.sasl.jaas.config": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    # Tokens are taken unsigned, from whoever makes them.
+    f"listener.name.{_SECURED_LISTENER.lower()}.oauthbearer.sasl.jaas.config": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
     ),
 }
 T = TypeVar("T")

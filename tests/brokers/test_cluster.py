@@ -130,6 +130,29 @@ def test_positions_of_a_group_are_written_and_read_with_their_text(east: Cluster
     assert listed.is_consumer_group
 
 
+def test_positions_of_many_groups_are_written_at_once_and_one_that_is_refused_spoils_no_other(
+    east: Cluster, unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GOS-02; two requests a group, one after the other, kept a flow with thousands of groups busy for minutes."""
+    name, group = unique("orders"), unique("group")
+    east.create_topics([NewTopic(name, 1, 1)])
+    here, absent = TopicPartition(name, 0), TopicPartition(unique("absent"), 0)
+    wanted = {f"{group}-{number}": {here: GroupPosition(number)} for number in range(250)}
+    wanted[f"{group}-7"][absent] = GroupPosition(1)
+    lookups: list[int] = []
+    look_up = Cluster._coordinators
+    monkeypatch.setattr(
+        Cluster, "_coordinators", lambda self, groups: (lookups.append(len(groups)), look_up(self, groups))[1]
+    )
+    written = east.write_positions_of_groups(wanted)
+    assert lookups == [250]
+    problems = [result for results in written.values() for result in results if result.problem]
+    assert [each.item for each in problems] == [str(absent)]
+    found = east.positions_of_groups(list(wanted))
+    assert found == {each: {here: positions[here]} for each, positions in wanted.items()}
+    east.delete_groups(list(wanted))
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_members_is_active_and_refuses_foreign_positions(
     east: Cluster, settings_of: SettingsOf, unique: Unique, protocol: str

@@ -164,12 +164,14 @@ class Writable:
         for key, value in records:
             self.state.apply(key, value)
 
-    def write_group_positions(
-        self, group: str, positions: Mapping[TopicPartition, GroupPosition], before: Callable[[], None]
-    ) -> list[ItemResult]:
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]], before: Callable[[], None]
+    ) -> dict[str, list[ItemResult]]:
         before()
-        self.done.append(f"write {group}")
-        return [ItemResult(str(each), self.problem) for each in positions]
+        self.done += [f"write {group}" for group in wanted]
+        return {
+            group: [ItemResult(str(each), self.problem) for each in positions] for group, positions in wanted.items()
+        }
 
 
 def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_members_came() -> None:

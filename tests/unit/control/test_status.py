@@ -10,9 +10,9 @@ import pytest
 
 from mirror.config.settings import MirrorSettings, load
 from mirror.control import status
-from mirror.control.status import FlowObserver, PartitionStatus, observe, worst_first
+from mirror.control.status import SILENT_AFTER_MS, FlowObserver, PartitionStatus, judge_state, observe, worst_first
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import FlowState, Position, RunReport
 from mirror.model.partition import TopicPartition
 
 
@@ -95,3 +95,24 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
     assert found.deselected == (left,)
     assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
     assert any("no longer selected" in note and "bills" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("state", "reasons", "age_ms", "judged"),
+    [
+        ("STARTING", (), 0, "STARTING"),
+        ("STARTING", ("the source does not answer",), 0, "DEGRADED"),
+        ("STARTING", (), SILENT_AFTER_MS + 1, "STOPPED"),
+        ("RUNNING", (), 0, "RUNNING"),
+        ("STOPPED", (), 0, "STOPPED"),
+    ],
+)
+def test_a_flow_runs_only_once_an_epoch_has_reported(
+    state: str, reasons: tuple[str, ...], age_ms: int, judged: str
+) -> None:
+    run = RunReport(state, reasons, 1_000_000)
+    assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
+
+
+def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
+    assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))

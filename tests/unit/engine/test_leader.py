@@ -15,6 +15,7 @@ from mirror.clock import steady_seconds
 from mirror.control.tick import NotLeading
 from mirror.copier.bell import Bell, BellListener
 from mirror.copier.epochs import Epochs
+from mirror.copier.work import PartitionResult
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
@@ -60,9 +61,7 @@ def leading(
 ) -> tuple[FlowLeader, FlowStanding, Electing]:
     standing = FlowStanding(flow_settings())
     identity = Identity("engine", "host", 1, "place")
-    leader = FlowLeader(
-        standing.settings, standing, identity, timeout_seconds=timeout_seconds, tell=lambda _: None, **known
-    )
+    leader = FlowLeader(standing.settings, standing, identity, timeout_seconds=timeout_seconds, **known)
     election = Electing(*terms)
     leader._election = cast(Any, election)
     return leader, standing, election
@@ -203,7 +202,7 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
     known = FlowState(positions={source: Position(10, 10, 0, True, target="east.orders")})
     standing.take_state(known, Mm2Traces(certain={source: Mm2Trace(20)}), Held(producer=Producer(7, 4)))
     flow = standing.settings.flow
-    takeovers = Takeovers(cast(Any, None), {flow: standing}, lambda _: flow_work(), lambda _: None)
+    takeovers = Takeovers(cast(Any, None), {flow: standing}, lambda _: flow_work())
     assert takeovers._plan() is None
     standing.take_fenced({copy}, {}, known)
     assert takeovers._plan() is not None
@@ -260,3 +259,13 @@ def stopped() -> threading.Event:
     stop = threading.Event()
     stop.set()
     return stop
+
+
+def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wrong() -> None:
+    leader, standing, _ = leading(1)
+    a_round(leader)
+    assert leader._report().state == "STARTING"
+    standing.take_trouble(TopicPartition("orders", 0), "no leader")
+    assert leader._report().state == "DEGRADED"
+    standing.take_result(PartitionResult(standing.settings.flow, TopicPartition("orders", 0), None))
+    assert leader._report().state == "RUNNING"

@@ -18,7 +18,7 @@ from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.leader import FlowLeader
-from mirror.engine.run import Engine
+from mirror.engine.run import Engine, PartEnded
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.tenure import Tenure
@@ -72,23 +72,28 @@ def settings(tmp_path: Path) -> MirrorSettings:
         ((Engine, "_control"), "control east->west"),
         ((Engine, "_heartbeats"), "heartbeats east->west"),
         ((Takeovers, "run"), "takeovers"),
+        ((Engine, "_wind_down"), "stop"),
+        ((Engine, "_copy"), "copy"),
     ],
 )
 def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
-    place: tuple[type, str], thread: str, settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+    place: tuple[type, str],
+    thread: str,
+    settings: MirrorSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """CLI-05: MirrorMaker 2 stays as a process that does nothing."""
 
     def defect(*_: object) -> None:
         raise KeyError("oops")
 
-    for owner, name in ((Engine, "_control"), (Engine, "_heartbeats"), (Takeovers, "run")):
+    for owner, name in {place, (Engine, "_control"), (Engine, "_heartbeats"), (Takeovers, "run")}:
         monkeypatch.setattr(owner, name, defect if (owner, name) == place else lambda *_: None)
     monkeypatch.setattr(Engine, "check", lambda _: None)
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(module, "Epochs", NoSpark)
-    told: list[str] = []
-    engine, stop = Engine(settings, clusters=["west"], tell=told.append), threading.Event()
+    engine, stop = Engine(settings, clusters=["west"]), threading.Event()
     ran_idle = threading.Event()
 
     def lose_patience() -> None:
@@ -98,11 +103,12 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     patience = threading.Timer(5.0, lose_patience)
     patience.start()
     try:
-        with pytest.raises(KeyError, match="oops"):
+        with pytest.raises(PartEnded, match=thread) as ended:
             engine.run(stop)
     finally:
         patience.cancel()
-    assert f"{thread} ended the engine: KeyError: 'oops'" in told
+    assert isinstance(ended.value.__cause__, KeyError)
+    assert f"{thread} ended by a defect, so the engine stops" in caplog.messages
     assert not ran_idle.is_set()
     assert isinstance(engine._epochs, NoSpark)
     assert engine._epochs.stopped == 1
@@ -120,7 +126,7 @@ def test_by_itself_an_epoch_has_as_many_tasks_as_there_are_cores(
 
 
 def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_flow_begins(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No cluster is there all the time; what does not answer shows as the flow's problem, and ends nothing."""
     asked: list[str] = []
@@ -150,13 +156,14 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(Engine, "_heartbeats", lambda *_: None)
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(FlowLeader, "await_tenure", lambda _, stop: None if stop.is_set() else threading.Event())
-    told: list[str] = []
-    Engine(settings, clusters=["west"], tell=told.append).run(stop)
+    caplog.set_level("INFO", "mirror")
+    Engine(settings, clusters=["west"]).run(stop)
 
     assert asked == ["east", "east", "east", "west"]
     assert begun == [("east", "west")]
-    assert [line for line in told if "connection refused" in line] == [told[0]], "it is said once"
-    assert told[1] == "connection of east->west to east: recovered"
+    told = [line for line in caplog.messages if line.startswith("connection")]
+    assert "connection refused" in told[0]
+    assert told[1:] == ["connection of east->west to east: recovered"], "it is said once"
 
 
 def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_write_is_not_copied(
@@ -164,7 +171,7 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
 ) -> None:
     """In the term in which the epoch was planned: of a later one its tasks know nothing."""
     engine = Engine(settings)
-    assert engine._plan_epoch(1.0) == []
+    assert engine._plan_epoch(1.0, 2) == []
     assert engine._write_seconds() == math.inf
     (standing,) = engine._standings.values()
     orders = TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", ""
@@ -173,7 +180,7 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
         standing.lead(1, was_settled=True, tenure=tenure)
         tenure.renew(steady_seconds())
         standing.partitions, standing.weak_fence, standing.is_known = (orders,), weak_fence, True
-        return bool([work for work in engine._plan_epoch(1.0) if work.partitions])
+        return bool([work for work in engine._plan_epoch(1.0, 2) if work.partitions])
 
     assert not planned(Tenure(0.0), "no rights")
     first = Tenure(600.0)
@@ -185,3 +192,24 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
     assert engine._write_seconds() == -math.inf
     assert planned(Tenure(0.0), None)
     assert 0 < engine._write_seconds() <= REFUSED_SECONDS
+
+
+def test_what_an_epoch_is_planned_from_does_not_change_while_it_is_planned(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its results are taken in only for the beginning it was planned from, which another thread may replace."""
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    engine, stop = Engine(settings, clusters=["west"]), threading.Event()
+    (standing,) = engine._standings.values()
+    could_change: list[bool] = []
+
+    def plan(*_: object) -> list[TaskWork]:
+        other = threading.Thread(target=lambda: could_change.append(standing.lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        stop.set()
+        return []
+
+    monkeypatch.setattr(engine, "_plan_epoch", plan)
+    engine._copy(stop)
+    assert could_change == [False]

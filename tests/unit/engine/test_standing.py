@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from mirror.config.settings import load
+from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
@@ -178,3 +181,44 @@ def test_a_trouble_that_is_told_while_an_epoch_runs_is_a_reason_until_it_is_told
     assert standing.reasons() == (f"{ORDERS}: too few replicas",)
     standing.take_trouble(ORDERS, None)
     assert standing.reasons() == ()
+
+
+class Counted:
+    """A lock that counts how often it was taken."""
+
+    taken = 0
+
+    def __enter__(self) -> None:
+        self.taken += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+_USES: dict[str, Callable[[FlowStanding], object]] = {
+    "reasons": FlowStanding.reasons,
+    "notes": FlowStanding.notes,
+    "stand_by": FlowStanding.stand_by,
+    "to_fence": FlowStanding.to_fence,
+    "read_again": FlowStanding.read_again,
+    "between_epochs": FlowStanding.between_epochs,
+    "settled": FlowStanding.settled,
+    "is_settled": lambda standing: standing.is_settled,
+    "is_starting": lambda standing: standing.is_starting,
+    "lead": lambda standing: standing.lead(1, was_settled=True),
+    "keep": lambda standing: standing.keep(TickReport("topics A->B", 1, 0)),
+    "follow": lambda standing: standing.follow(FlowState()),
+    "take_partitions": lambda standing: standing.take_partitions(()),
+    "take_mirrors": lambda standing: standing.take_mirrors({}, {}, frozenset()),
+    "take_trouble": lambda standing: standing.take_trouble(ORDERS, "no leader"),
+    "take_throttled": lambda standing: standing.take_throttled([], 1.0),
+    "forget": lambda standing: standing.forget([ORDERS]),
+}
+
+
+@pytest.mark.parametrize("use", _USES)
+def test_threads_look_at_it_and_change_it_one_at_a_time(use: str) -> None:
+    """Reports come from one thread, troubles from another, results from a third; the leader's thread reads them all."""
+    lock = Counted()
+    _USES[use](FlowStanding(flow_settings(), lock=cast(Any, lock)))
+    assert lock.taken

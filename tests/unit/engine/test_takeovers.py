@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+import pytest
+
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine.hold import Held
@@ -126,11 +128,8 @@ class Run:
             (each, TopicPartition(f"east.{each.topic}", 0), "id", "copy") for each in (ORDERS, NEW)
         )
         self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}), Held())
-        self.said: list[str] = []
         self.spark = Spark(*answers, stop=self.stop)
-        self.takeovers = Takeovers(
-            cast(Epochs, self.spark), {EAST_WEST: self.standing}, lambda _: flow_work(), self.said.append
-        )
+        self.takeovers = Takeovers(cast(Epochs, self.spark), {EAST_WEST: self.standing}, lambda _: flow_work())
 
     def _ring(self) -> None:
         self.rung += 1
@@ -140,7 +139,8 @@ class Run:
         self.takeovers.run(self.stop)
 
 
-def test_what_is_taken_over_is_copied_at_once_and_said() -> None:
+def test_what_is_taken_over_is_copied_at_once_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mirror")
     run = Run(ready)
     assert run.standing.reasons() == ("1 partition(s) are to be taken over from Java MirrorMaker",)
     run.go()
@@ -149,7 +149,7 @@ def test_what_is_taken_over_is_copied_at_once_and_said() -> None:
     assert run.standing.handovers[ORDERS].position.upstream == 9
     assert run.rung == 1
     assert run.standing.reasons() == ()
-    assert "upstream offset 9; 4 records" in run.said[0]
+    assert "upstream offset 9; 4 records" in caplog.messages[0]
 
 
 def test_a_trouble_is_told_and_tried_again() -> None:
@@ -162,13 +162,14 @@ def test_a_trouble_is_told_and_tried_again() -> None:
     assert "orders-0: no leader" in only_trouble.standing.reasons()
 
 
-def test_what_is_unclear_stops_its_partition() -> None:
+def test_what_is_unclear_stops_its_partition(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mirror")
     run = Run(refused)
     run.go()
     assert run.standing.stopped == {ORDERS: "unclear"}
     # Should the stop be lifted, it is not begun as if nothing were known of it.
     assert set(run.standing.takeovers) == {ORDERS}
-    assert run.said == []
+    assert caplog.messages == []
 
 
 def test_a_job_that_failed_is_seen_and_tried_again() -> None:
@@ -206,16 +207,17 @@ def test_a_partition_that_has_stopped_is_not_asked_about_and_not_waited_for() ->
     assert run.standing.reasons() == ("orders-0 is stopped: unclear",)
 
 
-def test_only_what_can_be_copied_on_is_said_to_be_taken_over() -> None:
+def test_only_what_can_be_copied_on_is_said_to_be_taken_over(caplog: pytest.LogCaptureFixture) -> None:
     """A trouble leaves it to be tried again."""
 
     def unsure(work: TaskWork) -> TaskResult:
         (result,) = ready(work).partitions
         return TaskResult((replace(result, trouble="no leader"),), {}, 0, 0)
 
+    caplog.set_level("INFO", "mirror")
     run = Run(unsure)
     run.go()
-    assert run.said == []
+    assert caplog.messages == []
     assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import ClusterError
+from mirror.kafka.security import UnsupportedSetting
+from tests.flows import EAST_WEST
 
 
-def test_problems_and_notes_are_told_once_and_a_recovery_too() -> None:
+@pytest.fixture(autouse=True)
+def everything(caplog: pytest.LogCaptureFixture) -> None:
+    """Keep what the log is told."""
+    caplog.set_level("INFO", "mirror")
+
+
+def test_problems_and_notes_are_told_once_and_a_recovery_too(caplog: pytest.LogCaptureFixture) -> None:
     """ACL-07: a note leaves a report in order."""
-    told: list[str] = []
-    ticking = Ticking(lambda _: None, told.append)
+    ticking = Ticking(lambda _: None, EAST_WEST)
     reports = [
         TickReport("t", 1, 0, ("a problem",), ("a note",)),
         TickReport("t", 2, 0, ("a problem", "another"), ("a note",)),
@@ -22,10 +31,38 @@ def test_problems_and_notes_are_told_once_and_a_recovery_too() -> None:
         TickReport("t", 4, 0, (), ("a note",)),
     ]
     assert [ticking.once(lambda report=report: report) for report in reports] == [False, False, True, True]  # type: ignore[misc]
-    assert told == ["t: a problem", "t: a note", "t: another", "t: recovered"]
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "t: a problem"),
+        ("INFO", "t: a note"),
+        ("WARNING", "t: another"),
+        ("INFO", "t: recovered"),
+    ]
 
 
-def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works() -> None:
+def test_of_very_many_problems_the_first_are_told_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
+    problems = tuple(f"group {number}: refused" for number in range(10_000))
+    kept: list[TickReport] = []
+    Ticking(kept.append, EAST_WEST).once(lambda: TickReport("group offsets east->west", 1, 0, problems))
+    assert len(caplog.messages) == 11
+    assert caplog.messages[0] == "group offsets: group 0: refused", "the flow stands in the line already"
+    assert caplog.messages[-1] == "group offsets: ... and 9,990 more"
+    assert kept[0].problems == problems
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(24, "Too many open files"), UnsupportedSetting("ssl.keystore.location", "k.p12", "no such file")],
+)
+def test_what_this_machine_lacks_for_a_while_ends_nothing(failure: Exception) -> None:
+    """A key store that is being replaced, descriptors that somebody else holds."""
+
+    def work(_: int) -> tuple[int, Sequence[str]]:
+        raise failure
+
+    assert run_tick("topics", lambda: 5, work).problems == (str(failure),)
+
+
+def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works(caplog: pytest.LogCaptureFixture) -> None:
     """CLI-05: no failure of a cluster's ends the thread."""
     stop = threading.Event()
     failures: list[Exception] = [ClusterError("west", "listing", "no"), ConnectionFailed("west, broker 1 hung up")]
@@ -37,7 +74,10 @@ def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works() -> None
         return 1, ()
 
     kept: list[TickReport] = []
-    told: list[str] = []
-    Ticking(kept.append, told.append).until(stop, [(0.0, lambda: run_tick("topics", lambda: 5, work))])
+    Ticking(kept.append, EAST_WEST).until(stop, [(0.0, lambda: run_tick("topics", lambda: 5, work))])
     assert [report.problems for report in kept] == [("cluster west: listing: no",), ("west, broker 1 hung up",), ()]
-    assert told == ["topics: cluster west: listing: no", "topics: west, broker 1 hung up", "topics: recovered"]
+    assert caplog.messages == [
+        "topics: cluster west: listing: no",
+        "topics: west, broker 1 hung up",
+        "topics: recovered",
+    ]

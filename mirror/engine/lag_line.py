@@ -1,0 +1,65 @@
+"""The line about lag that the log gets of each flow once a minute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from mirror.control.flow_log import FlowLog
+from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.engine.run_log import logger_of
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.cluster import Cluster
+from mirror.model.partition import TopicPartition
+
+LAG_SECONDS = 60.0
+
+
+class LagLine:
+    """Says how many records are still to be copied, where most of them are, and how many were since the line before.
+
+    Records are counted by offsets of the source, as ``mirror status`` does: transaction markers count too.
+    """
+
+    def __init__(
+        self, standing: FlowStanding, log: FlowLog, source: Cluster, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Compare what ``log`` has on record with the ends on ``source``; ``clock`` gives seconds."""
+        self._standing = standing
+        self._log = log
+        self._source = source
+        self._clock = clock
+        self._before: tuple[float, dict[TopicPartition, int]] | None = None
+
+    def tick(self) -> TickReport:
+        """Write the line, once the first epoch of this engine has reported."""
+        return run_tick(f"lag {self._standing.settings.flow}", now_ms, self._round)
+
+    def _round(self, _: int) -> tuple[int, Sequence[str]]:
+        said = logger_of(flow := self._standing.settings.flow)
+        with self._standing.lock:
+            is_starting, partitions = self._standing.is_starting, self._standing.partitions
+        if is_starting:
+            return 0, ()
+        if not partitions:
+            said.info("lag: 0 records; no topic on %s is selected", flow.source)
+            return 1, ()
+        known = self._log.poll().positions
+        reached = {source: known[source].upstream for source, *_ in partitions if source in known}
+        at, ends = self._clock(), self._source.offsets(list(reached), "latest")
+        lags = {source: max(0, end - reached[source]) for source, end in ends.items()}
+        worst = max(lags, key=lambda source: (lags[source], source), default=None)
+        where = f", most in {worst} ({lags[worst]:,})" if worst is not None and lags[worst] else ""
+        unknown = f"; not known of {len(partitions) - len(lags):,} partition(s)" if len(lags) < len(partitions) else ""
+        since = ""
+        if self._before is not None:
+            then, before = self._before
+            more = sum(max(0, end - before[source]) for source, end in reached.items() if source in before)
+            since = f"; {more:,} copied in {at - then:.0f} s"
+        self._before = at, reached
+        behind = sum(lag > 0 for lag in lags.values())
+        said.info(
+            "lag: %s record(s) in %s of %s partition(s)%s%s%s",
+            *(f"{sum(lags.values()):,}", f"{behind:,}", f"{len(partitions):,}", where, unknown, since),
+        )
+        return 1, ()

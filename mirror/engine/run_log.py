@@ -1,0 +1,128 @@
+"""The log of a running engine: Python's ``logging``, one line an event, in the form of Kafka's own logs.
+
+``[2026-11-22 14:24:06,123] WARN east->west: ...``: local time, level, the flow (``engine`` where it is none's), and
+what happened. Names that others chose are text: what is not printable is escaped, so an event stays one line.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from enum import StrEnum
+from typing import TypeAlias
+
+from mirror.model.flow import Flow
+
+FlowLogger: TypeAlias = logging.LoggerAdapter[logging.Logger]
+
+_PACKAGE = "mirror"
+_LINE = "[%(asctime)s] %(log4j_level)s %(flow)s: %(message)s"
+_LOG4J_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+_MOST_WAITING = 10_000
+_CLOSING_SECONDS = 2.0
+
+
+class LogLevel(StrEnum):
+    """From which level on lines are written, in the words of log4j; ``DEBUG`` adds what the libraries warn of."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+
+def logger_of(flow: Flow) -> FlowLogger:
+    """Return where lines about a flow go."""
+    return logging.LoggerAdapter(logging.getLogger(f"{_PACKAGE}.engine"), {"flow": str(flow)})
+
+
+class OneLine(logging.Formatter):
+    """Kafka's layout; only the traceback of a defect takes further lines."""
+
+    def __init__(self) -> None:
+        super().__init__(_LINE, defaults={"flow": "engine"})
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line of a record."""
+        record.message = printable(record.message)
+        record.log4j_level = _LOG4J_LEVELS.get(record.levelname, record.levelname)
+        return super().formatMessage(record)
+
+
+def printable(text: str) -> str:
+    """Return the text with what is not printable escaped: line ends, what moves a cursor, half characters."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+class Lines(logging.Handler):
+    """Writes lines to a file descriptor, in a thread: whoever logs neither waits for a reader nor fails with it.
+
+    Lines that cannot be written (a full disk, a pipe nobody reads) are dropped and counted; their number, with the last
+    reason, goes before the next line that can.
+    """
+
+    def __init__(self, descriptor: int, most_waiting: int = _MOST_WAITING) -> None:
+        """Write to ``descriptor``, which stays open; at most ``most_waiting`` lines wait to be written."""
+        super().__init__()
+        self._descriptor = descriptor
+        self._waiting: queue.Queue[str | None] = queue.Queue(most_waiting)
+        self._lost, self._why = 0, ""
+        self._counting = threading.Lock()
+        self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a record written."""
+        try:
+            self._waiting.put_nowait(self.format(record))
+        except queue.Full:
+            self._lose(1, "they came faster than they are read")
+        except Exception:  # noqa: BLE001 - a line that cannot be made must not end what it is about
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Write what waits, for a moment."""
+        try:
+            self._waiting.put(None, timeout=_CLOSING_SECONDS)
+            self._thread.join(_CLOSING_SECONDS)
+        except queue.Full:
+            pass  # nobody reads
+        super().close()
+
+    def _lose(self, lines: int, why: str) -> None:
+        with self._counting:
+            self._lost, self._why = self._lost + lines, why
+
+    def _write_all(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            with self._counting:
+                lost, why, self._lost = self._lost, self._why, 0
+            said = f"{self._about_loss(lost, why)}\n{line}\n" if lost else f"{line}\n"
+            content = said.encode("utf-8", "backslashreplace")
+            try:
+                while content:
+                    content = content[os.write(self._descriptor, content) :]
+            except OSError as problem:
+                self._lose(lost + 1, str(problem))
+
+    def _about_loss(self, lost: int, why: str) -> str:
+        said = "%d line(s) of this log could not be written: %s"
+        return self.format(logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (lost, why), None))
+
+
+def set_up(level: LogLevel, descriptor: int) -> None:
+    """Have this process's log written to ``descriptor``, once; its last lines are written when the process ends."""
+    handler = Lines(descriptor)
+    handler.setFormatter(OneLine())
+    package = logging.getLogger(_PACKAGE)
+    package.setLevel(level.value)
+    if level is LogLevel.DEBUG:
+        # What fails reaches the log as a problem; the libraries' own lines add detail to that.
+        logging.getLogger().addHandler(handler)
+    else:
+        package.addHandler(handler)
+        package.propagate = False

@@ -1,0 +1,109 @@
+"""What `mirror run` says in its log, and how it ends when a terminal interrupts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab.clusters import Lab
+from mirror.waiting import wait_until
+from tests.brokers.command import FACTORS, address, mirror
+
+# As Kafka's own logs have it, so that whatever reads those reads this.
+_LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?P<level>[A-Z]+) (?P<flow>\S+): (?P<said>.+)")
+
+
+@contextmanager
+def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an engine as the leader of a process group of its own, as a shell does; its log goes to a file."""
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(
+            [sys.executable, "-m", "mirror", "run", str(file)], stderr=said, stdout=said, start_new_session=True
+        ) as engine,
+    ):
+        try:
+            yield engine
+        finally:
+            engine.kill()
+
+
+def status(file: Path) -> tuple[str, list[str]]:
+    """Return state and reasons of the only flow."""
+    done = mirror("status", str(file), "--json")
+    (flow,) = json.loads(done.stdout)["flows"]
+    return flow["state"], flow["reasons"]
+
+
+def one_flow(lab: Lab, path: Path, alias: str, topics: str, more: str = "") -> Path:
+    """Write the file of a flow that no other test knows."""
+    path.write_text(
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {address(lab, 'east')}\n"
+        f"west.bootstrap.servers = {address(lab, 'west')}\n{alias}->west.enabled = true\n"
+        f"{alias}->west.topics = {topics}\n{FACTORS}{more}"
+    )
+    return path
+
+
+def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
+    east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """CLI-04: a first start has no troubles; what stops a partition later is told at once."""
+    topic, alias = unique("orders"), unique("shop").replace("-", "")
+    east.create_topics([NewTopic(topic, 2, 1, {})])
+    flow = f"{alias}->west"
+    fails = f"{flow}.transforms = f\n{flow}.transforms.f.type = python:tests.transform_functions:fail_on_poison\n"
+    file, log = one_flow(east_west, tmp_path / "mirror.properties", alias, topic, fails), tmp_path / "log"
+    never = f"this flow has never run: west has no topic mm2-state.{alias}.internal"
+    assert status(file) == ("STOPPED", [never])
+    with running(file, log) as engine:
+        found = wait_until(
+            lambda: status(file),
+            "the engine to run",
+            timeout_seconds=90,
+            until=lambda seen: seen[0] in ("RUNNING", "DEGRADED"),
+        )
+        assert found == ("RUNNING", []), log.read_text()
+        told = lines_of(log)
+        assert {level for level, *_ in told} == {"INFO"}, log.read_text()
+        assert told[0][1] == "engine"
+        assert re.fullmatch(rf"mirror \S+ starts: {re.escape(str(file))}, flows {flow}", told[0][2])
+        assert ("INFO", flow, "leads the flow, term 1") in told
+        reported = re.compile(r"the first epoch has reported; partitions copied: [2-9]\d*, topics: [1-9]\d*")
+        assert any(about == flow and reported.fullmatch(text) for _, about, text in told)
+
+        producer = Producer({"bootstrap.servers": address(east_west, "east")})
+        producer.produce(topic, b"poison", partition=1)
+        producer.flush()
+        stopped = f"{topic}-1 is stopped: "
+        wait_until(
+            lambda: any(level == "WARN" and text.startswith(stopped) for level, _, text in lines_of(log)),
+            "the stop to be told",
+            timeout_seconds=60,
+        )
+        # A terminal sends it to every process of the group, and people press it twice.
+        os.killpg(engine.pid, signal.SIGINT)
+        os.killpg(engine.pid, signal.SIGINT)
+        assert engine.wait(60) == 0, log.read_text()
+    assert lines_of(log)[-2:] == [("INFO", "engine", "stops: SIGINT"), ("INFO", "engine", "stopped")]
+    assert status(file)[0] == "STOPPED"
+
+
+def lines_of(log: Path) -> list[tuple[str, str, str]]:
+    """Return level, flow and text of each line; every line is one of the log."""
+    # The last one may be on its way.
+    whole = log.read_text().splitlines(keepends=True)
+    found = [_LINE.fullmatch(line.rstrip("\n")) for line in whole if line.endswith("\n")]
+    assert all(found), log.read_text()
+    return [(each["level"], each["flow"], each["said"]) for each in found if each]

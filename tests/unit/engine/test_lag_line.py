@@ -1,0 +1,70 @@
+"""Once a minute the log says how far the copy is behind."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from mirror.copier.work import PartitionResult
+from mirror.engine.hold import Held
+from mirror.engine.lag_line import LagLine
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.cluster import Found
+from mirror.model.flow_state import FlowState, Position
+from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
+from tests.unit.control.builders import flow_settings
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+
+
+class Ends:
+    """A source whose logs end there; of others it says nothing."""
+
+    def __init__(self) -> None:
+        self.known = {ORDERS[0]: 1_000, ORDERS[1]: 5_000}
+
+    def offsets(self, partitions: list[TopicPartition], _: str) -> Found[TopicPartition, int]:
+        found = {each: end for each, end in self.known.items() if each in partitions}
+        return Found(found, {each: "no leader" for each in partitions if each not in found})
+
+
+class Log:
+    """A state topic that says where the copies stand."""
+
+    def __init__(self) -> None:
+        self.state = FlowState()
+
+    def poll(self) -> FlowState:
+        return self.state
+
+
+def test_the_lag_of_all_partitions_the_worst_of_them_and_what_was_copied(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mirror")
+    now, log, ends = [100.0], Log(), Ends()
+    standing = FlowStanding(flow_settings())
+    line = LagLine(standing, cast(Any, log), cast(Any, ends), clock=lambda: now[0])
+    standing.lead(1, was_settled=True)
+    standing.take_state(FlowState(), Mm2Traces(), Held())
+    assert line.tick().is_ok
+    assert caplog.messages == [], "it is not known yet what there is to copy"
+    standing.take_partitions(())
+    line.tick()
+    assert caplog.messages.pop() == "lag: 0 records; no topic on east is selected"
+    caplog.clear()
+    standing.take_partitions(tuple((each, each, "", "") for each in ORDERS))
+    standing.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    log.state.positions = {each: Position(990, 990, 0, True) for each in ORDERS[:2]}
+    line.tick()
+    now[0] += 60
+    log.state.positions = {each: Position(1_000, 1_000, 0, True) for each in ORDERS}
+    line.tick()
+    ends.known[ORDERS[1]] = 1_000
+    line.tick()
+    assert caplog.messages == [
+        "lag: 4,020 record(s) in 2 of 3 partition(s), most in orders-1 (4,010); not known of 1 partition(s)",
+        "lag: 4,000 record(s) in 1 of 3 partition(s), most in orders-1 (4,000); not known of 1 partition(s); 20 copied in 60 s",
+        "lag: 0 record(s) in 0 of 3 partition(s); not known of 1 partition(s); 0 copied in 0 s",
+    ]
