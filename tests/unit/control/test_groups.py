@@ -167,8 +167,9 @@ class Writable:
     def write_positions_of_groups(
         self, wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]], before: Callable[[], None]
     ) -> dict[str, list[ItemResult]]:
-        before()
-        self.done += [f"write {group}" for group in wanted]
+        for group in wanted:
+            before()
+            self.done.append(f"write {group}")
         return {
             group: [ItemResult(str(each), self.problem) for each in positions] for group, positions in wanted.items()
         }
@@ -189,7 +190,7 @@ def test_where_a_group_is_put_is_on_record_before_it_is_there_and_off_it_if_memb
 
 
 def test_an_engine_that_leads_no_longer_moves_no_group() -> None:
-    """It may have been stopped since it decided to, also between two groups; that it was about to stays on record."""
+    """It may have been stopped since it decided to, also between two requests; that it was about to stays on record."""
     decision, cluster = plan_one(), Writable(None)
     other = replace(decision, group="other", placement=replace(decision.placement, group="other"))
 

@@ -50,11 +50,13 @@ class Brokers:
         ]
         return Answer(topics=[Answer(name="orders", partitions=found)])
 
-    def learn_leaders(self, _: object) -> None:
-        self.asked.append("leaders")
-
-    def known_leader(self, partition: TopicPartition) -> int | None:
-        return self.producers[partition][0] if partition in self.producers and "leaders" in self.asked else None
+    def ask_leaders(self, _: str, wanted: Any, ask: Any) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, Any]]:
+        led: dict[int, list[TopicPartition]] = {}
+        for partition in wanted:
+            if partition in self.producers:
+                led.setdefault(self.producers[partition][0], []).append(partition)
+        answers = [each for node, found in led.items() for each in ask(node, found)]
+        return {partition: answer for partition, code, answer in answers if not code}, {}
 
 
 def unable(brokers: Brokers, *partitions: TopicPartition) -> dict[TopicPartition, str]:
