@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -94,7 +94,10 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
         def __exit__(self, *_: object) -> None:
             pass
 
-        def write_group_positions(self, group: str, positions: Collection[TopicPartition]) -> list[ItemResult]:
+        def write_group_positions(
+            self, group: str, positions: Collection[TopicPartition], before: Callable[[], None]
+        ) -> list[ItemResult]:
+            before()
             written.append(group)
             return [ItemResult(str(each)) for each in positions]
 
