@@ -233,6 +233,9 @@ class CopyLoop:
     def _may_write(self) -> bool:
         return self._bell is None or self._bell.may_write
 
+    def _may_flush(self, end: _End) -> bool:
+        return isinstance(end, Fetcher) or self._may_write()
+
     def close(self) -> None:
         """Wait for nothing any more that is done beside the loop."""
         self._background.close()
@@ -659,7 +662,7 @@ class CopyLoop:
                 key.data.take_in()
                 continue
             try:
-                if events & selectors.EVENT_WRITE and (isinstance(key.data, Fetcher) or self._may_write()):
+                if events & selectors.EVENT_WRITE and self._may_flush(key.data):
                     key.data.connection.flush()
                 if events & selectors.EVENT_READ:
                     self._receive(key.data)
@@ -691,7 +694,8 @@ class CopyLoop:
         """Wait for answers, and for room too if the socket did not take everything."""
         if end.connection is None:
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if end.connection.has_unsent else 0)
+        is_waiting = end.connection.has_unsent and self._may_flush(end)
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_waiting else 0)
         if self._selector.get_key(end.connection).events != wanted:
             self._selector.modify(end.connection, wanted, end)
 

@@ -110,7 +110,7 @@ def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_f
 
     def wait_for_ever(report: object) -> bool:
         asked.put(report)
-        answers.get(timeout=20)
+        answers.get(timeout=120)
         return answer(report)
 
     election.round = wait_for_ever  # type: ignore[method-assign]
@@ -120,8 +120,8 @@ def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_f
     ):
         renewing = threading.Thread(target=lambda: a_round(leader))
         renewing.start()
-        asked.get(timeout=20)
-        wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=20)
+        asked.get(timeout=120)
+        wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=60)
         with pytest.raises(NotLeading, match="another engine may lead"):
             standing.tenure.require()
         assert renewing.is_alive()
