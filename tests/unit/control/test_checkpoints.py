@@ -259,6 +259,20 @@ def test_positions_are_read_before_what_is_known_to_be_copied() -> None:
     assert source.seen == ["positions", "maps"]
 
 
+def test_a_group_whose_position_is_known_gets_its_checkpoint_by_that_and_not_by_the_one_of_an_earlier_copy() -> None:
+    log = Written(checkpoint(5, 900))
+    tick = CheckpointsTick(
+        flow_settings(),
+        cast(Cluster, Changing("billing")),
+        Table({(*ORDERS, 5): Exact(2)}),
+        log,
+        log,
+        copies=Earlier(3, checkpoint(5, 1)),
+    )
+    assert tick.tick().done == 1
+    assert log.written == [checkpoint(5, 2)]
+
+
 def test_of_the_groups_of_a_cluster_the_consumers_that_pass_the_filter_count() -> None:
     """CKP-01, GOS-09: positions of others are not even asked for."""
 

@@ -216,3 +216,28 @@ def test_of_the_clusters_that_lead_to_one_those_count_whose_flows_do() -> None:
     ]
     assert sources_of("east", flows, "west") == ["south"]
     assert sources_of("east", flows, "south") == ["west"]
+
+
+def test_what_a_flow_from_a_third_cluster_has_recorded_since_counts_and_it_is_looked_for_once() -> None:
+    """A placement is on record before the group stands there: what is read after the groups says it."""
+
+    class Recording(Log):
+        def poll(self) -> FlowState:
+            self.put = {"billing": Placement("billing", ORDERS, 2, 2, 4)} if self.polls else {}
+            self.polls += 1
+            return super().poll()
+
+        polls = 0
+
+    third, looked_for = Recording("orders", copied=0), list[str]()
+
+    def find(alias: str) -> FlowLog:
+        looked_for.append(alias)
+        return as_log(third)
+
+    between = FlowTranslator(as_log(Log("east.orders", copied=5)), lambda: None, DefaultReplicationPolicy("."), "west")
+    translator = GroupTranslator(between, others=["south"], find=find)
+    for expected in (Exact(104), Exact(102)):
+        translator.refresh()
+        assert translator.translate("billing", ORDERS, 4) == expected
+    assert looked_for == ["south"]

@@ -636,3 +636,15 @@ def test_small_batches_are_made_one_with_small_ones_only_and_to_a_limit_unless_t
     merging.largest = 2 * len(small.content)
     assert merging.fits(small, len(small.content), small, 0)
     assert not merging.fits(small, len(small.content) + 1, small, 0)
+
+
+def test_a_lane_whose_stream_is_closed_or_whose_source_rests_is_not_read() -> None:
+    lane = new_lane()
+    assert lane.wants_data(0.0)
+    lane.pause("the source is away")
+    assert not lane.wants_data(lane.rest_until - 0.001)
+    assert lane.wants_data(lane.rest_until)
+    assert lane.rest_until > 0
+    lane.stream.close()
+    assert lane.is_over
+    assert not lane.wants_data(lane.rest_until)

@@ -60,3 +60,14 @@ def test_records_longer_than_two_bytes_of_length_can_say_are_moved_whole() -> No
     everything = [Record(0, 5, b"key", b"x" * size, (), -1) for size in (1, 8_191, 8_192, 20_000, 2_000_000)]
     one = joined([batch.encode([each], 0) for each in everything], PRODUCER, 0)
     assert [each.value for each in batch.records(one)] == [each.value for each in everything]
+
+
+def test_batches_of_more_records_than_two_bytes_of_offset_can_say_are_moved_in_order() -> None:
+    few, many = (
+        [Record(0, 5, None, b"first", (), -1)],
+        [Record(0, 5, None, b"%d" % each, (), -1) for each in range(8_200)],
+    )
+    one = joined([batch.encode(few, 0), batch.encode(many, 0)], PRODUCER, 0)
+    assert [(each.offset, each.value) for each in batch.records(one)] == list(
+        enumerate(each.value for each in (*few, *many))
+    )

@@ -53,6 +53,8 @@ def test_what_is_written_is_read_again() -> None:
         ('{"clusters": 3}', "format"),
         (MEMORY.as_text().replace('"records": 48', '"records": "48"'), "records is '48'"),
         (MEMORY.as_text().replace('"turn"', '"turns"'), "turn"),
+        (MEMORY.as_text().replace('"turn": 0', '"turn": false'), "turn is False"),
+        (MEMORY.as_text().replace('"id-1"', "5"), "topic_id is 5"),
     ],
 )
 def test_what_is_damaged_or_something_else_is_refused(text: str, why: str) -> None:
@@ -131,7 +133,7 @@ def test_the_last_batches_are_those_of_this_time_or_where_nothing_came_of_the_ti
     assert (entry.last, entry.remote_last) == (Mark(80, 2, 21), Mark(78, 0, 22))
     idle = replace(SAID, compared=replace(SAID.compared, last=None))
     (entry,) = updated(MEMORY, {SOURCE: LOGS}, [(pair, idle)]).entries.values()
-    assert (entry.last, entry.remote_last) == (ENTRY.last, ENTRY.remote_last)
+    assert (entry.last, entry.remote_last, entry.upstream_end) == (ENTRY.last, ENTRY.remote_last, 90)
 
 
 def test_an_absence_whose_records_nobody_counted_takes_none_away() -> None:

@@ -21,7 +21,7 @@ from mirror.proof.findings import Anomaly, Delivery, Example, Finding, Partition
 from mirror.proof.objectives import Objectives, Rpo, RtoChain
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario import judging
-from mirror.scenario.declaration import Fault, FaultKind, Judged, Procedure
+from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
 from mirror.scenario.judging import Evidence, Found, figures_of, verdict_of
 from mirror.scenario.routes import CopyRoute
 from tests.unit.scenario.builders import small
@@ -190,3 +190,44 @@ def test_the_account_of_a_failback_counts_a_way_forward_only_from_the_active_to_
     judging._settle(cast(Any, SimpleNamespace(sends=None, logs=None, gaps=())), home)
     judging._settle(cast(Any, SimpleNamespace()), replace(home, returned_at_ms=None))
     assert asked == [Sides("east", "west", (forth.route,), (back.route,), 9000)]
+
+
+def test_what_was_not_measured_has_no_figures_and_what_was_has() -> None:
+    plain = figures_of(FOUND, evidence())
+    assert (plain.rpo_records, plain.rpo_seconds, plain.rto_seconds, plain.rto_links) == (None, None, None, ())
+    assert (plain.transactions, plain.torn_transactions, plain.groups) == (None, None, ())
+    lost = figures_of(replace(FOUND, rpo=Rpo(5, 500, 1.5)), evidence())
+    assert (lost.rpo_records, lost.rpo_seconds) == (5, 1.5)
+
+
+def test_each_group_has_its_own_figures() -> None:
+    found = with_finding(Anomaly.REDELIVERED, tolerated=True, group="billing")
+    counts = tuple(replace(CLEAN.counts[0], group=group) for group in ("billing", "stock"))
+    readings = tuple(GroupReading(group, ()) for group in ("billing", "stock", "billing"))
+    figures = figures_of(replace(FOUND, groups=replace(found, counts=counts)), evidence(readings=readings))
+    assert [(each.group, each.records, each.redelivered) for each in figures.groups] == [
+        ("billing", 10, 4),
+        ("stock", 10, 0),
+    ]
+
+
+def test_transactions_are_counted_of_the_active_cluster_on_its_way_to_the_standby(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(judging, "count_transactions", lambda *found: asked.append(found[2:]))
+    forth = CopyRoute(Route(Place("east", "orders"), Place("west", "east.orders")), (Flow("east", "west"),))
+    back = CopyRoute(Route(Place("west", "bills"), Place("east", "west.bills")), (Flow("west", "east"),))
+    found = cast(Any, SimpleNamespace(sends=None, logs=None))
+    inside, outside = Load("east", ("orders",), transaction_records=7), Load("east", ("orders",))
+    there = Load("west", ("bills",), transaction_records=9)
+
+    def count(*loads: Load) -> None:
+        scenario = cast(Any, SimpleNamespace(loads=loads, active="east", standby="west"))
+        judging._count_transactions(found, evidence(scenario=scenario, routes=(back, forth)))
+
+    count(outside)
+    count(there, outside)
+    assert asked == []
+    count(there, outside, inside)
+    assert asked == [("east", {"orders": Place("west", "east.orders")}, 7)]
