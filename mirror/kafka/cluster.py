@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from itertools import zip_longest
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -37,7 +38,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.security import client_arguments
+from mirror.kafka.security import NoToken, client_arguments, require_token
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
@@ -48,6 +49,8 @@ V = TypeVar("V")
 _RECEIVE_LIMIT_BYTES = 100_000_000
 _ITEMS_PER_REQUEST = 500
 _REQUESTS_AT_ONCE = 100
+# The library refuses requests to a broker that has five to answer.
+_UNDER_WAY = 4
 
 
 class ClusterError(Portable):
@@ -766,8 +769,9 @@ class Cluster:
             answers = {(group, each): answer for group, answer in unknown.items() for each in partitions[group]}
             commits = [
                 (coordinator, group, _commit(group, {each: wanted[group][each] for each in partitions[group]}))
-                for coordinator, groups in by_coordinator.items()
-                for group in groups
+                # In turns, so that all coordinators are at work.
+                for row in zip_longest(*([(node, group) for group in led] for node, led in by_coordinator.items()))
+                for coordinator, group in filter(None, row)
             ]
             responses = self._send_each([(coordinator, request) for coordinator, _, request in commits])
             for (_, group, _), response in zip(commits, responses, strict=True):
@@ -799,20 +803,28 @@ class Cluster:
         """
 
         async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
-            under_way = [self._manager.send(request, node) for node, request in share]
-            told: list[Any] = []
-            for each in under_way:
+            told: list[Any] = [None] * len(share)
+            under_way: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
+
+            async def take(place: int, coming: Any) -> None:
                 try:
-                    told.append(await each)
+                    told[place] = await coming
                 except client_errors.KafkaError as error:
-                    told.append(error)
+                    told[place] = error
+
+            for place, (node, request) in enumerate(share):
+                if len(under_way[node]) == _UNDER_WAY:
+                    await take(*under_way[node].popleft())
+                under_way[node].append((place, self._manager.send(request, node)))
+            for left in under_way.values():
+                for each in left:
+                    await take(*each)
             if all(isinstance(each, client_errors.KafkaError) for each in told):
                 raise told[0]
             return told
 
         responses: list[Any] = []
         for first in range(0, len(requests), _REQUESTS_AT_ONCE):
-            # The time a request may take includes its wait for those before it.
             asked = partial(self._run, ask, requests[first : first + _REQUESTS_AT_ONCE])
             responses += self._patiently(asked, retry=retry_if_exception(_is_unconnected))
         return responses
@@ -1024,6 +1036,10 @@ def _why_unreachable(settings: ClusterSettings) -> str | None:
     arguments = client_arguments(settings.client)
     context = arguments.get("ssl_context")
     reasons = []
+    try:
+        require_token(arguments)
+    except NoToken as lacking:
+        return str(lacking)
     for server in arguments["bootstrap_servers"]:
         host, _, port = server.rpartition(":")
         try:

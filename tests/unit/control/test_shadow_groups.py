@@ -26,9 +26,14 @@ class Groups:
         self.asked: list[list[str]] = []
         self._refuses, self._busy = refuses, busy
 
-    def write_group_positions(self, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> list[ItemResult]:
-        self.there[group] = dict(positions)
-        return [ItemResult(str(each), self._refuses(each.topic)) for each in positions]
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Mapping[TopicPartition, GroupPosition]]
+    ) -> dict[str, list[ItemResult]]:
+        self.there |= {group: dict(positions) for group, positions in wanted.items()}
+        return {
+            group: [ItemResult(str(each), self._refuses(each.topic)) for each in positions]
+            for group, positions in wanted.items()
+        }
 
     def groups(self) -> list[GroupListing]:
         return [GroupListing(name, "consumer", "Empty", "classic") for name in self.there]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -94,9 +94,11 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
         def __exit__(self, *_: object) -> None:
             pass
 
-        def write_group_positions(self, group: str, positions: Collection[TopicPartition]) -> list[ItemResult]:
-            written.append(group)
-            return [ItemResult(str(each)) for each in positions]
+        def write_positions_of_groups(
+            self, wanted: Mapping[str, Collection[TopicPartition]]
+        ) -> dict[str, list[ItemResult]]:
+            written.extend(wanted)
+            return {group: [ItemResult(str(each)) for each in positions] for group, positions in wanted.items()}
 
     class Writer:
         def __init__(self, *_: object, **__: object) -> None:
