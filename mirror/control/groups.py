@@ -144,7 +144,7 @@ def apply_group_writes(
     That they are put there goes on record first, so that whoever reads such a position can tell that the group has not
     read up to it. What members have prevented is taken off the record; what else went wrong may have been done.
 
-    ``before`` is called right before requests are sent; what it raises keeps those, and all behind them, from it.
+    ``before`` is called right before each request; what it raises keeps that, and all behind it, from being sent.
     """
     by_group: dict[str, dict[TopicPartition, GroupDecision]] = defaultdict(dict)
     for decision in decisions:

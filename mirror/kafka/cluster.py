@@ -7,12 +7,13 @@ Answers are values. What is asked for many items comes back as `Found`, the answ
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from itertools import zip_longest
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -37,7 +38,7 @@ from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, diagnosed, explained, is_refusal
-from mirror.kafka.security import client_arguments
+from mirror.kafka.security import NoToken, client_arguments, require_token
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
@@ -48,6 +49,8 @@ V = TypeVar("V")
 _RECEIVE_LIMIT_BYTES = 100_000_000
 _ITEMS_PER_REQUEST = 500
 _REQUESTS_AT_ONCE = 100
+# The library refuses requests to a broker that has five to answer.
+_UNDER_WAY = 4
 
 
 class ClusterError(Portable):
@@ -756,8 +759,8 @@ class Cluster:
     ) -> dict[str, list[ItemResult]]:
         """Commit positions for many groups, a request each, several of them under way to every coordinator.
 
-        As nobody's member: the broker refuses it while a group has members. ``before`` is called right before requests
-        are sent; what it raises keeps those from being sent, and all behind them.
+        As nobody's member: the broker refuses it while a group has members. ``before`` is called right before each
+        request is sent; what it raises keeps that from being sent, and all behind it.
         """
         items = [(group, partition) for group, positions in wanted.items() for partition in positions]
 
@@ -769,8 +772,9 @@ class Cluster:
             answers = {(group, each): answer for group, answer in unknown.items() for each in partitions[group]}
             commits = [
                 (coordinator, group, _commit(group, {each: wanted[group][each] for each in partitions[group]}))
-                for coordinator, groups in by_coordinator.items()
-                for group in groups
+                # In turns, so that all coordinators are at work.
+                for row in zip_longest(*([(node, group) for group in led] for node, led in by_coordinator.items()))
+                for coordinator, group in filter(None, row)
             ]
             responses = self._send_each([(coordinator, request) for coordinator, _, request in commits], before)
             for (_, group, _), response in zip(commits, responses, strict=True):
@@ -795,7 +799,7 @@ class Cluster:
     def _send_each(self, requests: Sequence[tuple[int, Any]], before: Callable[[], None]) -> list[Any]:
         """Send requests to brokers by their ids, several at a time; return each response, or the library's error.
 
-        ``before`` is called before each such share is sent, also again.
+        ``before`` is called right before each request is sent.
 
         Raises
         ------
@@ -804,21 +808,29 @@ class Cluster:
         """
 
         async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
-            before()
-            under_way = [self._manager.send(request, node) for node, request in share]
-            told: list[Any] = []
-            for each in under_way:
+            told: list[Any] = [None] * len(share)
+            under_way: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
+
+            async def take(place: int, coming: Any) -> None:
                 try:
-                    told.append(await each)
+                    told[place] = await coming
                 except client_errors.KafkaError as error:
-                    told.append(error)
+                    told[place] = error
+
+            for place, (node, request) in enumerate(share):
+                if len(under_way[node]) == _UNDER_WAY:
+                    await take(*under_way[node].popleft())
+                before()
+                under_way[node].append((place, self._manager.send(request, node)))
+            for left in under_way.values():
+                for each in left:
+                    await take(*each)
             if all(isinstance(each, client_errors.KafkaError) for each in told):
                 raise told[0]
             return told
 
         responses: list[Any] = []
         for first in range(0, len(requests), _REQUESTS_AT_ONCE):
-            # The time a request may take includes its wait for those before it.
             asked = partial(self._run, ask, requests[first : first + _REQUESTS_AT_ONCE])
             responses += self._patiently(asked, retry=retry_if_exception(_is_unconnected))
         return responses
@@ -1062,5 +1074,9 @@ def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
 def _why_unreachable(settings: ClusterSettings) -> str | None:
     """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
     arguments = client_arguments(settings.client)
+    try:
+        require_token(arguments)
+    except NoToken as lacking:
+        return str(lacking)
     reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
     return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None

@@ -138,6 +138,8 @@ def test_positions_of_many_groups_are_written_at_once_and_one_that_is_refused_sp
     east.create_topics([NewTopic(name, 1, 1)])
     here, absent = TopicPartition(name, 0), TopicPartition(unique("absent"), 0)
     wanted = {f"{group}-{number}": {here: GroupPosition(number)} for number in range(250)}
+    # A cluster's first groups wait until their coordinators are there.
+    east.write_positions_of_groups({each: {here: GroupPosition(1)} for each in wanted})
     wanted[f"{group}-7"][absent] = GroupPosition(1)
     lookups: list[int] = []
     look_up = Cluster._coordinators

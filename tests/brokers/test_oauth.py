@@ -23,14 +23,14 @@ from mirror.lab.clusters import EmbeddedCluster
 
 @contextmanager
 def token_server(port: int, answer: bytes | None = None) -> Iterator[None]:
-    """Give out unsigned tokens that last for a second, or ``answer``."""
+    """Give out unsigned tokens that are to be renewed at once, or ``answer``."""
 
     class Tokens(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
             self.end_headers()
-            given = {"access_token": UnsecuredTokens("ann").token(), "expires_in": 1}
+            given = {"access_token": UnsecuredTokens("ann").token(), "expires_in": 0}
             self.wfile.write(json.dumps(given).encode() if answer is None else answer)
 
         def log_message(self, *_: object) -> None:
@@ -88,7 +88,7 @@ def test_an_oauth_server_that_is_down_is_a_trouble_that_passes(secured: Embedded
     with token_server(port):
         assert run_tick("look", lambda: 5, look).done == 1
         connected = Cluster.connect(settings)
-        channel = Channel("secured", settings.client)
+        Channel("secured", settings.client).close()
     with connected:
         # Its connection to the broker has gone, and a token is needed for the next.
         connected._manager.run(_hang_up, connected._manager)
@@ -96,7 +96,6 @@ def test_an_oauth_server_that_is_down_is_a_trouble_that_passes(secured: Embedded
         assert why in problem
         with token_server(port):
             assert run_tick("ask", lambda: 5, lambda _: (len(connected.broker_ids()), ())).done == 1
-    channel.close()
 
 
 async def _hang_up(manager: object) -> None:
