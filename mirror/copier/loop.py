@@ -287,7 +287,9 @@ class CopyLoop:
 
     def _is_drained(self, now: float) -> bool:
         """Whether all is answered that has been asked, but for what gets nowhere: that is not sent again either."""
-        streams = [lane.stream for lanes in self._active.values() for lane in lanes]
+        # What was sent in a transaction that is lost does not count, whatever becomes of it.
+        lost = {flow for flow, transactions in self._transactions.items() if transactions.lost}
+        streams = [lane.stream for flow, lanes in self._active.items() if flow not in lost for lane in lanes]
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()

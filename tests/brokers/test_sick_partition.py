@@ -23,7 +23,8 @@ from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, can_tell, ends_of, write
+from tests.brokers.copying import Copying, can_tell, contents, ends_of, write
+from tests.brokers.in_transactions import InTransactions
 from tests.flows import flow_work
 
 # How often an engine asks for what waits to be fenced.
@@ -73,7 +74,7 @@ def new_copying(
 ) -> Callable[..., Copying]:
     """Copy a topic to each of some places, the brokers of its one partition; what is written down lies on 1."""
 
-    def make(*places: list[int], offsets: int = 1) -> Copying:
+    def make(*places: list[int], offsets: int = 1, in_transactions: bool = False) -> Copying:
         topics = [unique("orders") for _ in places]
         state, mm2 = unique("mm2-state"), unique("mm2-offsets")
         client = {"bootstrap.servers": trio.bootstrap_servers}
@@ -108,7 +109,7 @@ def new_copying(
             offsets_partitions=1,
             syncs_topic=None,
         )
-        return Copying(work, pairs)
+        return InTransactions(work, pairs, prefix=f"{state}-") if in_transactions else Copying(work, pairs)
 
     return make
 
@@ -195,7 +196,9 @@ def assert_unhurt(copying: Copying, healthy: Healthy, hurt_at: dict[TopicPartiti
         assert after[17] <= 10 * max(before[17], 10), (before, after)
 
 
-def assert_others_do_not_notice(copying: Copying, load: Callable[[Copying], object], hurt: Callable[[], None]) -> None:
+def assert_others_do_not_notice(
+    copying: Copying, load: Callable[[Copying], object], hurt: Callable[[], None], epochs: int = 8
+) -> None:
     """Copy under load, hurt the cluster of the copies, copy on: only the first partition gets nowhere."""
     sick, *healthy = copying.pairs
     load(copying)
@@ -203,7 +206,7 @@ def assert_others_do_not_notice(copying: Copying, load: Callable[[Copying], obje
     rolling.await_epochs(3)
     hurt_at = ends_of(copying.flow.source_client, healthy)
     hurt()
-    rolling.await_epochs(8)
+    rolling.await_epochs(epochs)
     rolling.end()
     assert_unhurt(copying, healthy, hurt_at)
     last = copying.epoch(1.0)
@@ -222,6 +225,37 @@ def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
     assert len(copying.flow.writers) == 1
     trio.brokers[2].start()
     copying.until_caught_up([sick], timeout_seconds=120)
+
+
+@pytest.mark.soak
+def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_the_others_once(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
+) -> None:
+    """The one that it is part of is aborted and does not end; what follows is written with another transactional id.
+
+    That costs some seconds, once. Restarted in between, the engine goes on in the same way.
+    """
+    copying = new_copying([1, 2, 3], [1], [2], in_transactions=True)
+    assert isinstance(copying, InTransactions)
+    sick, *healthy = copying.pairs
+    over = load(copying)
+    assert_others_do_not_notice(copying, lambda _: None, trio.brokers[2].kill, epochs=30)
+    writers = copying.flow.writers
+    for _ in range(5):
+        copying.epoch(1.0)
+    assert copying.flow.writers == writers, "the stuck transaction costs nobody a second one"
+    assert copying.pairs[sick] in copying.fence_troubles
+    over.set()
+    links.forget_all()
+    copying.restart()
+    copying.until_caught_up(healthy)
+    assert copying.unfenced.keys() == {copying.pairs[sick]}
+    trio.brokers[2].start()
+    copying.until_caught_up(timeout_seconds=120)
+    assert not copying.state().unended
+    for source in copying.pairs:
+        assert contents(copying.copies(source)) == contents(copying.originals(source))
+    copying.close()
 
 
 @pytest.mark.soak
