@@ -258,18 +258,18 @@ class FlowHold:
     def _take_id(self, channel: Channel, transactional_id: str, left: Set[tuple[int, int]]) -> Producer | Unended:
         """Take a transactional id over, or return its last transaction if that has not ended and need not have.
 
-        It need not if it is one of those, by producer id and epoch, behind which nobody writes with the id.
+        It need not if it is one of those, by producer id and epoch, behind which nobody writes with the id. While such
+        a one is not decided yet, as when the coordinator's own log waits for a dead replica, this is refused soon.
         """
-        if left:
-            try:
-                return coordinator.take_over(
-                    channel, transactional_id, self._timeout_ms, patience_seconds=_ENDING_SECONDS
-                )
-            except BrokerRefused:
-                last = coordinator.unended(channel, transactional_id)
-                if last is not None and last.key in left:
-                    return last
-        return coordinator.take_over(channel, transactional_id, self._timeout_ms)
+        if not left:
+            return coordinator.take_over(channel, transactional_id, self._timeout_ms)
+        try:
+            return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=_ENDING_SECONDS)
+        except BrokerRefused:
+            last = coordinator.unended(channel, transactional_id)
+            if last is None or last.key not in left:
+                raise
+            return last
 
     def _next_producer(self, channel: Channel, known: DataProducer | None, term: int) -> DataProducer:
         """Obtain the producer with its next epoch, and write that down before it is used."""

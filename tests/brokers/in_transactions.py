@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
@@ -19,6 +20,7 @@ from mirror.copier.task import copy
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
 from mirror.engine.hold import FlowHold
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
 from mirror.model.partition import TopicPartition
@@ -79,15 +81,15 @@ class InTransactions(Copying):
         self.flow = replace(self.flow, slot=slot, writers=writers)
 
     def take_producer(self) -> None:
-        """Write as an engine does that leads the flow; a slot that is lost is taken over."""
+        """Write as an engine does that leads the flow; a slot that is lost is taken over, when that can be done."""
         if self.flow.slot is None:
-            with self.lock:
+            with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
                 self.take()
         self.fence()
 
     def fence(self) -> None:
         """See in which partitions transactions have ended that had not before."""
-        with self.lock:
+        with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
             self.fence_troubles = self.hold.fence(self.unfenced.keys())
             self.unfenced = {each: None for each in self.unfenced if each in self.fence_troubles}
 
@@ -95,6 +97,8 @@ class InTransactions(Copying):
         """Copy for a while."""
         if self.flow.slot is None:
             self.take_producer()
+        if self.flow.slot is None:
+            return {}
         result = self.copied(seconds)
         for each in result.partitions:
             if each.handover is not None:
