@@ -26,6 +26,9 @@ _LEADER_ALONE_SECONDS = 60.0
 # What a broker's socket.request.max.bytes is by default.
 LARGEST_REQUEST_BYTES = 100 << 20
 
+# Partitions of a leader with other replicas are written to over other connections, at most so many of a broker.
+_LINES = 8
+
 T = TypeVar("T")
 
 
@@ -102,6 +105,8 @@ class Cluster:
         #: The largest joined batch that a topic may take, where one was refused.
         self.largest_batches: dict[str, float] = {}
         self._leader_alone: dict[TopicPartition, tuple[float, str]] = {}
+        # Of each broker the number of the connection by the replicas of what is written over it.
+        self._lines: dict[int, dict[frozenset[int], int]] = {}
 
     def channel(self) -> Channel:
         """Return the channel, connecting if need be; failures on it should be told with :meth:`lost`.
@@ -150,6 +155,17 @@ class Cluster:
         """Return the epoch of that leader, -1 if it is not known."""
         known = self._channel or self._lost
         return known.leader_epoch(partition) if known is not None else NOT_KNOWN
+
+    def line(self, node: int, partition: TopicPartition) -> int:
+        """Return over which of several connections to its leader a partition is written to, from 0 on.
+
+        A broker answers one request of a connection after the other, and with ``acks=all`` only when the replicas in
+        sync have it. Partitions with the same replicas wait for the same brokers; what has others does not wait along.
+        """
+        known = self._channel or self._lost
+        replicas = known.replicas(partition) if known is not None else frozenset()
+        lines = self._lines.setdefault(node, {})
+        return lines.setdefault(replicas, len(lines) % _LINES)
 
     def known_topic_id(self, topic: str) -> str:
         """Return the id that a topic had when its leaders were last asked for; empty if that is not known."""

@@ -295,7 +295,9 @@ class CopyLoop:
 
     def _is_drained(self, now: float) -> bool:
         """Whether all is answered that has been asked, but for what gets nowhere: that is not sent again either."""
-        streams = [lane.stream for lanes in self._active.values() for lane in lanes]
+        # What was sent in a transaction that is lost does not count, whatever becomes of it.
+        lost = {flow for flow, transactions in self._transactions.items() if transactions.lost}
+        streams = [lane.stream for flow, lanes in self._active.items() if flow not in lost for lane in lanes]
         for stream in streams:
             if stream.is_stuck(now) and stream.transactional_id is None:
                 stream.give_up()
@@ -349,20 +351,22 @@ class CopyLoop:
                 continue
             if isinstance(one, Lane) and one.replica is not None:
                 node = one.replica
-            self._join((cluster, node, self._role(cluster, one)), one)
+            self._join((cluster, node, self._role(cluster, node, one)), one)
 
-    def _role(self, cluster: Cluster, one: _Unplaced) -> str:
+    def _role(self, cluster: Cluster, node: int, one: _Unplaced) -> str:
         """Return what a connection is for.
 
         Each flow fetches over connections of its own: two flows may read the same partition from different positions.
         A fetch names the rack for all its partitions, so that those that are read from leaders alone have others. A
         produce request carries batches of one transactional id, or of none. A broker answers one request of a
-        connection after the other, so what makes it wait for replicas goes over another connection than the rest.
+        connection after the other, so what may make it wait for other replicas goes over another connection, and so
+        does what has made it wait.
         """
         if isinstance(one, Lane):
             flow, is_alone = one.work.flow, cluster.leader_alone(one.work.source)
             return f"{_fetch_role(flow)} {'' if is_alone else self._flows[flow].fetch_limits.rack}".rstrip()
-        return f"{'produce apart' if one.is_apart else 'produce'} {one.transactional_id or ''}".rstrip()
+        line = cluster.line(node, one.partition)
+        return f"{'produce apart' if one.is_apart else 'produce'} {line} {one.transactional_id or ''}".rstrip()
 
     def _join(self, place: _Place, one: _Unplaced) -> None:
         """Let one use the connection at ``place``, which is opened beside the loop if there is none."""

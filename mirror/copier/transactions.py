@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from mirror.copier.commits import FlowCommits
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster, Writer
-from mirror.copier.streams import ANSWER_SECONDS
+from mirror.copier.streams import ANSWER_SECONDS, Stream
 from mirror.copier.work import FlowWork, Slot, SlotEnd
 from mirror.kafka import codes, coordinator
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
@@ -78,13 +78,16 @@ class Transactions:
         self._now = 0.0
         self._rest_until = 0.0
         self._rest_seconds = _FIRST_REST_SECONDS
-        self._close_at = 0.0
+        self._close_at = self._closing_at = 0.0
+        # Since when the coordinator says that the last transaction has not ended.
+        self._ending_since: float | None = None
         self._committed_at = -math.inf
         self._is_called_for = False
         # Whether data has gone out, in this transaction and in this epoch.
         self._has_let = self._has_ever_let = False
         self._is_winding_down = False
         self._is_given_up = False
+        self._is_stuck = False
 
     @property
     def transactional_id(self) -> str:
@@ -151,10 +154,10 @@ class Transactions:
     def end(self) -> SlotEnd:
         """Say how the slot is left; a transaction that is not committed yet never will be."""
         if self.lost is None and (self._added or self._phase in (_Phase.RECORDING, _Phase.COMMITTING)):
-            self._lose("the epoch was over before it was")
+            self._lose("the epoch was over before it was", is_stuck=True)
         for target, lane in self._lanes.items():
             self.writer.keep_sequence(target, lane.acknowledged_sequence)
-        return SlotEnd(self.writer.sequences, self.lost)
+        return SlotEnd(self.writer.sequences, self.lost, is_stuck=self._is_stuck)
 
     def serve(self, lane: Lane) -> None:
         """Let a lane write."""
@@ -254,11 +257,14 @@ class Transactions:
                 self._close_at = now + self._slot.seconds + _PATIENCE_SECONDS
                 self._is_called_for = self._has_let = False
             case _Phase.OPEN if self._should_close(now):
-                self._phase = _Phase.CLOSING
+                self._phase, self._closing_at = _Phase.CLOSING, now
                 if self._is_winding_down:
                     self._wind_streams_down()
             case _Phase.CLOSING if self._is_settled():
                 self._write_positions()
+            case _Phase.CLOSING if (stuck := self._stuck(now)) is not None:
+                said = stuck.trouble or "it does not answer"
+                self._lose(f"what {stuck.partition} has got is not known: {said}", is_stuck=True)
             case _Phase.RECORDING if (refused := self.commits.refused_inside) is not None:
                 self._lose(refused)
             case _Phase.RECORDING if self.commits.is_written_inside:
@@ -310,11 +316,23 @@ class Transactions:
             stream = lane.stream
             if lane.doubts is not None or (not stream.is_settled and (stream.closed or self._is_given_up)):
                 if stream.is_quiet:
-                    self._lose(lane.doubts or f"it is not certain what {stream.partition} has got: {stream.trouble}")
+                    said = lane.doubts or f"it is not certain what {stream.partition} has got: {stream.trouble}"
+                    self._lose(said, is_stuck=lane.doubts is None)
                 return False
             if not stream.is_settled:
                 return False
         return True
+
+    def _stuck(self, now: float) -> Stream | None:
+        """Return what gets nowhere, so that nothing else of the transaction should wait for it."""
+        for lane in self._touched():
+            stream = lane.stream
+            # A broker that holds the line back because of a quota answers later.
+            quiet_until = stream.sender.connection.quiet_until if stream.sender is not None else 0.0
+            since = max(self._closing_at, stream.waits_since, quiet_until)
+            if not stream.is_settled and stream.is_stuck(now) and now >= since + self._slot.patience_seconds:
+                return stream
+        return None
 
     def _write_positions(self) -> None:
         self._written = [lane for lane in self._lanes.values() if lane.is_dirty]
@@ -336,12 +354,15 @@ class Transactions:
         self._committed_at = self._now
         self._phase = _Phase.IDLE
 
-    def _lose(self, reason: str) -> None:
-        self._phase = _Phase.LOST
-        self.lost = f"the transaction of {self.transactional_id} is not committed and will be done again: {reason}"
+    def _lose(self, reason: str, *, is_stuck: bool = False) -> None:
+        said = f"the transaction of {self.transactional_id} is not committed and will be done again: {reason}"
+        self._give_slot_up(said, is_stuck=is_stuck)
+
+    def _give_slot_up(self, reason: str, *, is_stuck: bool) -> None:
+        self._phase, self.lost, self._is_stuck = _Phase.LOST, reason, is_stuck
         self.commits.drop_inside()
         for lane in self._lanes.values():
-            lane.lose(self.lost)
+            lane.lose(reason)
 
     # Talking to the coordinator: one question at a time.
 
@@ -401,13 +422,23 @@ class Transactions:
             self._lose(_said(code))
 
     def _recovered(self) -> None:
-        self.trouble, self._rest_seconds = None, _FIRST_REST_SECONDS
+        self.trouble, self._rest_seconds, self._ending_since = None, _FIRST_REST_SECONDS, None
 
     def _trouble(self, code: int) -> None:
         if code in codes.COORDINATOR_MOVED:
             raise ConnectionFailed(f"the coordinator of {self.transactional_id} {_said(code)}")
         # While the last transaction is being completed the next one cannot begin: nothing to speak of unless it lasts.
-        is_usual = code == codes.CONCURRENT_TRANSACTIONS and self._rest_seconds < _LONGEST_REST_SECONDS
+        is_ending = code == codes.CONCURRENT_TRANSACTIONS
+        if is_ending:
+            self._ending_since = self._now if self._ending_since is None else self._ending_since
+            if self._now >= self._ending_since + self._slot.patience_seconds:
+                self._give_slot_up(
+                    f"the cluster does not end the last transaction of {self.transactional_id}: some partition in it "
+                    "takes no marker",
+                    is_stuck=True,
+                )
+                return
+        is_usual = is_ending and self._rest_seconds < _LONGEST_REST_SECONDS
         self._rest(None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
 
     def _rest(self, reason: str | None) -> None:

@@ -15,6 +15,11 @@ from mirror.model.partition import TopicPartition
 from mirror.model.transforms.chain import TopicTransform
 from mirror.model.writers import KnownWriters
 
+# How long the others of a transaction wait for a partition that gets nowhere: at first, and at most. A cluster may just
+# be slow, and what is given up is written again.
+SLOT_PATIENCE_SECONDS = 2.0
+MOST_SLOT_PATIENCE_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -28,6 +33,8 @@ class Slot:
         how long a transaction takes records in.
     idle_seconds
         how long after the last commit a transaction ends that has nothing more to write; None: when its time is over.
+    patience_seconds
+        how long a transaction waits for a partition that gets nowhere before the slot is given up.
     """
 
     transactional_id: str
@@ -35,6 +42,7 @@ class Slot:
     sequences: Mapping[TopicPartition, int]
     seconds: float
     idle_seconds: float | None
+    patience_seconds: float = SLOT_PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +55,13 @@ class SlotEnd:
         where the producer stands now.
     lost
         why the slot cannot be used any more before it is taken over anew; None when it can.
+    is_stuck
+        whether it is lost because a partition gets nowhere, and not because another has taken the slot over.
     """
 
     sequences: Mapping[TopicPartition, int]
     lost: str | None = None
+    is_stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class FlowControl:
             lost = self._lost_before(log)
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
-                self._held = term, self._hold.take(log, term)
+                self._held = term, self._hold.take(log, term, self._standing.given_up)
             if self._may_be_written_by_others():
                 return 0, ()
             if lacking := self._lacking(log, lost):
@@ -304,7 +304,8 @@ class FlowControl:
         try:
             return self._hold.fence(asked)
         except BrokerRefused:
-            self._take_next_producer(log)
+            if self._standing.writing.producer is not None:
+                self._take_next_producer(log)
             raise
         finally:
             self._tell_fence()

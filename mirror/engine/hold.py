@@ -12,15 +12,18 @@ earlier epoch are refused only behind the first batch of the new one, and one th
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
+from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
@@ -37,6 +40,8 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _DECIDED_SECONDS = 15.0
 _TIMEOUT_MS = 60_000
+# A transaction that is decided and has not ended after so long waits for a partition, not for the coordinator.
+_ENDING_SECONDS = 0.5
 # A cluster that has no coordinator for so long is not asked for one before it is restarted or has lost a leader.
 _COORDINATOR_SECONDS = 10.0
 # The largest epoch that a producer id can have, less one that brokers keep for themselves.
@@ -55,11 +60,14 @@ class Held:
         the producer of what is written outside of transactions; None if that was never done.
     is_first
         whether the flow was never written as that producer before: nothing of it can arrive late.
+    unended
+        partitions in which a transaction has not ended that is decided: to be written to once it has.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
     producer: Producer | None = None
     is_first: bool = False
+    unended: frozenset[TopicPartition] = frozenset()
 
 
 class FlowHold:
@@ -91,10 +99,13 @@ class FlowHold:
         self._client = client
         self._topic = topic or state_topic(flow.source)
         self._state_partition = TopicPartition(self._topic, 0)
-        prefix = transactions.id_prefix if transactions else ""
-        self._own = tuple(f"{prefix}{number}" for number in range(slots)) if transactions else ()
+        self._prefix = transactions.id_prefix if transactions else ""
+        self._slots = slots if transactions else 0
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
-        self._to_fence = frozenset(self._own) | {f"{prefix}{number}" for number in mm2}
+        self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
+        # Of transactional ids that take no transaction for now: the one that has not ended.
+        self._unended: dict[str, Unended] = {}
+        self._term = 0
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
@@ -106,10 +117,17 @@ class FlowHold:
         #: What else there is to know of that.
         self.note: str | None = None
 
-    def take(self, log: FlowLog, term: int = 0) -> Held:
+    def take(self, log: FlowLog, term: int = 0, given_up: Mapping[str, Producer] = MappingProxyType({})) -> Held:
         """Make sure that nobody else can write as this flow, and bring ``log``, which was read, up to date after that.
 
         Nothing of this engine may be writing in the flow's transactions meanwhile.
+
+        Parameters
+        ----------
+        given_up
+            the transactional ids whose tasks have come back, so that nobody writes with them, and their producers:
+            where the last transaction of one is decided and does not end, another id takes its place. Any other id
+            might be used again, as soon as that transaction has ended, by an engine that was frozen; it is waited for.
 
         Raises
         ------
@@ -119,16 +137,17 @@ class FlowHold:
         self.unrefused = None
         channel = Channel(self._flow.target, self._client)
         try:
-            slots = self._take_slots(channel, log, term)
-            if self._own and log.state.producer is None:
-                return Held(slots)
+            slots = self._take_slots(channel, log, term, given_up)
+            unended = frozenset().union(*(each.partitions for each in self._unended.values()))
+            if self._slots and log.state.producer is None:
+                return Held(slots, unended=unended)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
             if known is not None and (self.weakness is not None or known.producer_id != self._data.producer_id):
                 self.unrefused = known
             log.poll()
             is_first = known is None and self._data.epoch == 0
-            return Held(slots, _producer(self._data), is_first=is_first)
+            return Held(slots, _producer(self._data), is_first=is_first, unended=unended)
         finally:
             channel.close()
 
@@ -148,50 +167,113 @@ class FlowHold:
         return _producer(self._data)
 
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
-        """Have the target refuse what was sent to these partitions with earlier epochs of the producer.
+        """Have the target refuse what was sent to these partitions before.
+
+        That is what was sent with earlier epochs of the producer, or in a transaction that had not ended in them.
 
         Returns
         -------
         of the partitions that do not refuse it yet, why not; none where the cluster gives the engine no producer id
-        that it can fence (:attr:`weakness`)
+        that it can fence (:attr:`weakness`), and no transaction is to be ended
 
         Raises
         ------
         BrokerRefused, ConnectionFailed
             if that cannot be done now.
         """
-        data = self._data
-        if data is None or not data.transactional_id or not partitions:
+        if not partitions:
             return {}
         channel = Channel(self._flow.target, self._client)
         try:
-            # A partition without enough replicas would keep the transaction open, and the others from the next one.
-            sick = partition_state.unable_to_append(channel, partitions)
-            refused = sick | coordinator.abort_empty(channel, self.data_id, _producer(data), partitions - sick.keys())
-            gone = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
-            refused = {each: why for each, why in refused.items() if each.topic not in gone}
-            fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
-            return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}
+            return self._fence_data(channel, partitions) | self._await_ends(channel)
         finally:
             channel.close()
 
-    def _take_slots(self, channel: Channel, log: FlowLog, term: int) -> tuple[tuple[str, Producer], ...]:
+    def _await_ends(self, channel: Channel) -> dict[TopicPartition, str]:
+        """See which transactions have ended meanwhile; return where the others have not."""
+        for each, last in list(self._unended.items()):
+            found = self._take_id(channel, each, {last.key})
+            if isinstance(found, Unended):
+                self._unended[each] = found
+            else:
+                del self._unended[each]
+                self._append([transactional_id_record(each, int(time.time() * 1000))], self._term)
+        return {
+            partition: f"the last transaction of {each} has not ended there: its replicas take no marker"
+            for each, transaction in self._unended.items()
+            for partition in transaction.partitions
+        }
+
+    def _fence_data(self, channel: Channel, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
+        data = self._data
+        if data is None or not data.transactional_id:
+            return {}
+        # A partition without enough replicas would keep the transaction open, and the others from the next one.
+        sick = partition_state.unable_to_append(channel, partitions)
+        refused = sick | coordinator.abort_empty(channel, self.data_id, _producer(data), partitions - sick.keys())
+        gone = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
+        refused = {each: why for each, why in refused.items() if each.topic not in gone}
+        fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
+        return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}
+
+    def _take_slots(
+        self, channel: Channel, log: FlowLog, term: int, given_up: Mapping[str, Producer]
+    ) -> tuple[tuple[str, Producer], ...]:
         """Take every transactional id over that the flow has written transactions with; return this engine's own."""
-        state = log.state
-        if not self._own and not state.transactional_ids:
+        state, self._term = log.state, term
+        if not self._slots and not state.transactional_ids:
             return ()
         now = int(time.time() * 1000)
-        self._append((transactional_id_record(each, now) for each in self._own), term)
         producers: dict[str, Producer] = {}
-        while unfenced := (self._to_fence | state.transactional_ids) - producers.keys():
-            for transactional_id in sorted(unfenced):
-                producers[transactional_id] = coordinator.take_over(channel, transactional_id, self._timeout_ms)
+        self._unended = {}
+        before = dict(state.unended)
+        while True:
+            own = self._own(before.keys() | self._unended.keys())
+            self._append((transactional_id_record(each, now) for each in own if each not in producers), term)
+            known = self._mm2s | state.transactional_ids | set(own)
+            unfenced = known - producers.keys() - self._unended.keys()
+            if not unfenced:
+                break
+            for each in sorted(unfenced):
+                left = {before[each]} if each in before else set()
+                if (last := given_up.get(each)) is not None:
+                    # Aborted because it is taken over here, it ends with the next epoch.
+                    left |= {(last.producer_id, epoch) for epoch in (last.epoch, last.epoch + 1)}
+                found = self._take_id(channel, each, left)
+                if isinstance(found, Unended):
+                    self._unended[each] = found
+                else:
+                    producers[each] = found
             self._wait_until_decided(channel)
             state = log.poll()
-        slots = tuple((transactional_id, producers[transactional_id]) for transactional_id in self._own)
+        marks = {each: last.key for each, last in self._unended.items()}
+        changed = [each for each in sorted(before.keys() | marks.keys()) if before.get(each) != marks.get(each)]
+        self._append((transactional_id_record(each, now, marks.get(each)) for each in changed), term)
+        slots = tuple((each, producers[each]) for each in own)
         new = (producer.producer_id for _, producer in slots if producer.producer_id not in state.writers)
         self._append((writer_record(each, now) for each in new), term)
         return slots
+
+    def _own(self, unended: Set[str]) -> tuple[str, ...]:
+        """Return the transactional ids to write with, as many as there are tasks: the first that are free."""
+        names = (f"{self._prefix}{number}" for number in itertools.count())
+        return tuple(itertools.islice((each for each in names if each not in unended), self._slots))
+
+    def _take_id(self, channel: Channel, transactional_id: str, left: Set[tuple[int, int]]) -> Producer | Unended:
+        """Take a transactional id over, or return its last transaction if that has not ended and need not have.
+
+        It need not if it is one of those, by producer id and epoch, behind which nobody writes with the id. While such
+        a one is not decided yet, as when the coordinator's own log waits for a dead replica, this is refused soon.
+        """
+        if not left:
+            return coordinator.take_over(channel, transactional_id, self._timeout_ms)
+        try:
+            return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=_ENDING_SECONDS)
+        except BrokerRefused:
+            last = coordinator.unended(channel, transactional_id)
+            if last is None or last.key not in left:
+                raise
+            return last
 
     def _next_producer(self, channel: Channel, known: DataProducer | None, term: int) -> DataProducer:
         """Obtain the producer with its next epoch, and write that down before it is used."""

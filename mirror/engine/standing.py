@@ -13,7 +13,16 @@ from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
 from mirror.control.tick import TickReport, now_ms, shortened
-from mirror.copier.work import GapPolicy, Handover, PartitionResult, Slot, SlotEnd, Throttled
+from mirror.copier.work import (
+    MOST_SLOT_PATIENCE_SECONDS,
+    SLOT_PATIENCE_SECONDS,
+    GapPolicy,
+    Handover,
+    PartitionResult,
+    Slot,
+    SlotEnd,
+    Throttled,
+)
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.tenure import Tenure
@@ -86,9 +95,13 @@ class FlowStanding:
     # The gaps at which partitions have stopped, and whether they are acknowledged.
     barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    # The transactional ids that no task writes with any more since the last epoch, and as whom they were written.
+    given_up: dict[str, Producer] = field(default_factory=dict)
+    # How long the slots of tasks wait that were lost the last time.
+    patience_seconds: dict[int, float] = field(default_factory=dict)
     writing: Writing = field(default_factory=Writing)
     # The partitions of the target where something may still arrive that was sent before, and as whom; None: by an
-    # earlier engine. They are copied on once the target refuses it.
+    # earlier engine, or in a transaction that has not ended. They are copied on once the target refuses it.
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
     fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
     # Why what arrives late is seen but not refused.
@@ -137,8 +150,15 @@ class FlowStanding:
         producers = held.slots
         if (transactions := self.settings.transactions) is not None:
             self.slots = tuple(
-                Slot(transactional_id, producer, {}, transactions.seconds, transactions.idle_seconds)
-                for transactional_id, producer in producers
+                Slot(
+                    transactional_id,
+                    producer,
+                    {},
+                    transactions.seconds,
+                    transactions.idle_seconds,
+                    self.patience_seconds.get(number, SLOT_PATIENCE_SECONDS),
+                )
+                for number, (transactional_id, producer) in enumerate(producers)
             )
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
@@ -153,6 +173,8 @@ class FlowStanding:
                 for source, position in state.positions.items()
             )
             self.unfenced = dict.fromkeys((*known, *new))
+        self.unfenced |= dict.fromkeys(held.unended)
+        self.given_up.clear()
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -184,6 +206,7 @@ class FlowStanding:
             self.was_settled, self.is_known, self.term = was_settled, False, term
             self.tenure = tenure or Tenure()
             self.has_looked = self.has_reported = False
+            self.given_up.clear()
         self.changed()
 
     def stand_by(self) -> None:
@@ -214,7 +237,8 @@ class FlowStanding:
     @_alone
     def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:
         """Whether what may still arrive in any of these was sent with the epoch that is written with now."""
-        return any(self.unfenced.get(each) == self.writing.producer for each in targets)
+        producer = self.writing.producer
+        return producer is not None and any(self.unfenced.get(each) == producer for each in targets)
 
     @_alone
     def take_producer(self, producer: Producer) -> None:
@@ -250,6 +274,8 @@ class FlowStanding:
         """No task is at work: what is to be read again is not known until it is."""
         if self._is_to_be_read_again:
             self._is_to_be_read_again = self.is_known = False
+        if self.is_known:
+            self.given_up.clear()
 
     @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
@@ -411,10 +437,15 @@ class FlowStanding:
     @_alone
     def take_slot(self, number: int, end: SlotEnd) -> None:
         """Take in how a task left its slot; one that is lost must be taken over anew, and positions be read again."""
+        slots = list(self.slots)
+        if end.lost is None or end.is_stuck:
+            self.given_up[slots[number].transactional_id] = slots[number].producer
         if end.lost is not None:
             self.is_known = False
+            longer = 2 * slots[number].patience_seconds
+            self.patience_seconds[number] = min(longer, MOST_SLOT_PATIENCE_SECONDS)
             return
-        slots = list(self.slots)
+        self.patience_seconds.pop(number, None)
         slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
         self.slots = tuple(slots)
 

@@ -354,6 +354,7 @@ class Channel:
         self._answered = ""
         self._net, self._manager = self._bootstrap()
         self._leaders: dict[TopicPartition, int] = {}
+        self._replicas: dict[TopicPartition, frozenset[int]] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._topic_errors: dict[str, int] = {}
@@ -375,6 +376,10 @@ class Channel:
     def known_leader(self, partition: TopicPartition) -> int | None:
         """Return the node that leads a partition as far as is known, without asking the cluster."""
         return self._leaders.get(partition)
+
+    def replicas(self, partition: TopicPartition) -> frozenset[int]:
+        """Return the brokers that had a replica when leaders were last asked for; none if that is not known."""
+        return self._replicas.get(partition, frozenset())
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the epoch of the leader that :meth:`leader` returns, -1 if the cluster did not tell."""
@@ -427,11 +432,13 @@ class Channel:
                 if entry.leader_id >= 0:
                     address = TopicPartition(topic.name, entry.partition_index)
                     self._leaders[address], self._leader_epochs[address] = entry.leader_id, entry.leader_epoch
+                    self._replicas[address] = frozenset(entry.replica_nodes)
 
     def remember(self, other: Channel) -> None:
         """Take over what another channel to the same cluster has learned of leaders and topics."""
         self._leaders = dict(other._leaders)
         self._leader_epochs = dict(other._leader_epochs)
+        self._replicas = dict(other._replicas)
         self._topic_ids = dict(other._topic_ids)
 
     def forget_leaders(self, topics: Iterable[str] | None = None) -> None:

@@ -7,9 +7,11 @@ a second, beside the copy, so those are frames for a :class:`~mirror.kafka.chann
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import kafka.errors
+from kafka.protocol.admin import DescribeTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
@@ -30,6 +32,32 @@ _TRANSACTION = 1
 _FENCING_SECONDS = 30.0
 _MARKER_SECONDS = 5.0
 _PARTITIONS_A_REQUEST = 1_000
+# What the last transaction of an id is to end as is decided then, and on record.
+_DECIDED = frozenset({"PrepareCommit", "PrepareAbort"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """A transaction that is to be committed, or aborted, for certain, and has not ended in some partitions yet.
+
+    The transactional id takes no other one before they have their markers.
+
+    Attributes
+    ----------
+    producer_id, epoch
+        of the id, as the coordinator has them.
+    partitions
+        that lack their markers.
+    """
+
+    producer_id: int
+    epoch: int
+    partitions: frozenset[TopicPartition]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from other transactions of the id, as far as whoever wrote it goes: producer id and epoch."""
+        return self.producer_id, self.epoch
 
 
 def find_coordinator(channel: Channel, transactional_id: str) -> int:
@@ -107,6 +135,25 @@ def take_over(
     if code:
         raise _refused(channel, f"the transactional id {transactional_id}", code)
     return Producer(answer.producer_id, answer.producer_epoch, is_transactional=writes_transactions)
+
+
+def unended(channel: Channel, transactional_id: str) -> Unended | None:
+    """Return the last transaction of an id if it is decided and not ended; None if it is not, or cannot be told.
+
+    KIP-664: brokers before Kafka 3.0 do not tell.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed
+        if the cluster names no coordinator, or cannot be reached.
+    """
+    node = find_coordinator(channel, transactional_id)
+    answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), node)
+    (found,) = answer.transaction_states
+    if found.error_code or found.transaction_state not in _DECIDED:
+        return None
+    lacking = (TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions)
+    return Unended(found.producer_id, found.producer_epoch, frozenset(lacking))
 
 
 def abort_empty(

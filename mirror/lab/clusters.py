@@ -228,7 +228,7 @@ def down(directory: Path, *, discard_data: bool = False) -> tuple[str, ...]:
     directory
         the lab's.
     discard_data
-        remove data, logs and ``lab.json`` too.
+        remove data, logs and ``lab.json`` too; brokers are not stopped in order then.
 
     Returns
     -------
@@ -240,8 +240,15 @@ def down(directory: Path, *, discard_data: bool = False) -> tuple[str, ...]:
         if there is no lab.
     """
     lab = load(directory)
+
+    def end(cluster: LabCluster) -> tuple[str, ...]:
+        if discard_data and cluster.provider == Provider.EMBEDDED:
+            # Nothing is left to be kept in order; a voter that has just come back can wait for a quorum for good.
+            cluster.kill()
+        return cluster.shut_down()
+
     with ThreadPoolExecutor(max(1, len(lab.clusters))) as pool:
-        answers = list(pool.map(lambda cluster: cluster.shut_down(), lab.clusters.values()))
+        answers = list(pool.map(end, lab.clusters.values()))
     if discard_data:
         for cluster in lab.clusters.values():
             cluster.discard()

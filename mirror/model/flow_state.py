@@ -397,9 +397,16 @@ def source_record(cluster_id: str) -> StateRecord:
     return _record(["source"], {"cluster_id": cluster_id})
 
 
-def transactional_id_record(transactional_id: str, since_ms: int) -> StateRecord:
-    """Return the record that registers a transactional id before its first use: whoever takes over must fence it."""
-    return _record(["transactional_id", transactional_id], {"since_ms": since_ms})
+def transactional_id_record(
+    transactional_id: str, since_ms: int, unended: tuple[int, int] | None = None
+) -> StateRecord:
+    """Return the record that registers a transactional id before its first use: whoever takes over must fence it.
+
+    ``unended``: nobody writes with it any more, and its last transaction, of this producer id and epoch, is decided;
+    the cluster has not ended it in all partitions yet.
+    """
+    said = {"unended": list(unended)} if unended is not None else {}
+    return _record(["transactional_id", transactional_id], {"since_ms": since_ms} | said)
 
 
 def claim_record(claim: Claim) -> StateRecord:
@@ -544,6 +551,8 @@ class FlowState:
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     transactional_ids: set[str] = field(default_factory=set)
+    #: Those of them with which nobody writes for now: producer id and epoch of a transaction that has not ended.
+    unended: dict[str, tuple[int, int]] = field(default_factory=dict)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
@@ -632,6 +641,7 @@ class FlowState:
                 self.writers.discard(producer_id)
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.discard(transactional_id)
+                self.unended.pop(transactional_id, None)
             case ["acl", *names]:
                 self.acls.pop(Acl.of_key(names), None)
             case ["quota", entity, limit]:
@@ -679,6 +689,10 @@ class FlowState:
                 self.takeovers[source] = Takeover(**_known(Takeover, content) | {"source": source})
             case ["transactional_id", transactional_id]:
                 self.transactional_ids.add(transactional_id)
+                self.unended.pop(transactional_id, None)
+                if content.get("unended"):
+                    producer_id, epoch = content["unended"]
+                    self.unended[transactional_id] = producer_id, epoch
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}

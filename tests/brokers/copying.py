@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -71,31 +72,42 @@ class Copying:
     # The producer's next sequences, and where something that was sent may still arrive.
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
+    fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
     writers: FlowHold | None = None
+    # Held while an epoch begins or its results are taken in, and while fencing changes what those look at.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def epoch(self, seconds: float = 0.4, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; first the target is to refuse what was sent before and not answered."""
         self.take_producer()
-        partitions = tuple(
-            PartitionWork(
-                self.flow.flow,
-                source,
-                target,
-                self.ids.get(source.topic, ""),
-                self.handovers.get(source),
-                self.mm2.get(source),
-                self.transforms.of_topic(target.topic),
-                target_id=self.ids.get(target.topic, ""),
-                gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
-                dead=self.dead.pop(source, None),
-                left_out=self.left_out,
-                is_watched=self.is_watched,
-                sequence=self.sequences.get(target, 0),
+        return self.copy_on(seconds, bell)
+
+    def copy_on(self, seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+        """Copy for a while, but for what waits to be fenced: that is done before, or beside, by :meth:`fence`."""
+        with self.lock:
+            flow = self.flow
+            partitions = tuple(
+                PartitionWork(
+                    flow.flow,
+                    source,
+                    target,
+                    self.ids.get(source.topic, ""),
+                    self.handovers.get(source),
+                    self.mm2.get(source),
+                    self.transforms.of_topic(target.topic),
+                    target_id=self.ids.get(target.topic, ""),
+                    gaps=self.policies.get(source, GapPolicy(self.stops_at_gaps)),
+                    dead=self.dead.pop(source, None),
+                    left_out=self.left_out,
+                    is_watched=self.is_watched,
+                    sequence=self.sequences.get(target, 0),
+                )
+                for source, target in self.pairs.items()
+                if source not in self.stopped and target not in self.unfenced
             )
-            for source, target in self.pairs.items()
-            if source not in self.stopped and target not in self.unfenced
-        )
-        return self._taken(copy(TaskWork((self.flow,), partitions, seconds, 0.1, bell)))
+        result = copy(TaskWork((flow,), partitions, seconds, 0.1, bell))
+        with self.lock:
+            return self._taken(result, flow.producer)
 
     def take_over(self) -> dict[TopicPartition, PartitionResult]:
         """Find out where to go on with what Java MirrorMaker has copied."""
@@ -111,18 +123,18 @@ class Copying:
             )
             for source, trace in self.mm2.items()
         )
-        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)))
+        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)), self.flow.producer)
         self.mm2 = {}
         return results
 
-    def _taken(self, result: TaskResult) -> dict[TopicPartition, PartitionResult]:
+    def _taken(self, result: TaskResult, producer: Producer | None) -> dict[TopicPartition, PartitionResult]:
         self.throttled += result.throttled.values()
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
             if each.may_arrive_late:
-                self.unfenced[self.pairs[each.source]] = self.flow.producer
-            elif each.sequence is not None:
+                self.unfenced[self.pairs[each.source]] = producer
+            elif each.sequence is not None and producer == self.flow.producer:
                 self.sequences[self.pairs[each.source]] = each.sequence
         self.stopped |= {each.source for each in result.partitions if each.stopped}
         return {each.source: each for each in result.partitions}
@@ -140,18 +152,30 @@ class Copying:
             finally:
                 log.close()
             self.unfenced = {self.pairs[source]: None for source in self.handovers if source in self.pairs}
-        # A target that is away is asked again before the next epoch.
+        self.fence()
+
+    def fence(self) -> None:
+        """Have the target refuse what was sent before and not answered; epochs may go on meanwhile.
+
+        A target that is away is asked again by the next call.
+        """
+        assert self.writers is not None
         with suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
-            if self.flow.producer in self.unfenced.values():
+            with self.lock:
+                asked = dict(self.unfenced)
+            if self.flow.producer in asked.values():
                 self.written_as(self.writers.next_producer(0))
-            troubles = self.writers.fence(self.unfenced.keys())
-            self.unfenced = {target: producer for target, producer in self.unfenced.items() if target in troubles}
+            self.fence_troubles = self.writers.fence(asked.keys())
+            with self.lock:
+                for target in asked.keys() - self.fence_troubles.keys():
+                    self.unfenced.pop(target)
 
     def written_as(self, producer: Producer | None) -> None:
         """Write as another producer from now on."""
         assert producer is not None
-        self.flow = replace(self.flow, producer=producer, writers=self.flow.writers | {producer.producer_id})
-        self.sequences = {}
+        with self.lock:
+            self.flow = replace(self.flow, producer=producer, writers=self.flow.writers | {producer.producer_id})
+            self.sequences = {}
 
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
         """Copy until everything that the sources hold is acknowledged and recorded."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
@@ -18,6 +19,8 @@ from mirror.control.flow_log import FlowLog
 from mirror.copier.task import copy
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
 from mirror.engine.hold import FlowHold
+from mirror.kafka.batch import Producer
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
 from mirror.model.partition import TopicPartition
@@ -34,6 +37,8 @@ class InTransactions(Copying):
     idle_seconds: float | None = 0.1
     log: FlowLog | None = field(init=False, default=None)
     hold: FlowHold = field(init=False)
+    # The transactional id that no task writes with any more, although its last transaction may not have ended.
+    given_up: dict[str, Producer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin as an engine that has just been started."""
@@ -45,6 +50,7 @@ class InTransactions(Copying):
         settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
         self.hold = FlowHold(EAST_WEST, self.flow.target_client, settings, slots=1, topic=self.flow.state_topic)
         self.flow = replace(self.flow, slot=None)
+        self.given_up = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -64,7 +70,9 @@ class InTransactions(Copying):
         """Take the flow over and read where it stands."""
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         self.log.poll()
-        ((transactional_id, producer),) = self.hold.take(self.log).slots
+        held = self.hold.take(self.log, given_up=self.given_up)
+        ((transactional_id, producer),) = held.slots
+        self.unfenced, self.given_up = dict.fromkeys(held.unended), {}
         state = self.log.state
         self.handovers = {
             source: Handover(position, state.open_runs(source), clean=False)
@@ -74,16 +82,33 @@ class InTransactions(Copying):
         writers = frozenset(state.writers | {producer.producer_id})
         self.flow = replace(self.flow, slot=slot, writers=writers)
 
-    def epoch(self, seconds: float = 0.4) -> dict[TopicPartition, PartitionResult]:
-        """Copy for a while; a slot that is lost is taken over before the next epoch."""
+    def take_producer(self) -> None:
+        """Write as an engine does that leads the flow; a slot that is lost is taken over, when that can be done."""
         if self.flow.slot is None:
-            self.take()
+            with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
+                self.take()
+        self.fence()
+
+    def fence(self) -> None:
+        """See in which partitions transactions have ended that had not before."""
+        with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
+            self.fence_troubles = self.hold.fence(self.unfenced.keys())
+            self.unfenced = {each: None for each in self.unfenced if each in self.fence_troubles}
+
+    def copy_on(self, seconds: float) -> dict[TopicPartition, PartitionResult]:
+        """Copy for a while."""
+        if self.flow.slot is None:
+            self.take_producer()
+        if self.flow.slot is None:
+            return {}
         result = self.copied(seconds)
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
         end = result.slots[EAST_WEST]
         assert self.flow.slot is not None
+        if end.is_stuck:
+            self.given_up = {self.flow.slot.transactional_id: self.flow.slot.producer}
         kept = replace(self.flow.slot, sequences={**self.flow.slot.sequences, **end.sequences})
         self.flow = replace(self.flow, slot=None if end.lost else kept)
         return {each.source: each for each in result.partitions}
@@ -101,6 +126,7 @@ class InTransactions(Copying):
                 is_watched=self.is_watched,
             )
             for source, target in self.pairs.items()
+            if target not in self.unfenced
         )
         return copy(TaskWork((self.flow,), partitions, seconds, 0.1))
 

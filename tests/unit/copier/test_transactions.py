@@ -14,7 +14,7 @@ from mirror.copier.lane import Lane
 from mirror.copier.streams import Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transactions import Transactions
-from mirror.copier.work import Handover, PartitionWork, Slot
+from mirror.copier.work import SLOT_PATIENCE_SECONDS, Handover, PartitionWork, Slot
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer
 from mirror.kafka.channel import ConnectionFailed
@@ -505,6 +505,62 @@ def test_what_may_or_may_not_have_arrived_loses_the_transaction_when_it_is_not_w
     lane.stream.give_up()
     target.transactions.advance(target.now)
     assert "not certain" in str(target.transactions.end().lost)
+
+
+def test_a_partition_that_gets_nowhere_loses_the_transaction_before_the_epoch_is_over() -> None:
+    """The others do not wait for it; what is only slow is waited for."""
+    target = Target(seconds=0.0)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    lane.stream.take()
+    lane.stream.answered(TIMED_OUT, -1, "")
+    target.now = lane.stream.waits_since
+    target.turn()
+    target.now = lane.stream.waits_since + SLOT_PATIENCE_SECONDS - 0.1
+    target.transactions.advance(target.now)
+    assert target.transactions.lost is None
+    target.transactions.advance(target.now + 0.2)
+    assert "what east.orders-0 has got is not known: the target answers" in str(target.transactions.lost)
+
+
+def test_a_partition_that_was_held_up_before_has_its_time_when_the_transaction_closes() -> None:
+    target = Target(seconds=0.0)
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    target.answer_adding()
+    (lane,) = target.lanes
+    lane.stream.take()
+    lane.stream.answered(TIMED_OUT, -1, "")
+    target.now = lane.stream.waits_since + 10 * SLOT_PATIENCE_SECONDS
+    target.transactions.advance(target.now)
+    target.transactions.advance(target.now + SLOT_PATIENCE_SECONDS - 0.1)
+    assert target.transactions.lost is None
+
+
+def test_a_transaction_that_the_cluster_does_not_end_gives_the_slot_up() -> None:
+    """Another transactional id is to go on; what was committed with this one counts."""
+    target = Target()
+    target.take(0, 0)
+    target.commit()
+    target.take(0, 1)
+    for _ in range(2):
+        target.turn()
+    for _ in range(10):
+        target.answer_adding((TARGETS[0], CONCURRENT))
+        assert target.transactions.lost is None
+        target.now += 0.2
+        target.turn()
+    target.answer_adding((TARGETS[0], CONCURRENT))
+    end = target.transactions.end()
+    assert "does not end the last transaction of orders-0" in str(end.lost)
+    assert end.is_stuck
+    handover = target.lanes[0].result().handover
+    assert handover is not None
+    assert handover.position.upstream == 1
 
 
 def test_a_coordinator_that_cannot_be_reached_rests_the_transaction_and_loses_nothing() -> None:

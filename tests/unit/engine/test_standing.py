@@ -67,6 +67,38 @@ def test_a_lost_slot_makes_the_flow_begin_anew_with_fresh_sequences(standing: Fl
     assert slot.sequences == {}
 
 
+def test_slots_are_given_up_whose_tasks_have_come_back_unless_another_has_taken_them(standing: FlowStanding) -> None:
+    """Only of these it is certain that nobody writes with them; of an epoch that goes on it is not known."""
+    (first, one), (second, another) = PRODUCERS
+    standing.take_slot(0, SlotEnd({}))
+    standing.take_slot(1, SlotEnd({}, "gets nowhere", is_stuck=True))
+    standing.between_epochs()
+    assert standing.given_up == {first: one, second: another}
+    standing.take_state(FlowState(), Mm2Traces(), Held(PRODUCERS))
+    assert standing.given_up == {}
+    standing.take_slot(0, SlotEnd({}))
+    standing.between_epochs()
+    assert standing.given_up == {}
+    standing.take_slot(0, SlotEnd({}))
+    standing.take_slot(1, SlotEnd({}, "fenced"))
+    assert standing.given_up == {first: one}
+
+
+def test_a_slot_that_is_lost_again_and_again_waits_longer_each_time(standing: FlowStanding) -> None:
+    """A cluster that is only slow would never get anything whole otherwise."""
+    waits = []
+    for _ in range(6):
+        standing.take_slot(1, SlotEnd({}))
+        standing.take_slot(0, SlotEnd({}, "gets nowhere", is_stuck=True))
+        standing.take_state(FlowState(), Mm2Traces(), Held(PRODUCERS))
+        waits.append(standing.slots[0].patience_seconds)
+    assert waits == [4, 8, 16, 30, 30, 30]
+    assert standing.slots[1].patience_seconds == 2
+    standing.take_slot(0, SlotEnd({}))
+    standing.take_state(FlowState(), Mm2Traces(), Held(PRODUCERS))
+    assert standing.slots[0].patience_seconds == 2
+
+
 def test_a_lost_slot_keeps_nothing_of_what_its_task_says(standing: FlowStanding) -> None:
     """Nobody knows what the target has got: until it is taken over no task is told a sequence of it."""
     standing.take_slot(0, SlotEnd({ORDERS: 5}))

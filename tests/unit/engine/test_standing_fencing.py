@@ -70,6 +70,16 @@ def test_that_nothing_lies_behind_a_position_counts_after_a_clean_stop_alone(
     assert standing.handovers[ORDERS].position.settled is was_settled
 
 
+def test_partitions_in_which_a_transaction_has_not_ended_wait_and_no_producer_is_asked_for(
+    standing: FlowStanding,
+) -> None:
+    standing.take_state(COPIED, Mm2Traces(), Held(unended=frozenset({ORDERS_COPY})))
+    assert standing.to_fence() == {ORDERS_COPY}
+    assert not standing.needs_next_epoch(standing.to_fence())
+    standing.take_fenced({ORDERS_COPY}, {}, COPIED)
+    assert standing.to_fence() == frozenset()
+
+
 def test_what_was_never_written_as_this_producer_does_not_wait(standing: FlowStanding) -> None:
     standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
     assert standing.to_fence() == frozenset()

@@ -136,6 +136,14 @@ def test_what_is_written_is_read_back(
     assert state.run == report
 
 
+def test_a_transaction_that_has_not_ended_is_on_record_until_it_has() -> None:
+    """Its transactional id is to be taken over all the while."""
+    state = folded(transactional_id_record("an id", 78), transactional_id_record("an id", 79, (7, 3)))
+    assert (state.transactional_ids, state.unended) == ({"an id"}, {"an id": (7, 3)})
+    state.apply(*transactional_id_record("an id", 80))
+    assert (state.transactional_ids, state.unended) == ({"an id"}, {})
+
+
 def test_what_was_created_on_the_target_is_on_record_until_it_is_given_up() -> None:
     """Of another origin it is still one ACL."""
     origin = Acl(Resource.TOPIC, Pattern.LITERAL, "größe", "User:ann", "*", Operation.ALL, Permission.ALLOW)

@@ -1,0 +1,52 @@
+"""Over which connection of a broker a partition is written to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirror.copier import links
+from mirror.copier.links import Cluster
+from mirror.model.partition import TopicPartition
+
+
+class Known:
+    """What a cluster has told: 30 sets of replicas, by the number of the partition."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def replicas(self, partition: TopicPartition) -> frozenset[int]:
+        number = partition.partition % 30
+        return frozenset({1, 2 + number % 5, 7 + number % 6})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(links, "Channel", Known)
+    found = Cluster("west", {})
+    found.channel()
+    return found
+
+
+def test_partitions_with_the_same_replicas_share_a_connection_and_others_do_not_wait_for_them(
+    cluster: Cluster,
+) -> None:
+    first, other, like_the_first = (TopicPartition("orders", number) for number in (0, 1, 30))
+    assert cluster.line(1, first) == cluster.line(1, like_the_first)
+    assert cluster.line(1, first) != cluster.line(1, other)
+
+
+def test_a_broker_has_no_more_connections_than_a_few_and_a_partition_keeps_its_own(cluster: Cluster) -> None:
+    partitions = [TopicPartition("orders", number) for number in range(60)]
+    lines = [cluster.line(1, each) for each in partitions]
+    assert set(lines) == set(range(8))
+    assert [cluster.line(1, each) for each in reversed(partitions)] == lines[::-1]
+    assert cluster.line(2, partitions[-1]) == 0, "each broker is counted by itself"
+
+
+def test_where_replicas_are_not_known_all_go_over_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "Channel", Known)
+    nowhere = Cluster("west", {})
+    assert {nowhere.line(1, TopicPartition("orders", number)) for number in range(9)} == {0}
