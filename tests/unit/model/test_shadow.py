@@ -287,3 +287,21 @@ def test_mirrormakers_default_filter_leaves_shadows_out() -> None:
     name = shadow_name("20260101T000000Z-0000", "billing")
     assert is_shadow(name)
     assert not PatternFilter((".*",), ("console-consumer-.*", "connect-.*", "__.*")).matches(name)
+
+
+def test_where_the_source_has_none_of_the_records_handed_any_more_nothing_is_proven() -> None:
+    """By the map alone the position is right; whether the map is, only contents tell."""
+    gone = world_of(b"abcdefghij").try_out(4, 4, window=SourceWindow(0, 10, ()))
+    assert (gone.verdict, gone.compared) == (UNKNOWN, 0)
+    assert "contents could not be compared" in gone.reasons[0]
+
+
+def test_records_that_come_twice_fail() -> None:
+    world = world_of(b"abcdef")
+    plan = world.try_out(2, 2).plan
+    handed = Handed(tuple(Seen(offset, bytes([each])) for offset, each in enumerate(b"cdcdef", 2)))
+    origins = dict(zip(range(2, 8), (2, 3, 2, 3, 4, 5), strict=True))
+    window = SourceWindow(0, 10**6, tuple(Seen(*each) for each in sorted(world.source.items())))
+    found = judge(plan, handed, window, origins, world.map.copies_between)
+    assert found.verdict is FAIL
+    assert "handed twice or out of order" in found.reasons[0]
