@@ -94,6 +94,8 @@ def verify_flow(
     """
     recalled = None if remember is None else _recalled(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled)
+    # By what was just read: the comparison may take longer than an engine that runs is ever silent.
+    is_running = judge_state(plan.state.run, now_ms(), ())[0] != "STOPPED"
     if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
         raise ConfigError(
             remember,
@@ -111,7 +113,6 @@ def verify_flow(
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
         write_whole(remember, memory.as_text())
     seen = look_outside(spark, plan.outside, watch)
-    is_running = judge_state(plan.state.run, now_ms(), ())[0] != "STOPPED"
     partitions, left_out = [], plan.left_out
     java = cache(lambda: left_by_java(settings, clusters, plan.state))
     for compared, pair, outside, what in zip(found.partitions, plan.pairs, plan.outside, seen, strict=True):

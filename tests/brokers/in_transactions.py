@@ -95,8 +95,9 @@ class InTransactions(Copying):
             self.fence_troubles = self.hold.fence(self.unfenced.keys())
             self.unfenced = {each: None for each in self.unfenced if each in self.fence_troubles}
 
-    def copy_on(self, seconds: float) -> dict[TopicPartition, PartitionResult]:
+    def copy_on(self, seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
+        assert bell is None
         if self.flow.slot is None:
             self.take_producer()
         if self.flow.slot is None:
