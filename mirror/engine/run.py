@@ -229,12 +229,14 @@ class Engine:
         threading.excepthook = lambda ended: self._end_by(
             ended.exc_value or ended.exc_type(), ended.thread.name if ended.thread else "a thread", stop
         )
-        for thread in (*threads, *leaders, taking_over):
+        for thread in (*threads, *leaders):
             thread.start()
         has_ended = False
         try:
             # Topics are created and positions read while Spark starts.
             self._epochs.start()
+            # Its jobs are Spark's: a takeover before Spark runs would be told as one that failed.
+            taking_over.start()
             self._guarded(self._copy, stop)
             if not self._defects:
                 self._settle()
@@ -249,7 +251,8 @@ class Engine:
             _join([*leaders, *threads], _JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
-            taking_over.join(timeout=_JOIN_SECONDS)
+            if taking_over.ident is not None:
+                taking_over.join(timeout=_JOIN_SECONDS)
             threading.excepthook = threading.__excepthook__
         if self._defects:
             part, defect = self._defects[0]
