@@ -46,12 +46,12 @@ def status(file: Path) -> tuple[str, list[str]]:
     return flow["state"], flow["reasons"]
 
 
-def one_flow(lab: Lab, path: Path, alias: str, topics: str, more: str = "") -> Path:
-    """Write the file of a flow that no other test knows."""
+def one_flow(lab: Lab, path: Path, source: str, target: str, topics: str, more: str = "") -> Path:
+    """Write the file of a flow that no other test knows, by neither of its ends: what MirrorMaker left is not its."""
     path.write_text(
-        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {address(lab, 'east')}\n"
-        f"west.bootstrap.servers = {address(lab, 'west')}\n{alias}->west.enabled = true\n"
-        f"{alias}->west.topics = {topics}\n{FACTORS}{more}"
+        f"clusters = {source}, {target}\n{source}.bootstrap.servers = {address(lab, 'east')}\n"
+        f"{target}.bootstrap.servers = {address(lab, 'west')}\n{source}->{target}.enabled = true\n"
+        f"{source}->{target}.topics = {topics}\n{FACTORS}{more}"
     )
     return path
 
@@ -60,12 +60,12 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
     east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:
     """CLI-04: a first start has no troubles; what stops a partition later is told at once."""
-    topic, alias = unique("orders"), unique("shop").replace("-", "")
+    source, target = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    topic, flow = unique("orders"), f"{source}->{target}"
     east.create_topics([NewTopic(topic, 2, 1, {})])
-    flow = f"{alias}->west"
     fails = f"{flow}.transforms = f\n{flow}.transforms.f.type = python:tests.transform_functions:fail_on_poison\n"
-    file, log = one_flow(east_west, tmp_path / "mirror.properties", alias, topic, fails), tmp_path / "log"
-    never = f"this flow has never run: west has no topic mm2-state.{alias}.internal"
+    file, log = one_flow(east_west, tmp_path / "mirror.properties", source, target, topic, fails), tmp_path / "log"
+    never = f"this flow has never run: {target} has no topic mm2-state.{source}.internal"
     assert status(file) == ("STOPPED", [never])
     with running(file, log) as engine:
         found = wait_until(

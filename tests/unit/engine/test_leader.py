@@ -121,6 +121,7 @@ def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_f
         renewing = threading.Thread(target=lambda: a_round(leader))
         renewing.start()
         asked.get(timeout=120)
+        wait_until(lambda: standing.tenure.left <= 0, "the right to end", timeout_seconds=60)
         wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=60)
         with pytest.raises(NotLeading, match="another engine may lead"):
             standing.tenure.require()
