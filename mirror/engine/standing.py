@@ -114,7 +114,7 @@ class FlowStanding:
     was_settled: bool = False
     # Whether partitions found next may be ones that the engine before had found, and begun, too.
     fences_found: bool = False
-    # How many times the flow was begun from what the target has on record.
+    # How many times a term began, or the flow was begun from what the target has on record.
     begun: int = 0
     # What of the offset maps is to be forgotten by the tasks of the next epoch.
     dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
@@ -204,6 +204,8 @@ class FlowStanding:
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
+            # What a task of an earlier term brings back is past: others may have written as it since.
+            self.begun += 1
             self.tenure = tenure or Tenure()
             self.has_looked = self.has_reported = False
             self.given_up.clear()
