@@ -27,6 +27,7 @@ from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
+from mirror.model import connect_offsets
 from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
@@ -235,6 +236,20 @@ class FlowStanding:
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""
         return frozenset(self.unfenced)
+
+    @_alone
+    def waits(self, source: TopicPartition, target: TopicPartition) -> bool:
+        """Whether something may still arrive late where a partition is written, or its position within a transaction.
+
+        A transaction with a position in a partition that takes no marker would not end either, and be done again and
+        again with all that is in it.
+        """
+        if not self.slots or not self.unfenced or target in self.unfenced:
+            return target in self.unfenced
+        settings = self.settings
+        key = connect_offsets.source_key(settings.flow.source, source)
+        number = connect_offsets.partition_of(key, settings.offset_storage_partitions)
+        return TopicPartition(settings.offset_storage_topic, number) in self.unfenced
 
     @_alone
     def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:

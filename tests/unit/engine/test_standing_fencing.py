@@ -9,6 +9,7 @@ from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
+from mirror.model.connect_offsets import partition_of, source_key
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
@@ -139,6 +140,21 @@ def test_a_partition_that_was_not_written_to_keeps_its_sequence(standing: FlowSt
     standing.take_written(BILLS_COPY, result(BILLS, sequence=5), FIRST)
     standing.take_written(BILLS_COPY, result(BILLS), FIRST)
     assert standing.writing.sequences == {BILLS_COPY: 5}
+
+
+def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended() -> None:
+    """Else each transaction with it would not end either, and all that is in it would be done again and again."""
+    standing = FlowStanding(flow_settings("west.exactly.once.source.support = enabled"))
+    topic, partitions = standing.settings.offset_storage_topic, standing.settings.offset_storage_partitions
+    place = TopicPartition(topic, partition_of(source_key("east", ORDERS), partitions))
+    assert place.partition != partition_of(source_key("east", BILLS), partitions)
+    standing.lead(5, was_settled=False)
+    slots = (("id-0", Producer(7, 3, is_transactional=True)),)
+    standing.take_state(COPIED, Mm2Traces(), Held(slots, unended=frozenset({place})))
+    assert standing.waits(ORDERS, ORDERS_COPY)
+    assert not standing.waits(BILLS, BILLS_COPY)
+    standing.take_fenced({place}, {}, COPIED)
+    assert not standing.waits(ORDERS, ORDERS_COPY)
 
 
 def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
