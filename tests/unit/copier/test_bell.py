@@ -110,11 +110,11 @@ def test_who_rings_waits_for_nobody_even_if_the_bell_is_busy() -> None:
 
     def take_in(_: Troubles) -> None:
         is_told.set()
-        may_go_on.wait(60)
+        wait_until(may_go_on.is_set, "the ringing to be over", timeout_seconds=60)
 
     with Bell("127.0.0.1", take_in) as bell, closing(BellListener(bell.address)) as listener:
         listener.tell({(Flow("east", "west"), TopicPartition("orders", 0)): "no leader"})
-        assert is_told.wait(5)
+        wait_until(is_told.is_set, "the bell to be busy", timeout_seconds=5)
 
         def ring() -> None:
             for _ in range(5_000):
