@@ -279,7 +279,10 @@ def groups(
             saved = snapshot or Path(f"groups-{chosen.flow.source}-{chosen.flow.target}-{now_ms()}.json")
             moves = apply_moves(plan, settings.clusters, snapshot=saved)
             refused, left = moves.refused, moves.left
-    verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run else Verdict.PASS
+            # Where nothing was changed there is none.
+            saved = saved if saved.exists() else None
+    found_none = not plan.positions and not refused
+    verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run or found_none else Verdict.PASS
     if as_json:
         _print_json(
             {
@@ -301,7 +304,11 @@ def groups(
                 f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}",
                 markup=False,
             )
-    if refused:
+        if found_none:
+            _err.print(
+                f"No group of {chosen.flow} whose id matches {group} has a position: none was moved", markup=False
+            )
+    if refused or found_none:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -484,13 +491,15 @@ def _restore_groups(
         decisions = restore(decisions, cluster, saved)
     refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
     if as_json:
-        verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run else Verdict.PASS
+        verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run or not decisions else Verdict.PASS
         shown = {"verdict": verdict.value, "flow": str(flow.flow), "groups": [each.row() for each in decisions]}
         _print_json(shown | {"snapshot": str(path)})
     else:
         for each in refused:
             _out.print(f"  refused: group {each.saved.group}, {each.saved.partition}: {each.reason}", markup=False)
-    if refused:
+        if not decisions:
+            _err.print(f"{path} holds no group whose id matches {pattern}: none was put back", markup=False)
+    if refused or not decisions:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 

@@ -77,6 +77,8 @@ class Bell:
         self._write_seconds = write_seconds
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
+        # Who rings may hold what the listening thread waits for. Where there is no room for another ring are enough.
+        self._hand.setblocking(False)
         # The tasks that listen, and when each was last heard of.
         self._listeners: dict[socket.socket, float] = {}
         self._unfinished: dict[socket.socket, bytes] = {}
@@ -166,7 +168,7 @@ class Bell:
                         self._tell_all()
 
     def _lives(self, listener: socket.socket) -> bool:
-        """Take in what a task says; return whether it said anything."""
+        """Take in what a task says; return whether it said anything, and what a task says."""
         try:
             said = listener.recv(1 << 16)
         except OSError:
@@ -176,8 +178,13 @@ class Bell:
         for line in lines:
             if line.isdigit():
                 _tell(listener, b"%s %f" % (line, self._write_seconds()))
-            else:
-                self._troubled(_read(line))
+                continue
+            try:
+                troubles = _read(line)
+            except (ValueError, TypeError):
+                # Whoever it is, it is no task.
+                return False
+            self._troubled(troubles)
         return bool(said)
 
     def _tell_all(self) -> None:

@@ -135,7 +135,8 @@ class FlowControl:
                     checkpoints.writable,
                     recorder(settings, writer),
                     log,
-                    before_writing=may_write,
+                    # What was handed over goes out while the others are asked for: nothing is waited for in between.
+                    before_writing=self._standing.tenure.require_now,
                 )
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)

@@ -237,9 +237,8 @@ class FlowHold:
             for each in sorted(unfenced):
                 left = {before[each]} if each in before else set()
                 if (last := given_up.get(each)) is not None:
-                    # Aborted because it is taken over here, it ends with the next epoch.
-                    left |= {(last.producer_id, epoch) for epoch in (last.epoch, last.epoch + 1)}
-                found = self._take_id(channel, each, left)
+                    left.add((last.producer_id, last.epoch))
+                found = self._take_id(channel, each, left, last)
                 if isinstance(found, Unended):
                     self._unended[each] = found
                 else:
@@ -259,7 +258,13 @@ class FlowHold:
         names = (f"{self._prefix}{number}" for number in itertools.count())
         return tuple(itertools.islice((each for each in names if each not in unended), self._slots))
 
-    def _take_id(self, channel: Channel, transactional_id: str, left: Set[tuple[int, int]]) -> Producer | Unended:
+    def _take_id(
+        self,
+        channel: Channel,
+        transactional_id: str,
+        left: Set[tuple[int, int]],
+        given_up: Producer | None = None,
+    ) -> Producer | Unended:
         """Take a transactional id over, or return its last transaction if that has not ended and need not have.
 
         It need not if it is one of those, by producer id and epoch, behind which nobody writes with the id. While such
@@ -271,7 +276,14 @@ class FlowHold:
             return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=_ENDING_SECONDS)
         except BrokerRefused:
             last = coordinator.unended(channel, transactional_id)
-            if last is None or last.key not in left:
+            if last is None:
+                raise
+            # Aborted because the id is taken over here, it ends with the next epoch. To be committed with that one it
+            # is another engine's, which has taken the id meanwhile and may go on with it.
+            is_own_abort = (
+                given_up is not None and last.is_aborted and last.key == (given_up.producer_id, given_up.epoch + 1)
+            )
+            if last.key not in left and not is_own_abort:
                 raise
             return last
 

@@ -399,7 +399,9 @@ class Engine:
             for flow, standing in self._standings.items()
             if standing.is_known and standing.may_be_copied
             for source, target, topic_id, target_id in standing.partitions
-            if source not in standing.stopped and source not in standing.takeovers and target not in standing.unfenced
+            if source not in standing.stopped
+            and source not in standing.takeovers
+            and not standing.waits(source, target)
         ]
         engine = self._settings.engine
         self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})

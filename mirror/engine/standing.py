@@ -27,6 +27,7 @@ from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
+from mirror.model import connect_offsets
 from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
@@ -114,7 +115,7 @@ class FlowStanding:
     was_settled: bool = False
     # Whether partitions found next may be ones that the engine before had found, and begun, too.
     fences_found: bool = False
-    # How many times the flow was begun from what the target has on record.
+    # How many times a term began, or the flow was begun from what the target has on record.
     begun: int = 0
     # What of the offset maps is to be forgotten by the tasks of the next epoch.
     dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
@@ -204,6 +205,8 @@ class FlowStanding:
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
+            # What a task of an earlier term brings back is past: others may have written as it since.
+            self.begun += 1
             self.tenure = tenure or Tenure()
             self.has_looked = self.has_reported = False
             self.given_up.clear()
@@ -233,6 +236,20 @@ class FlowStanding:
     def to_fence(self) -> frozenset[TopicPartition]:
         """Return the partitions of the target where something may still arrive late."""
         return frozenset(self.unfenced)
+
+    @_alone
+    def waits(self, source: TopicPartition, target: TopicPartition) -> bool:
+        """Whether something may still arrive late where a partition is written, or its position within a transaction.
+
+        A transaction with a position in a partition that takes no marker would not end either, and be done again and
+        again with all that is in it.
+        """
+        if not self.slots or not self.unfenced or target in self.unfenced:
+            return target in self.unfenced
+        settings = self.settings
+        key = connect_offsets.source_key(settings.flow.source, source)
+        number = connect_offsets.partition_of(key, settings.offset_storage_partitions)
+        return TopicPartition(settings.offset_storage_topic, number) in self.unfenced
 
     @_alone
     def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:

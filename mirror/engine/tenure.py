@@ -10,6 +10,7 @@ from mirror.control.tick import NotLeading
 
 # Of the time without a renewal after which others may lead. The rest is for what was sent in the last moment to arrive.
 TENURE_SHARE = 2 / 3
+_OVER = "nothing was written: another engine may lead the flow by now"
 
 
 class Tenure:
@@ -65,4 +66,17 @@ class Tenure:
             seconds = min(self._seconds, threading.TIMEOUT_MAX)
             self._changed.wait_for(lambda: self._is_ended or self.left > 0, timeout=seconds)
             if self._is_ended or self.left <= 0:
-                raise NotLeading("nothing was written: another engine may lead the flow by now")
+                raise NotLeading(_OVER)
+
+    def require_now(self) -> None:
+        """Return if something may be written now, as :meth:`require`, but wait for nothing.
+
+        For who asks in a thread that has requests to send meanwhile: they would go out after the wait.
+
+        Raises
+        ------
+        NotLeading
+            if this engine does not lead, or cannot know that it does.
+        """
+        if self.left <= 0:
+            raise NotLeading(_OVER)

@@ -76,6 +76,24 @@ def begin_of(
     return Begin(at, max(downstream, copy_start), before, tuple(left_out))
 
 
+def undecided(
+    settings: FlowSettings, decided_to: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[LeftOut]:
+    """Return what lies in copies behind transactions that nobody decides: whose it is cannot be seen yet.
+
+    Parameters
+    ----------
+    decided_to, ends
+        up to where readers of committed data see each copy, and where it ended before that was asked.
+    """
+    why = "it lies in a transaction that is not decided, or behind one, and no engine runs that would take it over"
+    return [
+        LeftOut(settings.flow.target, copy, decided_to[copy], end, None, why, is_unchecked=True)
+        for copy, end in ends.items()
+        if decided_to[copy] < end
+    ]
+
+
 def judged(
     settings: FlowSettings,
     state: FlowState,

@@ -16,7 +16,7 @@ from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.parked_records import parked_contents
-from mirror.engine.uncompared import begin_of, judged, left_by_java
+from mirror.engine.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
 from mirror.kafka.cluster import Cluster, Found
 from mirror.kafka.log import LogReader
@@ -95,7 +95,7 @@ def verify_flow(
     recalled = None if remember is None else _recalled(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled)
     # By what was just read: the comparison may take longer than an engine that runs is ever silent.
-    is_running = judge_state(plan.state.run, now_ms(), ())[0] != "STOPPED"
+    is_running = _is_running(plan.state)
     if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
         raise ConfigError(
             remember,
@@ -120,6 +120,10 @@ def verify_flow(
         partitions.append(partition)
         left_out += more
     return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
+
+
+def _is_running(state: FlowState) -> bool:
+    return judge_state(state.run, now_ms(), ())[0] != "STOPPED"
 
 
 def _ends(memory: Memory) -> tuple[str, str]:
@@ -176,8 +180,11 @@ def plan_pairs(
         stable_ends = source.offsets([each for each in copied if each in compacted.sides], LATEST, View.STABLE)
         # Whoever wrote before these ends, and what was recorded of it, stands in what is read of the state after them.
         view = View.STABLE if state.transactional_ids else View.VISIBLE
+        seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST, view)
         state = log.poll()
+        if not _is_running(state):
+            left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)

@@ -760,7 +760,8 @@ class Cluster:
         """Commit positions for many groups, a request each, several of them under way to every coordinator.
 
         As nobody's member: the broker refuses it while a group has members. ``before`` is called right before each
-        request is sent; what it raises keeps that from being sent, and all behind it.
+        request is sent; what it raises keeps that from being sent, and all behind it. It must not wait: it is called
+        in the thread that sends, and what was handed over just before would go out behind the wait.
         """
         items = [(group, partition) for group, positions in wanted.items() for partition in positions]
 

@@ -33,7 +33,8 @@ _FENCING_SECONDS = 30.0
 _MARKER_SECONDS = 5.0
 _PARTITIONS_A_REQUEST = 1_000
 # What the last transaction of an id is to end as is decided then, and on record.
-_DECIDED = frozenset({"PrepareCommit", "PrepareAbort"})
+_ABORTED = "PrepareAbort"
+_DECIDED = frozenset({"PrepareCommit", _ABORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,14 @@ class Unended:
         of the id, as the coordinator has them.
     partitions
         that lack their markers.
+    is_aborted
+        whether it is to be aborted.
     """
 
     producer_id: int
     epoch: int
     partitions: frozenset[TopicPartition]
+    is_aborted: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -153,7 +157,8 @@ def unended(channel: Channel, transactional_id: str) -> Unended | None:
     if found.error_code or found.transaction_state not in _DECIDED:
         return None
     lacking = (TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions)
-    return Unended(found.producer_id, found.producer_epoch, frozenset(lacking))
+    is_aborted = found.transaction_state == _ABORTED
+    return Unended(found.producer_id, found.producer_epoch, frozenset(lacking), is_aborted)
 
 
 def abort_empty(

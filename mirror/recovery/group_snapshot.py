@@ -171,13 +171,14 @@ class ClusterNow:
         of the saved groups.
     topic_ids
         of the topics that are there.
-    ends
-        the end offsets of their saved partitions.
+    starts, ends
+        where the logs of their saved partitions begin and end.
     """
 
     states: Found[str, GroupDescription]
     positions: Found[str, Found[TopicPartition, GroupPosition]]
     topic_ids: Mapping[str, str]
+    starts: Found[TopicPartition, int]
     ends: Found[TopicPartition, int]
 
 
@@ -219,6 +220,7 @@ def read_now(snapshot: GroupSnapshot, cluster: Cluster) -> ClusterNow:
         cluster.describe_groups(groups),
         cluster.positions_of_groups(groups),
         {name: topic.topic_id for name, topic in topics.items()},
+        cluster.offsets({each.partition for each in snapshot.positions} & there, "earliest"),
         cluster.offsets({each.partition for each in snapshot.positions} & there, "latest"),
     )
 
@@ -290,6 +292,14 @@ def _decide(saved: SavedPosition, now: ClusterNow) -> RestoreDecision:
         return _refused(saved, present, "the topic is not the one any more in which the group had its position")
     if partition not in now.ends:
         return _refused(saved, present, f"the end of the log is not known: {now.ends.problems.get(partition)}")
+    if partition not in now.starts:
+        return _refused(saved, present, f"the start of the log is not known: {now.starts.problems.get(partition)}")
+    if saved.before.position < now.starts[partition]:
+        why = (
+            f"the group was at {saved.before.position}, and the log begins at {now.starts[partition]} by now: a reader "
+            "told to begin at the end would pass all that is there"
+        )
+        return _refused(saved, present, why)
     if saved.before.position > now.ends[partition]:
         why = f"the group was at {saved.before.position}, and the log ends at {now.ends[partition]}"
         return _refused(saved, present, why)

@@ -272,13 +272,13 @@ def test_an_engine_whose_right_to_write_is_over_writes_no_checkpoint_and_moves_n
     tenure.renew(steady_seconds())
     with closing(LogWriter(client, before=tenure.require)) as writer:
         writer.append(topic.topic, 0, [(b"1", b"", (), 0)])
-        (written,) = west.write_positions_of_groups({group: position}, tenure.require)[group]
-        assert written.problem is None
+        written = west.write_positions_of_groups({group: position}, tenure.require_now)
+        assert [each.problem for each in written[group]] == [None]
         tenure.end()
         with pytest.raises(NotLeading):
             writer.append(topic.topic, 0, [(b"2", b"", (), 0)])
         with pytest.raises(NotLeading):
-            west.write_positions_of_groups({group: {topic: GroupPosition(1)}}, tenure.require)
+            west.write_positions_of_groups({group: {topic: GroupPosition(1)}}, tenure.require_now)
     assert ends_of(client, [topic]) == {topic: 1}
     assert west.positions_of_groups([group])[group][topic].position == 0
 

@@ -13,9 +13,15 @@ from typer.testing import CliRunner
 
 from mirror import cli
 from mirror.cli import app
+from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.kafka.cluster import GroupPosition
 from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
+from mirror.recovery.group_snapshot import GroupSnapshot
 
 
 def test_it_says_which_version_it_is() -> None:
@@ -116,3 +122,35 @@ def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPat
         assert word in text
     monkeypatch.setattr(cli, "plan_flow", lambda *_: FlowPlan(FLOW, [create], [], [], []))
     assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0
+
+
+def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """A name that is misspelt, or a target without checkpoints: whoever fails over must not take it for done."""
+    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
+    done = CliRunner().invoke(app, ["groups", str(file), "--groups", "bliling", "--apply", "--yes", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN")
+    told = CliRunner().invoke(app, ["groups", str(file), "--groups", "bliling", "--apply", "--yes"])
+    assert "bliling" in told.stderr
+
+
+def test_to_put_back_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "before.json"
+    GroupSnapshot(FLOW, "id", ()).save(saved)
+    monkeypatch.setattr(cli, "look_at", lambda *_: ())
+    done = CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved), "--yes", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN")
+
+
+def test_a_snapshot_that_was_not_written_is_not_spoken_of(
+    monkeypatch: pytest.MonkeyPatch, file: Path, tmp_path: Path
+) -> None:
+    """The target had changed since the plan, so nothing was saved, nor changed."""
+    copy = TopicPartition("east.orders", 0)
+    placement = Placement("billing", copy, 40, 40, 40, "id")
+    decision = GroupDecision("billing", copy, None, GroupPosition(40), GroupAction.WRITE, "", placement, None)
+    drifted = GroupMoves((), refused=(Unmoved("billing", copy, "the target has changed"),))
+    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, (), (decision,)))
+    monkeypatch.setattr(cli, "apply_moves", lambda *_, **__: drifted)
+    options = ["--apply", "--yes", "--json", "--snapshot", str(tmp_path / "before.json")]
+    done = CliRunner().invoke(app, ["groups", str(file), *options])
+    assert (done.exit_code, json.loads(done.stdout)["snapshot"]) == (1, None)

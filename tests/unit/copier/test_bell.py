@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
@@ -90,6 +91,41 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         listener.tell({second: "no leader"})
         wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\n", b"\x16\x03\x01\n", b"5.5\n", b"[[1]]\n"])
+def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(bell: Bell, listen: Listen, said: bytes) -> None:
+    listener = listen(bell)
+    with socket.create_connection(bell.address, timeout=5) as stranger:
+        stranger.sendall(said)
+        while stranger.recv(64):
+            pass
+    assert heard_by(listener) is Heard.RING
+    listen(bell)
+
+
+def test_who_rings_waits_for_nobody_even_if_the_bell_is_busy() -> None:
+    """Who rings may hold the very lock that the bell's thread needs to take in what a task has told."""
+    is_told, may_go_on = threading.Event(), threading.Event()
+
+    def take_in(_: Troubles) -> None:
+        is_told.set()
+        wait_until(may_go_on.is_set, "the ringing to be over", timeout_seconds=60)
+
+    with Bell("127.0.0.1", take_in) as bell, closing(BellListener(bell.address)) as listener:
+        listener.tell({(Flow("east", "west"), TopicPartition("orders", 0)): "no leader"})
+        wait_until(is_told.is_set, "the bell to be busy", timeout_seconds=5)
+
+        def ring() -> None:
+            for _ in range(5_000):
+                bell.ring()
+
+        ringing = threading.Thread(target=ring, daemon=True)
+        ringing.start()
+        ringing.join(20)
+        is_stuck = ringing.is_alive()
+        may_go_on.set()
+        assert not is_stuck
 
 
 def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from mirror.engine.hold import FlowHold
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.coordinator import Unended
 from mirror.model.flow_state import DataProducer, FlowState
 from tests.flows import EAST_WEST
 
@@ -49,6 +51,31 @@ def test_what_keeps_the_cluster_from_giving_the_transactional_id_is_said_as_it_i
     assert said in hold.weakness
     assert not_said not in hold.weakness
     assert error.__name__ in hold.weakness
+
+
+@pytest.mark.parametrize(
+    ("last", "is_waited_for"),
+    [
+        (Unended(7, 3, frozenset()), False),
+        (Unended(7, 4, frozenset(), is_aborted=True), False),
+        (Unended(7, 4, frozenset()), True),
+        (Unended(7, 5, frozenset(), is_aborted=True), True),
+        (None, True),
+    ],
+    ids=["committed by its task", "aborted by taking it over", "committed by who took it since", "later", "undecided"],
+)
+def test_an_id_is_given_up_for_the_transaction_of_the_task_that_came_back_and_for_no_other(
+    last: Unended | None, *, is_waited_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BrokerRefused("west: the transactional id", kafka.errors.ConcurrentTransactionsError)
+
+    monkeypatch.setattr(coordinator, "take_over", refused)
+    monkeypatch.setattr(coordinator, "unended", lambda *_: last)
+    hold = FlowHold(EAST_WEST, {}, None, slots=1)
+    written = Producer(7, 3, is_transactional=True)
+    with pytest.raises(BrokerRefused) if is_waited_for else nullcontext():
+        assert hold._take_id(cast(Any, SimpleNamespace()), "id-0", {(7, 3)}, written) == last
 
 
 @pytest.mark.parametrize(

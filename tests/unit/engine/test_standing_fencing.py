@@ -9,6 +9,7 @@ from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
+from mirror.model.connect_offsets import partition_of, source_key
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
@@ -141,6 +142,21 @@ def test_a_partition_that_was_not_written_to_keeps_its_sequence(standing: FlowSt
     assert standing.writing.sequences == {BILLS_COPY: 5}
 
 
+def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended() -> None:
+    """Else each transaction with it would not end either, and all that is in it would be done again and again."""
+    standing = FlowStanding(flow_settings("west.exactly.once.source.support = enabled"))
+    topic, partitions = standing.settings.offset_storage_topic, standing.settings.offset_storage_partitions
+    place = TopicPartition(topic, partition_of(source_key("east", ORDERS), partitions))
+    assert place.partition != partition_of(source_key("east", BILLS), partitions)
+    standing.lead(5, was_settled=False)
+    slots = (("id-0", Producer(7, 3, is_transactional=True)),)
+    standing.take_state(COPIED, Mm2Traces(), Held(slots, unended=frozenset({place})))
+    assert standing.waits(ORDERS, ORDERS_COPY)
+    assert not standing.waits(BILLS, BILLS_COPY)
+    standing.take_fenced({place}, {}, COPIED)
+    assert not standing.waits(ORDERS, ORDERS_COPY)
+
+
 def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
     standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
     begun = standing.begun
@@ -148,8 +164,10 @@ def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
     assert (standing.is_known, standing.term) == (False, None)
     assert not standing.is_settled
     standing.lead(9, was_settled=True)
-    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    # What its tasks bring back now is of before, and another may have written with their transactional ids since.
     assert standing.begun == begun + 1
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.begun == begun + 2
 
 
 def test_how_well_late_requests_are_refused_is_told(standing: FlowStanding) -> None:

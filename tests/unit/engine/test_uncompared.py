@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.uncompared import Begin, begin_of, judged
+from mirror.engine.uncompared import Begin, begin_of, judged, undecided
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
@@ -112,3 +112,11 @@ def test_what_stands_before_the_copy_and_what_cannot_be_read_is_not_checked() ->
     assert outcome(Found(others_before=Seen(1, 0, 1))) == (Verdict.UNKNOWN, 0, 0, [True])
     assert outcome(Found(own_before=Seen(1, 0, 1))) == (Verdict.PASS, 0, 0, [False])
     assert outcome(Found(problem="ConnectionFailed: west is away")) == (Verdict.UNKNOWN, 0, 0, [True])
+
+
+def test_what_lies_behind_a_transaction_that_nobody_decides_was_not_looked_at() -> None:
+    """A transaction that hangs hides from readers of committed data what others have written behind it."""
+    other = TopicPartition("east.orders", 1)
+    (found,) = undecided(SETTINGS, {COPY: 11, other: 7}, {COPY: 14, other: 7})
+    assert (found.cluster, found.partition, found.start, found.end) == ("west", COPY, 11, 14)
+    assert Equivalence((EQUAL,), left_out=(found,)).verdict is Verdict.UNKNOWN

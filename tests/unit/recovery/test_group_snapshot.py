@@ -31,6 +31,7 @@ def now(
     present: GroupPosition | None = SAVED.after,
     *,
     state: GroupDescription = IDLE,
+    start: int | None = 0,
     end: int | None = 100,
     topic_id: str = "id",
 ) -> ClusterNow:
@@ -38,6 +39,7 @@ def now(
         Found({"billing": state}),
         Found({"billing": Found({COPY: present} if present else {})}),
         {COPY.topic: topic_id},
+        Found({} if start is None else {COPY: start}),
         Found({} if end is None else {COPY: end}),
     )
 
@@ -52,7 +54,8 @@ def test_a_position_is_put_back_and_one_that_was_not_there_is_deleted() -> None:
     assert decide(replace(SAVED, before=None), now()).action is RestoreAction.DELETE
     assert decide(SAVED, now(SAVED.before)).action is RestoreAction.KEEP
     assert decide(replace(SAVED, before=None), now(None)).action is RestoreAction.KEEP
-    # The last position that the log reaches is its end.
+    # The first position that a log has is its start, the last one its end.
+    assert decide(SAVED, now(start=5)).action is RestoreAction.WRITE
     assert decide(SAVED, now(end=5)).action is RestoreAction.WRITE
 
 
@@ -65,6 +68,8 @@ def test_a_position_is_put_back_and_one_that_was_not_there_is_deleted() -> None:
         (now(None), "has none any more"),
         (now(topic_id="another"), "not the one any more"),
         (now(end=4), "the log ends at 4"),
+        (now(start=6), "the log begins at 6"),
+        (now(start=None), "start of the log is not known"),
         (now(end=None), "end of the log is not known"),
         (replace(now(), states=Found({}, {"billing": "not authorized"})), "not authorized"),
         (replace(now(), positions=Found({}, {"billing": "no coordinator"})), "no coordinator"),
