@@ -102,7 +102,7 @@ class InTransactions(Copying):
             self.take_producer()
         if self.flow.slot is None:
             return {}
-        result = self.copied(seconds)
+        result = self.copied(seconds, bell)
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
@@ -114,7 +114,7 @@ class InTransactions(Copying):
         self.flow = replace(self.flow, slot=None if end.lost else kept)
         return {each.source: each for each in result.partitions}
 
-    def copied(self, seconds: float) -> TaskResult:
+    def copied(self, seconds: float, bell: tuple[str, int] | None = None) -> TaskResult:
         """Run one task."""
         partitions = tuple(
             PartitionWork(
@@ -129,7 +129,7 @@ class InTransactions(Copying):
             for source, target in self.pairs.items()
             if target not in self.unfenced
         )
-        return copy(TaskWork((self.flow,), partitions, seconds, 0.1))
+        return copy(TaskWork((self.flow,), partitions, seconds, 0.1, bell))
 
     def copies(self, source: TopicPartition) -> list[Record]:
         """Return the records of the copy that a reader of committed data sees."""
