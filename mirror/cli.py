@@ -95,7 +95,7 @@ GroupPattern = Annotated[
     str,
     typer.Option("--group", "--groups", help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern),
 ]
-FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, written east->west.", metavar="A->B")]
+FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 'east->west'.", metavar="'A->B'")]
 
 _LIMITS = ReadLimits()
 
@@ -255,12 +255,16 @@ def groups(
     """
     with _explained():
         settings = load(file, applies_transforms=False)
-        chosen = _flow(settings, flow)
         if apply == (undo is not None):
             raise ConfigError(file, None, None, "say either --apply or --restore SNAPSHOT")
         if undo is not None:
-            _restore_groups(settings, chosen, undo, group, dry_run=dry_run, yes=yes, as_json=as_json)
+            saved_before = GroupSnapshot.load(undo)
+            chosen = _flow(settings, flow or str(saved_before.flow))
+            _restore_groups(
+                settings, chosen, undo, saved_before.of_groups(group), dry_run=dry_run, yes=yes, as_json=as_json
+            )
             return
+        chosen = _flow(settings, flow)
         plan = plan_moves(
             chosen,
             settings.clusters,
@@ -473,14 +477,13 @@ def _restore_groups(
     settings: MirrorSettings,
     flow: FlowSettings,
     path: Path,
-    pattern: str,
+    saved: GroupSnapshot,
     *,
     dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Put groups back where a move found them; exit code 1 if one could not be."""
-    saved = GroupSnapshot.load(path).of_groups(pattern)
     cluster = settings.clusters[flow.flow.target]
     decisions = look_at(saved, flow.flow, cluster, path)
     if not as_json:
@@ -498,7 +501,7 @@ def _restore_groups(
         for each in refused:
             _out.print(f"  refused: group {each.saved.group}, {each.saved.partition}: {each.reason}", markup=False)
         if not decisions:
-            _err.print(f"{path} holds no group whose id matches {pattern}: none was put back", markup=False)
+            _err.print(f"{path} holds no such group: none was put back", markup=False)
     if refused or not decisions:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -601,7 +604,10 @@ def _flow(settings: MirrorSettings, name: str | None) -> FlowSettings:
     try:
         return enabled[Flow.parse(name)]
     except (KeyError, ValueError):
-        raise ConfigError(settings.path, None, "--flow", f"{name} is not an enabled flow; there are {known}") from None
+        # Of east->west a shell leaves east-, and writes what is printed to a file called west.
+        hint = "; quote it, as in --flow 'A->B': a shell takes > for a redirection" if name.endswith("-") else ""
+        said = f"{name} is not an enabled flow; there are {known}{hint}"
+        raise ConfigError(settings.path, None, "--flow", said) from None
 
 
 def _print_json(content: Any) -> None:
@@ -627,7 +633,8 @@ def _print_status(status: FlowStatus, *, show_all: bool) -> None:
         rows = [_partition_row(each) for each in worst_first(status.partitions)]
         print_rows(_out, None, rows, most=None if show_all else MOST_ROWS)
     else:
-        _out.print("  no partition is mirrored yet")
+        away = f"  which partitions are mirrored is on record on {status.flow.target}, which does not tell"
+        _out.print(away if status.state == "FAILED" else "  no partition is mirrored yet", markup=False)
 
 
 def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from mirror.kafka.channel import LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState, StateRecord, term_of
@@ -13,6 +14,13 @@ from mirror.model.placement import Placement
 from mirror.model.shared_topic import translate_shared
 from mirror.model.topics import ReplicationPolicy
 from mirror.model.translation import NotMirrored, Translation
+
+
+class NeverRun(LeaderUnknown):
+    """A flow has no state topic, so that no engine has ever run it; what has no topic has no leader either."""
+
+    def __init__(self, alias: str, topic: str) -> None:
+        super().__init__(f"this flow has never run: {alias} has no topic {topic}")
 
 
 class FlowLog:
@@ -29,6 +37,7 @@ class FlowLog:
         self.state = FlowState()
         # The newest of each key, in the order of the log.
         self._records: dict[bytes, bytes] = {}
+        self._alias, self._topic = alias, topic
         self._tail = LogTail(client, topic, alias=alias)
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._sources: dict[TopicPartition, TopicPartition] = {}
@@ -38,10 +47,17 @@ class FlowLog:
 
         Raises
         ------
+        NeverRun
+            if there is no such topic.
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if the topic cannot be read; the state is then as it was.
         """
-        records = self._tail.poll()
+        try:
+            records = self._tail.poll()
+        except LeaderUnknown:
+            if not self.exists():
+                raise NeverRun(self._alias, self._topic) from None
+            raise
         for record in records:
             if not self.state.apply(record.key, record.value, term_of(record.headers)):
                 continue

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror.control.flow_log import FlowLog
+from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
@@ -18,7 +18,16 @@ from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, ForeignWriter, Gap, Position, RunReport, Standby, state_topic
+from mirror.model.flow_state import (
+    FlowState,
+    ForeignWriter,
+    Gap,
+    Position,
+    RunReport,
+    Standby,
+    state_topic,
+    stopped_reason,
+)
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
@@ -168,16 +177,15 @@ class FlowObserver:
         flow = self._settings.flow
         try:
             state = self._state()
+        except NeverRun as never:
+            return FlowStatus(flow, "STOPPED", (str(never),), ())
         except _PROBLEMS as problem:
-            if isinstance(problem, LeaderUnknown) and self._has_no_state():
-                topic = state_topic(flow.source)
-                return FlowStatus(flow, "STOPPED", (f"{_NEVER_RUN}: {flow.target} has no topic {topic}",), ())
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
         trouble = [open_gaps_reason(state.open_gaps)] if state.open_gaps else []
         trouble += foreign_reasons(state.foreign.values(), flow.target, int(time.time() * 1000), state.writers)
         trouble += [
-            f"{source} is stopped: {reason}"
+            stopped_reason(source, reason)
             for source, reason in sorted(state.stops.items())
             if self._settings.replicates(source.topic)
         ]
@@ -195,8 +203,9 @@ class FlowObserver:
                 for source, position in positions.items()
             )
         gaps_of = Counter(gap.source for gap in state.open_gaps)
+        stops = state.stops | (state.run.stops(positions) if state.run is not None else {})
         partitions = tuple(
-            replace(each, gaps=gaps_of[source], stopped=state.stops.get(source))
+            replace(each, gaps=gaps_of[source], stopped=stops.get(source))
             for each in partitions
             for source in (TopicPartition(each.topic, each.partition),)
         )
@@ -225,12 +234,6 @@ class FlowObserver:
             flow = self._settings.flow
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
-
-    def _has_no_state(self) -> bool:
-        """Whether there is no state topic; one that is not there has no leader either."""
-        with suppress(*_PROBLEMS):
-            return self._log is not None and not self._log.exists()
-        return False
 
     def _partitions(
         self, positions: Mapping[TopicPartition, Position]

@@ -76,8 +76,13 @@ class FlowControl:
         self._fence_at = 0.0
         self._held: tuple[int, Held] | None = None
 
-    def run(self, stop: threading.Event, discovery_seconds: float) -> None:
-        """Tick until told to stop, or until another engine leads the flow."""
+    def run(
+        self, stop: threading.Event, discovery_seconds: float, await_copy: Callable[[], object] = lambda: None
+    ) -> None:
+        """Tick until told to stop, or until another engine leads the flow.
+
+        ``await_copy`` is called then, and returns when the last results of the copy are in.
+        """
         settings, flow = self._settings, self._settings.flow
         topics = TopicsTick(self._source, self._target, settings)
         # Nothing else can be done before the side topics are there.
@@ -140,6 +145,10 @@ class FlowControl:
                 )
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
+        await_copy()
+        if self._standing.others:
+            # The position is behind it by now: nobody would look there again.
+            self._ticking.once(strangers.tick)
         log.close()
         writer.close()
         strangers.close()

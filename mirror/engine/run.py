@@ -46,7 +46,8 @@ from mirror.model.partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
 _REST_SECONDS = 0.5
-# The first epoch is short: it finds out how much each partition moves, so that the next share it evenly.
+# The first epoch with a flow is short: it finds out how much each partition moves, so that the next share it evenly,
+# and tells soon whether all is well.
 _FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
@@ -304,7 +305,7 @@ class Engine:
 
     def _copy(self, stop: threading.Event) -> None:
         longest = self._settings.engine.epoch_seconds
-        seconds = min(_FIRST_EPOCH_SECONDS, longest)
+        known: dict[Flow, int] = {}
         while not stop.is_set():
             with ExitStack() as held:
                 # What is planned and what its results are taken in for must be of the same beginning.
@@ -312,6 +313,10 @@ class Engine:
                 for standing in self._standings.values():
                     held.enter_context(standing.lock)
                 begun = {flow: standing.begun for flow, standing in self._standings.items()}
+                is_first = any(
+                    known.get(flow) != begun[flow] for flow, each in self._standings.items() if each.is_known
+                )
+                seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
                 works = self._plan_epoch(seconds, at_once)
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -326,12 +331,12 @@ class Engine:
                         standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
                         # What the tasks wrote is on the target; the control thread reads it back.
                         standing.is_known = False
-                seconds = min(_FIRST_EPOCH_SECONDS, longest)
+                known = {}
                 stop.wait(_REST_SECONDS)
                 continue
             finally:
                 self._over_at = math.inf
-            seconds = longest
+            known = begun
             lasted = max(time.monotonic() - began, 0.001)
             for work, result in zip(works, results, strict=True):
                 self._take_result(work, result, begun, lasted)
@@ -530,7 +535,11 @@ class Engine:
                 hold,
                 matches_mm2=self._settings.engine.matches_mm2,
                 flows=self._settings.enabled_flows,
-            ).run(tenure_over, self._discovery_seconds(settings))
+            ).run(
+                tenure_over,
+                self._discovery_seconds(settings),
+                lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
+            )
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:

@@ -28,7 +28,15 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
-from mirror.model.flow_state import DeadChunks, FlowState, ForeignWriter, Gap, StateRecord, Takeover
+from mirror.model.flow_state import (
+    DeadChunks,
+    FlowState,
+    ForeignWriter,
+    Gap,
+    StateRecord,
+    Takeover,
+    stopped_reason,
+)
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import WrittenBy
@@ -478,7 +486,7 @@ class FlowStanding:
                 for target, why in sorted(self.fence_troubles.items())
             ]
         )
-        said += shortened([f"{source} is stopped: {reason}" for source, reason in sorted(self.stopped.items())])
+        said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
         said += shortened([f"{source}: {reason}" for source, reason in sorted(self.troubles.items())])
         for report in self.reports.values():
             said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]

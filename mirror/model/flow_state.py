@@ -260,6 +260,21 @@ class RunReport:
         value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
         return _record(["run"], value)
 
+    def stops(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return which of these partitions it names as stopped, and why."""
+        return {
+            source: reason.removeprefix(said)
+            for source in sources
+            for said in (stopped_reason(source, ""),)
+            for reason in self.reasons
+            if reason.startswith(said)
+        }
+
+
+def stopped_reason(source: TopicPartition, why: str) -> str:
+    """Return how reports and status say that a partition is stopped."""
+    return f"{source} is stopped: {why}"
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:

@@ -154,3 +154,24 @@ def test_a_snapshot_that_was_not_written_is_not_spoken_of(
     options = ["--apply", "--yes", "--json", "--snapshot", str(tmp_path / "before.json")]
     done = CliRunner().invoke(app, ["groups", str(file), *options])
     assert (done.exit_code, json.loads(done.stdout)["snapshot"]) == (1, None)
+
+
+def test_a_flow_that_the_shell_has_cut_is_told_how_to_quote(file: Path) -> None:
+    """Of ``--flow east->west`` a shell leaves ``east-``."""
+    done = CliRunner().invoke(app, ["offsets", str(file), "--flow", "east-"])
+    assert done.exit_code == 2
+    assert "quote it, as in --flow 'A->B'" in done.stderr
+
+
+def test_what_was_moved_is_put_back_along_the_flow_that_the_snapshot_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The command that a move prints works as it is, also where the file has several flows."""
+    file, saved = tmp_path / "mirror.properties", tmp_path / "before.json"
+    ends = "east.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1"
+    file.write_text(f"clusters=east,west\n{ends}\neast->west.enabled=true\nwest->east.enabled=true")
+    GroupSnapshot(Flow("west", "east"), "id", ()).save(saved)
+    asked: list[Flow] = []
+    monkeypatch.setattr(cli, "look_at", lambda _, flow, *__: asked.append(flow) or ())
+    assert CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved)]).exit_code == 1
+    assert asked == [Flow("west", "east")]

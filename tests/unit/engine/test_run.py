@@ -146,7 +146,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
         ) -> None:
             begun.append((source.alias, target.alias))
 
-        def run(self, _: threading.Event, _seconds: float) -> None:
+        def run(self, _: threading.Event, _seconds: float, _await_copy: object) -> None:
             stop.set()
 
     monkeypatch.setattr(Cluster, "connect", connect)

@@ -38,6 +38,7 @@ from mirror.model.flow_state import (
     sketch_record,
     source_record,
     state_topic,
+    stopped_reason,
     transactional_id_record,
     writer_record,
 )
@@ -553,3 +554,9 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
     for kept in (state.chunks, state.sketches):
         kept.pop(ORDERS, None)
     assert state == FlowState()
+
+
+def test_a_report_names_the_partitions_that_are_stopped() -> None:
+    orders, more = TopicPartition("orders", 1), TopicPartition("orders", 11)
+    report = RunReport("DEGRADED", ("lag: no answer", stopped_reason(more, "ValueError: a record")), 5)
+    assert report.stops([orders, more]) == {more: "ValueError: a record"}
