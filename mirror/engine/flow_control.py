@@ -94,7 +94,7 @@ class FlowControl:
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
         # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
-        may_write = self._standing.tenure.require
+        may_write = self._standing.lease.require
         writer = LogWriter(settings.target_producer, alias=flow.target, before=may_write)
         ticks: list[Timed] = [
             (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
@@ -141,7 +141,7 @@ class FlowControl:
                     recorder(settings, writer),
                     log,
                     # What was handed over goes out while the others are asked for: nothing is waited for in between.
-                    before_writing=self._standing.tenure.require_now,
+                    before_writing=self._standing.lease.require_now,
                 )
                 ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
         self._ticking.until(stop, ticks)
@@ -217,7 +217,7 @@ class FlowControl:
         if former is None or self._standing.was_settled:
             return False
         # Its tasks went on for a while after its right had ended, if the target would have refused that.
-        return not self._standing.tenure.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
+        return not self._standing.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
     def _lost_before(self, log: FlowLog) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""

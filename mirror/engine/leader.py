@@ -13,9 +13,9 @@ from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
+from mirror.engine.lease import LEASE_SHARE, Lease
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
-from mirror.engine.tenure import TENURE_SHARE, Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow_state import RunReport
@@ -53,8 +53,8 @@ class FlowLeader:
         self._lost = lost
         self._election: Election | None = None
         self._leads = threading.Event()
-        self._tenure_over = threading.Event()
-        self._tenure_over.set()
+        self._lease_over = threading.Event()
+        self._lease_over.set()
         self._ended = threading.Event()
         self._is_settled = False
         self._said = ""
@@ -80,17 +80,17 @@ class FlowLeader:
             if self._election is not None:
                 self._election.close()
 
-    def await_tenure(self, stop: threading.Event) -> threading.Event | None:
+    def await_lease(self, stop: threading.Event) -> threading.Event | None:
         """Wait until this engine leads; return what is set when it does so no longer, None once ``stop`` is set."""
         while not stop.is_set():
             if self._leads.wait(_LOOK_SECONDS):
-                return self._tenure_over
+                return self._lease_over
         return None
 
     def over(self) -> None:
         """Let the flow's control end, because the engine stops. It leads until :meth:`end`, when nothing is written."""
         self._leads.clear()
-        self._tenure_over.set()
+        self._lease_over.set()
 
     def end(self, *, is_settled: bool) -> None:
         """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
@@ -123,7 +123,7 @@ class FlowLeader:
         finally:
             # Also when the target does not answer: what was sent before an outage is not refused after it.
             if self._standing.term is not None and self._standing.term == election.term:
-                self._standing.tenure.renew(election.renewed_at)
+                self._standing.lease.renew(election.renewed_at)
                 self._watch_right()
         if leads and led and self._standing.term != election.term:
             self._stand_by("another engine led the flow meanwhile")
@@ -139,17 +139,17 @@ class FlowLeader:
     def _begin(self, election: Election) -> None:
         assert election.term is not None
         self._said = ""
-        tenure = Tenure(TENURE_SHARE * self._timeout_seconds)
-        tenure.renew(election.renewed_at)
-        self._standing.lead(election.term, was_settled=election.was_settled, tenure=tenure)
+        lease = Lease(LEASE_SHARE * self._timeout_seconds)
+        lease.renew(election.renewed_at)
+        self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
         differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"
         self._log.info("leads the flow, term %s%s", election.term, differs if election.differs_in else "")
-        self._tenure_over = threading.Event()
+        self._lease_over = threading.Event()
         self._leads.set()
 
     def _stand_by(self, why: str) -> None:
         self._leads.clear()
-        self._tenure_over.set()
+        self._lease_over.set()
         if self._standing.weak_fence is not None:
             self._lost()
         self._standing.stand_by()
@@ -172,7 +172,7 @@ class FlowLeader:
         if self._standing.may_be_copied != self._could_copy:
             self._could_copy = not self._could_copy
             self._standing.changed()
-        if self._standing.weak_fence is not None and self._standing.tenure.left <= 0 and self._standing.is_known:
+        if self._standing.weak_fence is not None and self._standing.lease.left <= 0 and self._standing.is_known:
             with self._standing.lock:
                 self._standing.is_known = False
             self._lost()
@@ -184,7 +184,7 @@ class FlowLeader:
         return RunReport(state, reasons, now_ms(), notes)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
-        self._standing.tenure.end()
+        self._standing.lease.end()
         if self._election is not None:
             self._election.release(
                 RunReport("STOPPED", (), now_ms(), self._standing.notes()), is_settled=self._is_settled

@@ -31,11 +31,11 @@ from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import FlowLeader
+from mirror.engine.lease import Lease
 from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
-from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
@@ -101,7 +101,7 @@ class Engine:
         self._defects: list[tuple[str, BaseException]] = []
         self._has_copied = threading.Event()
         # The rights to write that the tasks of the epoch depend on, and for how long behind their end they may go on.
-        self._rights: tuple[tuple[Tenure, float], ...] = ()
+        self._rights: tuple[tuple[Lease, float], ...] = ()
         # Of a flow that copies, who leads it has seen to its topics before.
         self._has_topics = {flow.flow: threading.Event() for flow in self._flows}
         for flow in self._standings:
@@ -293,7 +293,7 @@ class Engine:
         """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
         for flow, standing in self._standings.items():
             records = standing.settled()
-            if not records or standing.term is None or standing.tenure.left <= 0:
+            if not records or standing.term is None or standing.lease.left <= 0:
                 continue
             try:
                 with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
@@ -367,7 +367,7 @@ class Engine:
 
     def _write_seconds(self) -> float:
         """Return for how long the tasks of the epoch may write from now on, unless they hear more by then."""
-        return min((tenure.left + grace_seconds for tenure, grace_seconds in self._rights), default=math.inf)
+        return min((lease.left + grace_seconds for lease, grace_seconds in self._rights), default=math.inf)
 
     def _take_slots(self, results: Sequence[TaskResult], begun: Mapping[Flow, int]) -> None:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
@@ -381,7 +381,7 @@ class Engine:
         for each in self._standings.values():
             each.between_epochs()
         # Another term has another.
-        rights = {flow: (standing.tenure, standing.grace_seconds) for flow, standing in self._standings.items()}
+        rights = {flow: (standing.lease, standing.grace_seconds) for flow, standing in self._standings.items()}
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
         writing = {flow: standing.writing for flow, standing in self._standings.items()}
         partitions = [
@@ -525,7 +525,7 @@ class Engine:
         """Keep the flow's control plane going whenever this engine leads the flow."""
         flow = settings.flow
         hold = FlowHold(flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks)
-        while (tenure_over := self._leaders[flow].await_tenure(stop)) is not None:
+        while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             FlowControl(
                 settings,
                 self._standings[flow],
@@ -536,7 +536,7 @@ class Engine:
                 matches_mm2=self._settings.engine.matches_mm2,
                 flows=self._settings.enabled_flows,
             ).run(
-                tenure_over,
+                lease_over,
                 self._discovery_seconds(settings),
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
             )

@@ -24,8 +24,8 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.engine.hold import Held
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.tenure import Tenure
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
 from mirror.model.flow_state import (
@@ -119,7 +119,7 @@ class FlowStanding:
     # The term in which this engine leads the flow, None while it does not.
     term: int | None = None
     # Its right to write in that term.
-    tenure: Tenure = field(default_factory=Tenure)
+    lease: Lease = field(default_factory=Lease)
     was_settled: bool = False
     # Whether partitions found next may be ones that the engine before had found, and begun, too.
     fences_found: bool = False
@@ -206,8 +206,8 @@ class FlowStanding:
         """Whether nothing that was sent can arrive late, in any partition."""
         return self.is_known and not self.unfenced
 
-    def lead(self, term: int, *, was_settled: bool, tenure: Tenure | None = None) -> None:
-        """Copy the flow, which this engine leads in ``term``, for as long as ``tenure`` says; None: without a limit.
+    def lead(self, term: int, *, was_settled: bool, lease: Lease | None = None) -> None:
+        """Copy the flow, which this engine leads in ``term``, for as long as ``lease`` says; None: without a limit.
 
         ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
         """
@@ -215,14 +215,14 @@ class FlowStanding:
             self.was_settled, self.is_known, self.term = was_settled, False, term
             # What a task of an earlier term brings back is past: others may have written as it since.
             self.begun += 1
-            self.tenure = tenure or Tenure()
+            self.lease = lease or Lease()
             self.has_looked = self.has_reported = False
             self.given_up.clear()
         self.changed()
 
     def stand_by(self) -> None:
         """Copy nothing any more: another engine leads the flow, or may."""
-        self.tenure.end()
+        self.lease.end()
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
@@ -238,7 +238,7 @@ class FlowStanding:
     @property
     def may_be_copied(self) -> bool:
         """Whether a task could write anything now."""
-        return self.tenure.left + self.grace_seconds > 0
+        return self.lease.left + self.grace_seconds > 0
 
     @_alone
     def to_fence(self) -> frozenset[TopicPartition]:

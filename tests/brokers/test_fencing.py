@@ -23,9 +23,9 @@ from mirror.copier.work import PartitionResult
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
-from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
@@ -240,15 +240,15 @@ def test_where_nothing_is_refused_an_engine_whose_renewal_hangs_has_stopped_writ
 
     with closing(election("first")) as first, closing(election("second")) as second:
         assert first.round(lambda: RunReport("RUNNING", (), 5))
-        tenure = Tenure(1.0)
-        tenure.renew(first.renewed_at)
-        with Bell("127.0.0.1", write_seconds=lambda: tenure.left) as bell:
+        lease = Lease(1.0)
+        lease.renew(first.renewed_at)
+        with Bell("127.0.0.1", write_seconds=lambda: lease.left) as bell:
             task = threading.Thread(target=lambda: old.epoch(60.0, bell.address))
             task.start()
             # The first is not asked to renew any more: that is under way, for all that it knows.
             wait_until(lambda: second.round(lambda: RunReport("RUNNING", (), 5)), "another leader", timeout_seconds=30)
-            its_tenure = Tenure(1.0)
-            wait_until(its_tenure.is_alone, "the second to be alone", timeout_seconds=30)
+            its_lease = Lease(1.0)
+            wait_until(its_lease.is_alone, "the second to be alone", timeout_seconds=30)
             before = ends_of(client, list(old.pairs.values()))
             for source in old.pairs:
                 write(old.flow.source_client, source, range(10, 20))
@@ -268,17 +268,17 @@ def test_an_engine_whose_right_to_write_is_over_writes_no_checkpoint_and_moves_n
     west.create_topics([NewTopic(topic.topic, 1, 1)])
     client = dict(settings_of("west").client)
     wait_until(lambda: can_tell(client, [topic]), "the topic", timeout_seconds=10)
-    tenure, position = Tenure(600.0), {topic: GroupPosition(0)}
-    tenure.renew(steady_seconds())
-    with closing(LogWriter(client, before=tenure.require)) as writer:
+    lease, position = Lease(600.0), {topic: GroupPosition(0)}
+    lease.renew(steady_seconds())
+    with closing(LogWriter(client, before=lease.require)) as writer:
         writer.append(topic.topic, 0, [(b"1", b"", (), 0)])
-        written = west.write_positions_of_groups({group: position}, tenure.require_now)
+        written = west.write_positions_of_groups({group: position}, lease.require_now)
         assert [each.problem for each in written[group]] == [None]
-        tenure.end()
+        lease.end()
         with pytest.raises(NotLeading):
             writer.append(topic.topic, 0, [(b"2", b"", (), 0)])
         with pytest.raises(NotLeading):
-            west.write_positions_of_groups({group: {topic: GroupPosition(1)}}, tenure.require_now)
+            west.write_positions_of_groups({group: {topic: GroupPosition(1)}}, lease.require_now)
     assert ends_of(client, [topic]) == {topic: 1}
     assert west.positions_of_groups([group])[group][topic].position == 0
 

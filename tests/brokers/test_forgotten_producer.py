@@ -13,7 +13,7 @@ import pytest
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.bell import Bell
-from mirror.engine.tenure import Tenure
+from mirror.engine.lease import Lease
 from mirror.kafka import partition_state
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
@@ -65,9 +65,9 @@ def test_the_fence_lasts_as_long_as_brokers_remember_the_producer_and_the_right_
         assert send_late(copying, copy, killed, 10, LATE) == 0
 
         # That is why a task that was frozen does not send it.
-        tenure = Tenure(0.0)
+        lease = Lease(0.0)
         before = ends_of(client, [copy])
         write(copying.flow.source_client, source, range(10, 20))
-        with Bell("127.0.0.1", write_seconds=lambda: tenure.left) as bell:
+        with Bell("127.0.0.1", write_seconds=lambda: lease.left) as bell:
             copying.epoch(60.0, bell.address)
         assert ends_of(client, [copy]) == before

@@ -155,7 +155,7 @@ def test_an_id_that_has_expired_is_told_and_a_known_writer_is_not_written_again(
     assert (same.note, same.weakness, len(target.written)) == (None, None, 1)
 
 
-def test_each_tenure_has_an_epoch_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_lease_has_an_epoch_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     held, target, _ = leading(monkeypatch, DENIED, DataProducer(7, 3))
     assert held.next_producer(4) == Producer(7, 5)
     assert target.written[-1] == (DataProducer(7, 5).record(), 4)

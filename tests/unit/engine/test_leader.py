@@ -20,10 +20,10 @@ from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
 from mirror.engine.leader import FlowLeader, digests
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
-from mirror.engine.tenure import Tenure
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DataProducer, FlowState, Position
@@ -74,12 +74,12 @@ def a_round(leader: FlowLeader) -> None:
 def test_leadership_lost_and_regained_within_a_round_ends_the_control_of_before() -> None:
     leader, standing, _ = leading(1, 3, None)
     a_round(leader)
-    before = leader.await_tenure(threading.Event())
+    before = leader.await_lease(threading.Event())
     a_round(leader)
     assert standing.term == 3
     assert before is not None
     assert before.is_set()
-    after = leader.await_tenure(threading.Event())
+    after = leader.await_lease(threading.Event())
     assert after is not None
     assert not after.is_set()
     a_round(leader)
@@ -115,16 +115,16 @@ def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_f
 
     election.round = wait_for_ever  # type: ignore[method-assign]
     with (
-        Bell("127.0.0.1", write_seconds=lambda: standing.tenure.left) as bell,
+        Bell("127.0.0.1", write_seconds=lambda: standing.lease.left) as bell,
         closing(BellListener(bell.address)) as task,
     ):
         renewing = threading.Thread(target=lambda: a_round(leader))
         renewing.start()
         asked.get(timeout=120)
-        wait_until(lambda: standing.tenure.left <= 0, "the right to end", timeout_seconds=60)
+        wait_until(lambda: standing.lease.left <= 0, "the right to end", timeout_seconds=60)
         wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=60)
         with pytest.raises(NotLeading, match="another engine may lead"):
-            standing.tenure.require()
+            standing.lease.require()
         assert renewing.is_alive()
         answers.put(None)
         renewing.join()
@@ -139,7 +139,7 @@ def test_where_late_requests_are_not_refused_all_begins_anew_once_the_right_to_w
     standing.is_known, standing.weak_fence = True, "no rights"
     a_round(leader_with(leader, election, 1))
     assert standing.is_known
-    standing.tenure = Tenure(0.0)
+    standing.lease = Lease(0.0)
     a_round(leader_with(leader, election, 1))
     assert not standing.is_known
     hung_up: list[None] = []
@@ -153,10 +153,10 @@ def test_where_late_requests_are_not_refused_all_begins_anew_once_the_right_to_w
 def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released() -> None:
     leader, standing, election = leading(1, 3, None, 4)
     a_round(leader)
-    first = standing.tenure
+    first = standing.lease
     assert first.left > 0
     a_round(leader)
-    second = standing.tenure
+    second = standing.lease
     assert first.left < 0 < second.left
     first.renew(steady_seconds())
     assert first.left < 0
@@ -164,7 +164,7 @@ def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released()
     assert second.left < 0
     a_round(leader)
     left: list[float] = []
-    election.release = lambda *_, **__: left.append(standing.tenure.left)  # type: ignore[method-assign]
+    election.release = lambda *_, **__: left.append(standing.lease.left)  # type: ignore[method-assign]
     leader._release(0)
     assert left == [-math.inf]
 
@@ -177,7 +177,7 @@ def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_ma
     control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
 
     def waits(seconds: float, *, was_settled: bool = False) -> bool:
-        standing.lead(2, was_settled=was_settled, tenure=Tenure(seconds))
+        standing.lead(2, was_settled=was_settled, lease=Lease(seconds))
         return control._may_be_written_by_others()
 
     assert waits(600.0)
@@ -225,15 +225,15 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
     rung: list[bool] = []
     a_round(leader)
     standing.changed = lambda: rung.append(standing.may_be_copied)
-    standing.tenure = Tenure(0.0)
-    standing.tenure.renew(steady_seconds())
+    standing.lease = Lease(0.0)
+    standing.lease.renew(steady_seconds())
     assert (standing.may_be_copied, standing.grace_seconds) == (True, REFUSED_SECONDS)
     standing.weak_fence = "no rights"
     assert (standing.may_be_copied, standing.grace_seconds) == (False, 0.0)
-    standing.weak_fence, standing.tenure = None, Tenure(-100.0)
+    standing.weak_fence, standing.lease = None, Lease(-100.0)
     a_round(leader)
     assert rung == [False]
-    standing.tenure = Tenure(600.0)
+    standing.lease = Lease(600.0)
     a_round(leader)
     assert rung == [False, True]
     assert election.terms == []
@@ -241,13 +241,13 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
 
 def test_an_engine_that_stops_ends_its_control_and_leads_until_nothing_of_it_is_written_any_more() -> None:
     leader, standing, election = leading(1)
-    assert leader.await_tenure(stopped()) is None
+    assert leader.await_lease(stopped()) is None
     a_round(leader)
-    tenure = leader.await_tenure(threading.Event())
-    assert tenure is not None
+    lease = leader.await_lease(threading.Event())
+    assert lease is not None
     leader.over()
-    assert tenure.is_set()
-    assert leader.await_tenure(stopped()) is None
+    assert lease.is_set()
+    assert leader.await_lease(stopped()) is None
     assert not leader._leads.is_set(), "no control begins any more"
     assert (standing.term, election.released) == (1, [])
     leader.end(is_settled=True)

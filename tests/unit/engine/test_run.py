@@ -18,10 +18,10 @@ from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.leader import FlowLeader
+from mirror.engine.lease import Lease
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
-from mirror.engine.tenure import Tenure
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
 from mirror.model.partition import TopicPartition
 
@@ -155,7 +155,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(Engine, "check", lambda _: None)
     monkeypatch.setattr(Engine, "_heartbeats", lambda *_: None)
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
-    monkeypatch.setattr(FlowLeader, "await_tenure", lambda _, stop: None if stop.is_set() else threading.Event())
+    monkeypatch.setattr(FlowLeader, "await_lease", lambda _, stop: None if stop.is_set() else threading.Event())
     caplog.set_level("INFO", "mirror")
     Engine(settings, clusters=["west"]).run(stop)
 
@@ -176,21 +176,21 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
     (standing,) = engine._standings.values()
     orders = TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", ""
 
-    def planned(tenure: Tenure, weak_fence: str | None) -> bool:
-        standing.lead(1, was_settled=True, tenure=tenure)
-        tenure.renew(steady_seconds())
+    def planned(lease: Lease, weak_fence: str | None) -> bool:
+        standing.lead(1, was_settled=True, lease=lease)
+        lease.renew(steady_seconds())
         standing.partitions, standing.weak_fence, standing.is_known = (orders,), weak_fence, True
         return bool([work for work in engine._plan_epoch(1.0, 2) if work.partitions])
 
-    assert not planned(Tenure(0.0), "no rights")
-    first = Tenure(600.0)
+    assert not planned(Lease(0.0), "no rights")
+    first = Lease(600.0)
     assert planned(first, "no rights")
     assert 0 < engine._write_seconds() <= first.left + 1
-    standing.lead(3, was_settled=True, tenure=Tenure())
+    standing.lead(3, was_settled=True, lease=Lease())
     assert engine._write_seconds() <= 600
     first.end()
     assert engine._write_seconds() == -math.inf
-    assert planned(Tenure(0.0), None)
+    assert planned(Lease(0.0), None)
     assert 0 < engine._write_seconds() <= REFUSED_SECONDS
 
 

@@ -9,11 +9,11 @@ from mirror.clock import steady_seconds
 from mirror.control.tick import NotLeading
 
 # Of the time without a renewal after which others may lead. The rest is for what was sent in the last moment to arrive.
-TENURE_SHARE = 2 / 3
+LEASE_SHARE = 2 / 3
 _OVER = "nothing was written: another engine may lead the flow by now"
 
 
-class Tenure:
+class Lease:
     """An engine's right to write in one term: it runs out by itself unless the claim is renewed in time.
 
     Renewed by the thread that takes part in the election; whoever writes asks for it right before. A process that was
