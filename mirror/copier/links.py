@@ -92,6 +92,7 @@ class Cluster:
         self.fetch_throttled_ms = self.produce_throttled_ms = 0
         self._client = client
         self._channel: Channel | None = None
+        self._is_closed = False
         # The channel before, closed: what it has learned may still be right.
         self._lost: Channel | None = None
         #: Held by the thread that asks something on the channel; one of an epoch that is over may still do so.
@@ -117,6 +118,8 @@ class Cluster:
             if the cluster cannot be reached, or could not a moment ago.
         """
         with self._opening:
+            if self._is_closed:
+                raise ConnectionFailed(f"{self.alias}: nothing is asked any more")
             channel = self._channel
             if channel is None:
                 channel = self._attempts.attempt(lambda: Channel(self.alias, self._client, bootstrap_ms=_REACH_MS))
@@ -187,7 +190,7 @@ class Cluster:
         until, reason = self._leader_alone.get(partition, (0.0, ""))
         return reason if time.monotonic() < until else None
 
-    def lease(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
+    def connection(self, node: int, role: str, needed: Sequence[Versions]) -> Connection:
         """Return a connection to a broker for the requests of one role; give it back with :meth:`give_back`.
 
         Raises
@@ -208,7 +211,7 @@ class Cluster:
                 if node not in self._largest_requests:
                     told = broker_setting(connection, node, "socket.request.max.bytes")
                     self._largest_requests[node] = int(told) if told else LARGEST_REQUEST_BYTES
-            except ConnectionFailed:
+            except BaseException:
                 connection.close()
                 raise
             return connection
@@ -221,11 +224,14 @@ class Cluster:
             raise
 
     def take_idle(self, node: int, role: str) -> Connection | None:
-        """Return a connection that was given back, if there is one; it is leased then."""
+        """Return a connection that was given back, if there is one; it is the asker's then."""
         return self._idle.pop((node, role), None)
 
     def give_back(self, node: int, role: str, connection: Connection) -> None:
         """Keep a connection that has no unanswered request for the next epoch."""
+        if self._is_closed:
+            connection.close()
+            return
         superfluous = self._idle.pop((node, role), None)
         if superfluous is not None:
             superfluous.close()
@@ -236,11 +242,13 @@ class Cluster:
         return self._largest_requests.get(node, LARGEST_REQUEST_BYTES)
 
     def close(self) -> None:
-        """Close every connection that is not leased."""
+        """Close every connection that nobody uses, now and when it is given back; wait for who asks something."""
+        with self.asking:
+            self._is_closed = True
+            self.lost()
         for connection in self._idle.values():
             connection.close()
         self._idle.clear()
-        self.lost()
 
 
 _clusters: dict[tuple[str, tuple[tuple[str, str], ...], Flow | None], Cluster] = {}

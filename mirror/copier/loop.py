@@ -386,8 +386,8 @@ class CopyLoop:
     def _connect(self, place: _Place, needed: Sequence[Versions], then: Callable[[Connection | Failure], None]) -> None:
         """Open a connection beside the loop; one that comes too late is for the next epoch."""
         cluster, node, role = place
-        lease = partial(cluster.lease, node, role, needed)
-        self._background.begin(place, lease, then, partial(cluster.give_back, node, role))
+        connect = partial(cluster.connection, node, role, needed)
+        self._background.begin(place, connect, then, partial(cluster.give_back, node, role))
 
     def _connected(self, place: _Place, connection: Connection | Failure) -> None:
         cluster, node, role = place
