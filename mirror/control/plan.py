@@ -10,7 +10,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
-from mirror.control.topics import plan_internal_topics, plan_topics, read_both_ends
+from mirror.control.topics import ClusterTopics, plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
 from mirror.kafka.channel import BrokerRefused, Channel
@@ -22,6 +22,7 @@ from mirror.model.flow_state import FlowState, data_transactional_id, state_topi
 Rows = list[dict[str, str]]
 
 _TRANSACTION_STATE = "__transaction_state"
+_NAMED_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,34 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [])
-        fencing = _fencing(clusters[flow.target], settings)
+        told = (*_transforms(upstream, settings), *_fencing(clusters[flow.target], settings))
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
-            return FlowPlan(flow, topics, [], [], [], (*fencing, note))
+            return FlowPlan(flow, topics, [], [], [], (*told, note))
         state = _state(target, clusters[flow.target], settings)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
-        return FlowPlan(flow, topics, acls, quotas, users, (*fencing, *notes))
+        return FlowPlan(flow, topics, acls, quotas, users, (*told, *notes))
+
+
+def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:
+    """Say which topics each transform gets: a predicate that matches none leaves all records as they are."""
+    copies = {
+        settings.policy.format_remote_topic(settings.flow.source, topic): topic
+        for topic in sorted(upstream.topics)
+        if settings.replicates(topic) and not settings.policy.is_heartbeats_topic(topic)
+    }
+    said = []
+    for alias, names in settings.transforms.chosen(copies).items():
+        if names:
+            more = f" and {len(names) - _NAMED_TOPICS} more" if len(names) > _NAMED_TOPICS else ""
+            said.append(f"transform {alias} gets {', '.join(copies[each] for each in names[:_NAMED_TOPICS])}{more}")
+        elif copies:
+            said.append(
+                f"transform {alias} gets NO topic: its predicate holds for no name on {settings.flow.target}, "
+                f"which are like {next(iter(copies))}; records are copied as they are"
+            )
+    return tuple(said)
 
 
 def _fencing(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:

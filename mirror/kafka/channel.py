@@ -728,7 +728,9 @@ class Channel:
         return net, manager
 
     def _said(self, error: BaseException) -> str:
-        return explained(error, self._arguments) or f"{type(error).__name__}: {error}"
+        # The library's own errors say what they are.
+        kind = "" if isinstance(error, kafka.errors.KafkaError) else f"{type(error).__name__}: "
+        return explained(error, self._arguments) or f"{kind}{error}"
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:

@@ -151,6 +151,22 @@ class Chain:
         """Return the topic that the records of ``topic``, a name on the target, are sent to in the end."""
         return self._resolve(topic)[1]
 
+    def chosen(self, topics: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return, by the name of each transform, which of these topics, names on the target, it gets records of.
+
+        As far as the topic decides that: a predicate on records may hold for none of them.
+        """
+        found: dict[str, list[str]] = {stage.alias: [] for stage in self.stages}
+        for topic in topics:
+            name = topic
+            for stage in self.stages:
+                if isinstance(stage.predicate, TopicNameMatches) and stage.predicate.holds_for(name) is stage.negate:
+                    continue
+                found[stage.alias].append(topic)
+                if isinstance(stage.transform, RegexRouter):
+                    name = stage.transform.route(name)
+        return {alias: tuple(names) for alias, names in found.items()}
+
     def of_topic(self, topic: str, *, with_functions: bool = True) -> TopicTransform | None:
         """Return what is done to each record of ``topic``, a name on the target; None if nothing is.
 
