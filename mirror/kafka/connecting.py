@@ -12,6 +12,7 @@ import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 
 from mirror.kafka import wire
+from mirror.kafka.security import NoToken
 
 _PROBE_SECONDS = 1.0
 _METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
@@ -67,7 +68,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
         def remember(error: BaseException) -> None:
             # A handshake that only broke off may be a broker that is just starting.
-            if is_refusal(error) or isinstance(error, CertificateRefused | PermissionError):
+            if is_refusal(error) or isinstance(error, CertificateRefused | NoToken):
                 refused[node_id] = error
 
         connection.init_future.add_errback(remember)
@@ -148,8 +149,7 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     if isinstance(error, kafka.errors.IllegalSaslStateError):
         plain = str(arguments.get("security_protocol")).removeprefix("SASL_")
         return f"nobody logs in at this address; should security.protocol be {plain}?"
-    if isinstance(error, PermissionError):
-        # Whoever gives out tokens did not give one.
+    if isinstance(error, NoToken):
         return f"authentication failed with {mechanism}: {error}"
     return str(error.args[0]) if isinstance(error, TlsFailed) else None
 

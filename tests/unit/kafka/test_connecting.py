@@ -10,6 +10,7 @@ import pytest
 
 from mirror.kafka import connecting
 from mirror.kafka.connecting import diagnosed, explained
+from mirror.kafka.security import NoToken
 
 
 def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() -> None:
@@ -30,8 +31,8 @@ def test_a_refusal_names_user_and_mechanism_and_other_errors_are_left_alone() ->
     arguments = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "ann", "sasl_plain_password": "s3cret"}
     refused = explained(kafka.errors.SaslAuthenticationFailedError("SaslAuthenticationFailedError: no"), arguments)
     assert refused == "authentication failed for user ann with PLAIN: no"
-    token = explained(PermissionError("no token from http://x for client c"), {"sasl_mechanism": "OAUTHBEARER"})
-    assert token == "authentication failed with OAUTHBEARER: no token from http://x for client c"
+    token = explained(NoToken("http://x", "c", "503"), {"sasl_mechanism": "OAUTHBEARER"})
+    assert token == "authentication failed with OAUTHBEARER: no token from http://x for client c: 503"
     assert explained(kafka.errors.KafkaTimeoutError("late"), arguments) is None
 
 
