@@ -76,7 +76,8 @@ class FlowLeader:
                 self._news.look()
                 if self._ended.wait(_LOOK_SECONDS):
                     break
-            ticking.once(lambda: run_tick(name, now_ms, self._release))
+            # By a name of its own: that nothing went wrong with it does not mean that the election has recovered.
+            ticking.once(lambda: run_tick(f"release {self._settings.flow}", now_ms, self._release))
             if self._election is not None:
                 self._election.close()
 
