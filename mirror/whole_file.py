@@ -14,13 +14,41 @@ def write_whole(path: Path, text: str) -> None:
     OSError
         if it cannot be written; what was there before is then still there.
     """
+    _unfinished(path, text).replace(path)
+    _force_names(path.parent)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, forced to disk, if there is none of that name.
+
+    Raises
+    ------
+    FileExistsError
+        if there is one; it stays as it is.
+    OSError
+        if it cannot be written.
+    """
+    unfinished = _unfinished(path, text)
+    try:
+        # Unlike a rename, a link does not replace what is there.
+        path.hardlink_to(unfinished)
+    finally:
+        unfinished.unlink()
+    _force_names(path.parent)
+
+
+def _unfinished(path: Path, text: str) -> Path:
+    """Write the text beside the file that it is for; return where."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     with unfinished.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    unfinished.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    return unfinished
+
+
+def _force_names(directory: Path) -> None:
+    folder = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

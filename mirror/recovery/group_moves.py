@@ -321,7 +321,8 @@ def _drift(planned: Iterable[GroupDecision], now: Iterable[GroupDecision]) -> tu
     found = []
     for each in planned:
         other = again[each.group, each.partition]
-        if other != each:
+        # Not the reasons: they hold figures of a log that may go on growing.
+        if (other.action, other.present, other.wanted) != (each.action, each.present, each.wanted):
             changed = f"planned: {each.action} ({each.reason}); now: {other.action} ({other.reason})"
             found.append(_unmoved(each, f"the target has changed since the plan was made. {changed}. Plan again"))
     return tuple(found)

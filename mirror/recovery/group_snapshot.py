@@ -15,7 +15,7 @@ from mirror.config.settings import ClusterSettings, ConfigError
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.whole_file import write_whole
+from mirror.whole_file import write_new
 
 _KIND, _VERSION = "positions of groups before a move", 1
 
@@ -74,14 +74,8 @@ class GroupSnapshot:
                 for each in self.positions
             ],
         }
-        unfinished = path.with_name(f".{path.name}.unfinished")
         try:
-            write_whole(unfinished, json.dumps(content, indent=2) + "\n")
-            try:
-                # Unlike a rename, a link does not replace what is there.
-                path.hardlink_to(unfinished)
-            finally:
-                unfinished.unlink()
+            write_new(path, json.dumps(content, indent=2) + "\n")
         except OSError as error:
             raise ConfigError(path, None, None, f"the positions before cannot be saved here: {error}") from None
 
@@ -239,7 +233,8 @@ def restore(
     """
     with Cluster.connect(settings) as cluster:
         now = plan_restore(snapshot, read_now(snapshot, cluster))
-        if changed := [new for old, new in zip(decisions, now, strict=True) if new != old]:
+        both = zip(decisions, now, strict=True)
+        if changed := [new for old, new in both if (new.action, new.present) != (old.action, old.present)]:
             where = ", ".join(f"group {each.saved.group}, {each.saved.partition}" for each in changed)
             why = f"nothing was put back, since the cluster has changed after the plan was made: {where}. Plan again"
             return tuple(_refused(each.saved, each.present, why) if each.is_change else each for each in now)

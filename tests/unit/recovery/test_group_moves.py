@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_nothing_is_written_if_the_target_has_changed_since_the_plan(monkeypatch
         def __exit__(self, *_: object) -> None:
             pass
 
-    looks = iter([holding(1), holding(2)])
+    looks = iter([holding(1), holding(2), holding(1), replace(holding(1), ends=Found({COPY: 25}))])
     monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, Exact(5)), at(5, Exact(5), "audit")))
     monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: next(looks))
     monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
@@ -187,3 +188,5 @@ def test_nothing_is_written_if_the_target_has_changed_since_the_plan(monkeypatch
     assert [each.group for each in moves.refused] == ["billing", "audit"]
     assert "the group is behind, at 2" in moves.refused[0].reason
     assert moves.written == 0
+    # A log that has grown changes nothing of what is written.
+    assert not group_moves._drift(plan_moves(FLOW, clusters).decisions, plan_moves(FLOW, clusters).decisions)
