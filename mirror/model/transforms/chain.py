@@ -6,7 +6,7 @@ its records go, and which transforms look at single records. A topic that none o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
@@ -158,13 +158,8 @@ class Chain:
         """
         found: dict[str, list[str]] = {stage.alias: [] for stage in self.stages}
         for topic in topics:
-            name = topic
-            for stage in self.stages:
-                if isinstance(stage.predicate, TopicNameMatches) and stage.predicate.holds_for(name) is stage.negate:
-                    continue
+            for stage, _ in self._met_by(topic):
                 found[stage.alias].append(topic)
-                if isinstance(stage.transform, RegexRouter):
-                    name = stage.transform.route(name)
         return {alias: tuple(names) for alias, names in found.items()}
 
     def of_topic(self, topic: str, *, with_functions: bool = True) -> TopicTransform | None:
@@ -177,16 +172,20 @@ class Chain:
             steps = tuple(step for step in steps if not isinstance(step.transform, PythonFunction))
         return TopicTransform(steps, self.skips_errors) if steps else None
 
-    def _resolve(self, topic: str) -> tuple[tuple[Step, ...], str]:
-        steps: list[Step] = []
+    def _met_by(self, topic: str) -> Iterator[tuple[Stage, str]]:
+        """Yield the transforms that the records of a topic come to, each with the name the topic has behind it."""
         for stage in self.stages:
-            predicate = stage.predicate
-            if isinstance(predicate, TopicNameMatches):
-                if predicate.holds_for(topic) is stage.negate:
-                    continue
-                predicate = None
+            if isinstance(stage.predicate, TopicNameMatches) and stage.predicate.holds_for(topic) is stage.negate:
+                continue
             if isinstance(stage.transform, RegexRouter):
                 topic = stage.transform.route(topic)
-            else:
+            yield stage, topic
+
+    def _resolve(self, topic: str) -> tuple[tuple[Step, ...], str]:
+        steps: list[Step] = []
+        for stage, name in self._met_by(topic):
+            topic = name
+            if not isinstance(stage.transform, RegexRouter):
+                predicate = None if isinstance(stage.predicate, TopicNameMatches) else stage.predicate
                 steps.append(Step(stage.alias, stage.transform, predicate, stage.negate, topic))
         return tuple(steps), topic
