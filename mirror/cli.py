@@ -50,7 +50,7 @@ from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
-from mirror.recovery.group_moves import apply_moves, plan_moves
+from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
@@ -272,48 +272,7 @@ def groups(
             ask_source=taken_from is TakenFrom.SOURCE,
             flows=settings.enabled_flows,
         )
-        if plan.source_problem and not as_json:
-            _err.print(f"The positions are those of the checkpoints: {plan.source_problem}", markup=False)
-        saved = None
-        refused, left = plan.refused, plan.left
-        if not as_json:
-            _print_table(f"Groups of {chosen.flow}, to be moved to {chosen.flow.target}", plan.rows())
-        if plan.writes and not dry_run:
-            _consent(file, f"Write {len(plan.writes)} position(s) on {chosen.flow.target}?", yes=yes)
-            saved = snapshot or Path(f"groups-{chosen.flow.source}-{chosen.flow.target}-{now_ms()}.json")
-            moves = apply_moves(plan, settings.clusters, snapshot=saved)
-            refused, left = moves.refused, moves.left
-            # Where nothing was changed there is none.
-            saved = saved if saved.exists() else None
-    found_none = not plan.positions and not refused
-    verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run or found_none else Verdict.PASS
-    if as_json:
-        _print_json(
-            {
-                "verdict": verdict.value,
-                "flow": str(chosen.flow),
-                "groups": plan.rows(),
-                "refused": [str(each) for each in refused],
-                "left": [str(each) for each in left],
-                "snapshot": str(saved) if saved else None,
-            }
-        )
-    else:
-        for each in refused:
-            _out.print(f"  refused: {each}", markup=False)
-        for each in left:
-            _out.print(f"  left as it is: {each}", markup=False, style="dim")
-        if saved:
-            _out.print(
-                f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}",
-                markup=False,
-            )
-        if found_none:
-            _err.print(
-                f"No group of {chosen.flow} whose id matches {group} has a position: none was moved", markup=False
-            )
-    if refused or found_none:
-        raise typer.Exit(VERDICT_NOT_PASS)
+        _move_groups(settings, plan, group, snapshot, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -473,6 +432,61 @@ def _progress() -> Iterator[Watch]:
         yield watch
 
 
+def _move_groups(
+    settings: MirrorSettings,
+    plan: MovePlan,
+    pattern: str,
+    snapshot: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Move groups as planned; exit code 1 if one that should have been moved was not, or there is none."""
+    file, flow = settings.path, plan.settings.flow
+    if plan.source_problem and not as_json:
+        _err.print(f"The positions are those of the checkpoints: {plan.source_problem}", markup=False)
+    saved = None
+    refused, left = plan.refused, plan.left
+    if not as_json:
+        _print_table(f"Groups of {flow}, to be moved to {flow.target}", plan.rows())
+    if plan.writes and not dry_run:
+        _consent(file, f"Write {len(plan.writes)} position(s) on {flow.target}?", yes=yes)
+        saved = snapshot or Path(f"groups-{flow.source}-{flow.target}-{now_ms()}.json")
+        moves = apply_moves(plan, settings.clusters, snapshot=saved)
+        refused, left = moves.refused, moves.left
+        # Where nothing was changed there is none.
+        saved = saved if saved.exists() else None
+    found_none = not plan.positions and not refused
+    if as_json:
+        _print_json(
+            {
+                "verdict": _verdict_of_change(refused, is_unproven=dry_run or found_none).value,
+                "flow": str(flow),
+                "groups": plan.rows(),
+                "refused": [str(each) for each in refused],
+                "left": [str(each) for each in left],
+                "snapshot": str(saved) if saved else None,
+            }
+        )
+    else:
+        for each in refused:
+            _out.print(f"  refused: {each}", markup=False)
+        for each in left:
+            _out.print(f"  left as it is: {each}", markup=False, style="dim")
+        if saved:
+            said = f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}"
+            _out.print(said, markup=False)
+        if found_none:
+            _err.print(f"No group of {flow} whose id matches {pattern} has a position: none was moved", markup=False)
+    if refused or found_none:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdict:
+    return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
+
+
 def _restore_groups(
     settings: MirrorSettings,
     flow: FlowSettings,
@@ -494,7 +508,7 @@ def _restore_groups(
         decisions = restore(decisions, cluster, saved)
     refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
     if as_json:
-        verdict = Verdict.FAIL if refused else Verdict.UNKNOWN if dry_run or not decisions else Verdict.PASS
+        verdict = _verdict_of_change(refused, is_unproven=dry_run or not decisions)
         shown = {"verdict": verdict.value, "flow": str(flow.flow), "groups": [each.row() for each in decisions]}
         _print_json(shown | {"snapshot": str(path)})
     else:
