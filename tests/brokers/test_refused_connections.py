@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from mirror.kafka.channel import Channel, ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.lab import brokers, clusters, ports, users
 from mirror.lab.brokers import EmbeddedCluster
+from tests.certificates import self_signed
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -65,36 +65,8 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
 def new_identity(directory: Path, name: str) -> Path:
     """Make a key and a certificate that signs itself, for an address or a host, in one PEM file."""
     directory.mkdir(exist_ok=True)
-    both, key = directory / f"{name}.pem", directory / f"{name}.key"
     kind = "IP" if name[0].isdigit() else "DNS"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "1",
-            ),
-            *(
-                "-subj",
-                "/CN=broker",
-                "-addext",
-                f"subjectAltName={kind}:{name}",
-                "-keyout",
-                str(key),
-                "-out",
-                str(both),
-            ),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    key, both = self_signed(directory, name, "-addext", f"subjectAltName={kind}:{name}")
     both.write_text(key.read_text() + both.read_text())
     return both
 

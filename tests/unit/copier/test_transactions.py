@@ -134,6 +134,13 @@ class Target:
                 log.append(content)
                 stream.answered(0, place, "")
 
+    def open(self, offset: int) -> None:
+        """Take one record in, and have its partition added: it may go out."""
+        self.take(0, offset)
+        self.turn()
+        self.turn()
+        self.answer_adding()
+
     def answer_adding(self, *wrong: tuple[TopicPartition, int]) -> None:
         """The coordinator answers that partitions are added, or why not."""
         topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
@@ -294,10 +301,7 @@ def test_what_one_partition_is_refused_is_left_to_a_later_transaction_and_the_ot
 def test_a_transaction_with_more_to_write_goes_on_until_its_time_is_over() -> None:
     """And what comes while it closes waits for the next."""
     target = Target(seconds=1.0, idle_seconds=None)
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     for offset in range(1, 50):
         target.take(0, offset)
         target.turn()
@@ -350,10 +354,7 @@ def test_a_fenced_transaction_is_lost_and_the_lanes_are_where_the_last_one_left_
 
 def test_a_batch_that_is_refused_because_the_producer_is_fenced_loses_the_transaction() -> None:
     target = Target()
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     assert lane.stream.can_send(target.now)
     lane.stream.take()
@@ -473,10 +474,7 @@ def test_an_epoch_that_ends_commits_what_was_sent_and_sends_at_least_something()
 
 def test_an_epoch_that_is_over_before_its_transaction_loses_it() -> None:
     target = Target()
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     target.turn()
     target.transactions.wind_down()
     assert not target.transactions.is_over
@@ -490,10 +488,7 @@ def test_an_epoch_that_is_over_before_its_transaction_loses_it() -> None:
 
 def test_what_may_or_may_not_have_arrived_loses_the_transaction_when_it_is_not_waited_for() -> None:
     target = Target(seconds=0.0)
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     assert lane.stream.can_send(target.now)
     lane.stream.take()
@@ -510,10 +505,7 @@ def test_what_may_or_may_not_have_arrived_loses_the_transaction_when_it_is_not_w
 def test_a_partition_that_gets_nowhere_loses_the_transaction_before_the_epoch_is_over() -> None:
     """The others do not wait for it; what is only slow is waited for."""
     target = Target(seconds=0.0)
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     lane.stream.take()
     lane.stream.answered(TIMED_OUT, -1, "")
@@ -528,10 +520,7 @@ def test_a_partition_that_gets_nowhere_loses_the_transaction_before_the_epoch_is
 
 def test_a_partition_that_was_held_up_before_has_its_time_when_the_transaction_closes() -> None:
     target = Target(seconds=0.0)
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     lane.stream.take()
     lane.stream.answered(TIMED_OUT, -1, "")
@@ -648,10 +637,7 @@ def test_positions_that_the_state_topic_refuses_lose_the_transaction() -> None:
     """The records would otherwise be committed without what says that they are there."""
     target = Target(lanes=2)
     target.answers[STATE] = TOO_LARGE
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     for _ in range(3):
         target.turn()
     assert target.connection.asked == [ADD], "nobody asks for a commit"
@@ -669,10 +655,7 @@ def recording(answer: int | None) -> Target:
     """A transaction whose position was sent to the state topic, which has not taken it."""
     target = Target(lanes=2, seconds=60.0)
     target.answers[STATE] = answer
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     for _ in range(3):
         target.turn()
     return target
@@ -703,10 +686,7 @@ def test_an_epoch_that_is_over_while_positions_are_written_loses_the_transaction
 def test_an_epoch_that_is_over_while_the_commit_is_asked_for_loses_the_transaction() -> None:
     """It may be committed, or not: whoever takes the slot over finds out."""
     target = Target()
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     for _ in range(3):
         target.turn()
     assert target.connection.asked[-1] == END
@@ -758,10 +738,7 @@ def test_a_batch_refused_for_the_transaction_s_sake_ends_it_at_once(code: int, i
 def test_a_partition_that_stops_with_something_unsure_loses_the_transaction() -> None:
     """What may be in the log, and is not in the position, must not be committed."""
     target = Target()
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     lane.stream.take()
     lane.stream.lost("the connection broke")
@@ -775,10 +752,7 @@ def test_a_partition_that_stops_with_something_unsure_loses_the_transaction() ->
 
 def test_an_answer_that_comes_when_the_transaction_is_lost_stops_no_partition() -> None:
     target = Target()
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     (lane,) = target.lanes
     lane.stream.take()
     target.transactions.end()
@@ -790,10 +764,7 @@ def test_an_answer_that_comes_when_the_transaction_is_lost_stops_no_partition() 
 def test_a_transaction_takes_nothing_new_in_when_its_time_is_over_though_something_is_unanswered() -> None:
     target = Target(seconds=1.0, idle_seconds=None)
     target.answers[TARGETS[0]] = None
-    target.take(0, 0)
-    target.turn()
-    target.turn()
-    target.answer_adding()
+    target.open(0)
     target.turn()
     assert target.transactions.lets(TARGETS[0], again=False)
     target.now += 1.0

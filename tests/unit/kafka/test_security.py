@@ -6,7 +6,6 @@ import base64
 import http.server
 import json
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mirror.kafka.security import ClientCredentials, UnsecuredTokens, UnsupportedSetting, client_arguments
+from tests.certificates import self_signed
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s;\\"3 =x";'
 
@@ -25,31 +25,7 @@ def with_servers(**properties: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A key and a certificate that signs itself."""
-    directory = tmp_path_factory.mktemp("identity")
-    key, certificate = directory / "key.pem", directory / "certificate.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "1",
-            "-subj",
-            "/CN=test",
-            "-keyout",
-            str(key),
-            "-out",
-            str(certificate),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return key, certificate
+    return self_signed(tmp_path_factory.mktemp("identity"))
 
 
 def test_without_security_settings_the_connection_is_plain() -> None:

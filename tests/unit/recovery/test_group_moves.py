@@ -29,6 +29,25 @@ FLOW = flows_of("A->B")[0]
 COPY = TopicPartition("A.orders", 3)
 
 
+class Standby:
+    """The target: the groups whose positions it was given are noted."""
+
+    def __init__(self, written: list[str]) -> None:
+        self._written = written
+
+    def __enter__(self) -> Standby:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write_positions_of_groups(
+        self, wanted: Mapping[str, Collection[TopicPartition]], _: object
+    ) -> dict[str, list[ItemResult]]:
+        self._written.extend(wanted)
+        return {group: [ItemResult(str(each)) for each in positions] for group, positions in wanted.items()}
+
+
 def at(position: int, translation: Translation, group: str = "billing") -> TranslatedPosition:
     return TranslatedPosition(group, *COPY, position, translation)
 
@@ -96,19 +115,6 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
     positions = [at(5, Exact(5), group) for group in ("audit", "billing", "stock")] + [at(30, Exact(30), "late")]
     written: list[str] = []
 
-    class Standby:
-        def __enter__(self) -> Standby:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def write_positions_of_groups(
-            self, wanted: Mapping[str, Collection[TopicPartition]], _: object
-        ) -> dict[str, list[ItemResult]]:
-            written.extend(wanted)
-            return {group: [ItemResult(str(each)) for each in positions] for group, positions in wanted.items()}
-
     class Writer:
         def __init__(self, *_: object, **__: object) -> None:
             pass
@@ -123,7 +129,7 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
     monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(*positions))
     monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
     monkeypatch.setattr(group_moves, "LogWriter", Writer)
-    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby(written))
     groups = ["audit", "billing", "stock", "late"]
     moves = move_groups(FLOW, {"B": ClusterSettings("B", {})}, groups, ask_source=True)
     assert written == ["mm2-state.A.internal", "audit"]
@@ -170,17 +176,10 @@ def test_nothing_is_written_if_the_target_has_changed_since_the_plan(monkeypatch
             Found({COPY: 20}),
         )
 
-    class Standby:
-        def __enter__(self) -> Standby:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
     looks = iter([holding(1), holding(2), holding(1), replace(holding(1), ends=Found({COPY: 25}))])
     monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, Exact(5)), at(5, Exact(5), "audit")))
     monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: next(looks))
-    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby())
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby([]))
     clusters = {"B": ClusterSettings("B", {})}
     plan = plan_moves(FLOW, clusters)
     assert [each.group for each in plan.writes] == ["audit", "billing"]
