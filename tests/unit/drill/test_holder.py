@@ -1,0 +1,83 @@
+"""The holder of a run: what it holds lives and ends with it, and it ends when nobody uses the run."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mirror.drill import holder
+from mirror.evidence.run_directory import RunDirectory, write_json
+from mirror.lab import processes
+from mirror.waiting import wait_until
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+SECONDS = 60.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory.create(tmp_path, "practice")
+    write_json(run.run_json, {})
+    return run
+
+
+def test_a_run_has_one_holder_however_often_it_is_asked_for(run: RunDirectory) -> None:
+    first = holder.hold(run)
+    try:
+        assert holder.hold(run) == first
+        assert holder.holder_of(run) == first
+    finally:
+        holder.release(run)
+    assert holder.holder_of(run) is None
+
+
+@pytest.mark.parametrize("ending", ["released", "killed"])
+def test_what_a_holder_holds_ends_with_it(run: RunDirectory, ending: str) -> None:
+    process = processes.start(run.logs, "sleeper", SLEEPER, owner_pid=holder.hold(run).pid)
+    if ending == "released":
+        holder.release(run)
+    else:
+        holder.hold(run).kill()
+    wait_until(lambda: not process.is_alive(), "the end of what was held", timeout_seconds=SECONDS)
+
+
+def test_a_run_that_nobody_uses_ends_and_says_why(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(holder.ABANDONED_MINUTES_VARIABLE, "0.001")
+    held = holder.hold(run)
+    wait_until(lambda: holder.holder_of(run) is None, "the end of an unused run", timeout_seconds=SECONDS)
+    assert "nobody has used this run for 0.001 minutes" in held.log_path.read_text()
+
+
+def test_a_run_that_is_used_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the wall clock does: only that the file was touched counts, and a clock that does not jump."""
+    used = tmp_path / "used"
+    used.touch()
+    touched, now, looks = 1, 0.0, 0
+
+    class Told(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            nonlocal touched, now, looks
+            looks += 1
+            now += 40.0
+            if looks < 5:
+                touched -= 1  # the clock goes backwards
+            return False
+
+    monkeypatch.setattr(holder, "_touched", lambda _: touched)
+    monkeypatch.setattr(holder.time, "monotonic", lambda: now)
+    holder.wait_until_unused(used, 60.0, Told())
+    assert looks == 6
+
+
+def test_a_holder_whose_run_was_removed_ends(tmp_path: Path) -> None:
+    holder.wait_until_unused(tmp_path / "gone", 60.0, threading.Event())
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_minutes_that_are_none_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(holder.ABANDONED_MINUTES_VARIABLE, text)
+    with pytest.raises(holder.BadMinutes, match=f"MIRROR_ABANDONED_MINUTES={text}"):
+        holder.abandoned_minutes()
