@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,12 +21,14 @@ from mirror.drill.catalogue import (
     runbooks_folder,
 )
 from mirror.drill.runbook import Runbook, Step, plan_steps
+from mirror.drill.unattended import is_unattended
 from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import ParameterValue
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts
+from mirror.lab import holder
 from mirror.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -114,7 +117,9 @@ def run(
             _show_plan(console, loaded, given)
             raise typer.Exit(1)
         with sigterm_interrupts(), observer_for(console) as observer:
-            result = start_run(loaded, given, runs_directory, observer, confirm=_asker(confirm, observer))
+            result = start_run(
+                loaded, given, runs_directory, observer, confirm=_asker(confirm, observer), keep=_may_go_on()
+            )
     except (Refused, FactError) as refused:
         _refuse(refused)
     _finish(console, result)
@@ -139,7 +144,12 @@ def resume(
         directory = RunDirectory.open(run_directory)
         loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
         with sigterm_interrupts(), observer_for(console) as observer:
-            result = resume_run(directory, loaded, observer, recheck=recheck or (), confirm=_asker(confirm, observer))
+            result = resume_run(
+                *(directory, loaded, observer),
+                recheck=recheck or (),
+                confirm=_asker(confirm, observer),
+                keep=_may_go_on(),
+            )
     except (Refused, FactError) as refused:
         _refuse(refused)
     _finish(console, result)
@@ -198,6 +208,11 @@ def _step_table(runbook: Runbook) -> Table:
     return table
 
 
+def _may_go_on() -> bool:
+    """Tell whether a person is there who could resume a run that stops; else nothing may be left running."""
+    return sys.stdin.isatty() and not is_unattended()
+
+
 def _asker(confirm: bool, observer: LiveTable | PlainLines) -> Confirm | None:
     if not confirm:
         return None
@@ -221,6 +236,13 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
     console.print(told)
     for reason in result.reasons:
         console.print(f"  {reason}", soft_wrap=True, markup=False, highlight=False)
+    if holder.holder_of(result.run.path) is not None:
+        kept = (
+            f"What it has started goes on for {holder.abandoned_minutes():g} minutes at most: "
+            f"mirror runbook resume {result.run.path} goes on with it, "
+            f"mirror lab down --run {result.run.path} ends it."
+        )
+        console.print(kept, soft_wrap=True, markup=False, highlight=False)
     console.print(f"report {path}", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(result.exit_status)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import Unicode, default
 
-OWNER_PID_VARIABLE = "MIRROR_OWNER_PID"
-"""Environment variable: pid of the process that owns what outlives a notebook (clusters, the mirror, load)."""
+from mirror.drill.unattended import UNATTENDED_VARIABLE
 
 
 class OwnInterpreterKernelManager(AsyncKernelManager):
-    """Starts `ipykernel` with ``sys.executable`` and tells the kernel who owns the long-living processes.
+    """Starts `ipykernel` with ``sys.executable`` and tells the kernel that no person is there to be asked.
 
     A kernel named ``python3`` found on the machine may belong to another environment, which lacks this package or,
     worse, has another version of it.
@@ -41,6 +39,6 @@ class OwnInterpreterKernelManager(AsyncKernelManager):
             argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
             display_name=f"Python {sys.version_info.major}.{sys.version_info.minor}",
             language="python",
-            env={OWNER_PID_VARIABLE: str(os.getpid())},
+            env={UNATTENDED_VARIABLE: "1"},
             metadata={"supported_encryption": ["curve"]},
         )

@@ -2,21 +2,19 @@
 stopped.
 
 Status and verdict are two things: COMPLETED says that every step was run, PASS that the objectives were met.
-The process that calls `start_run` or `resume_run` owns the clusters and processes that outlive a notebook.
+What notebooks start for the run and is to outlive them belongs to the run's holder (`mirror.lab.holder`), which is
+told to end with the run; one that is to be gone on with can keep it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.gates import Gate, GateResult
-from mirror.drill.judgement import judge
 from mirror.drill.notebook import (
     INTERRUPTED,
     CellProgress,
@@ -26,6 +24,7 @@ from mirror.drill.notebook import (
     inspect,
     run_notebook,
 )
+from mirror.drill.run_record import RunStatus, create_run, record_beginning, record_end
 from mirror.drill.runbook import (
     RUN_DIRECTORY_PARAMETER,
     Decision,
@@ -34,23 +33,15 @@ from mirror.drill.runbook import (
     Step,
     plan_steps,
 )
-from mirror.evidence.environment import describe_environment
 from mirror.evidence.facts import FactError
 from mirror.evidence.journal import Event, JournalReading
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
-from mirror.evidence.run_directory import RunDirectory, write_json
-from mirror.evidence.run_evidence import ParameterValue, RunSettings, StepSettings, read_evidence, read_settings
-from mirror.evidence.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_end, seal_files
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import ParameterValue, read_settings
+from mirror.evidence.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_files
+from mirror.lab import holder
 from mirror.model.verdict import Verdict
-
-
-class RunStatus(StrEnum):
-    """How far a run went; says nothing about whether it was good."""
-
-    COMPLETED = "completed"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
 
 
 class ResumeRefused(Refused):
@@ -151,8 +142,11 @@ def start_run(
     observer: Observer,
     *,
     confirm: Confirm | None = None,
+    keep: bool = False,
 ) -> RunResult:
     """Run a runbook from its first step in a new directory under ``runs``.
+
+    With ``keep`` what the run holds goes on when it stops before its end, so that it can be resumed.
 
     Raises
     ------
@@ -160,24 +154,11 @@ def start_run(
         before the directory is made.
     """
     values = check_runbook(loaded, given)
-    started_at = datetime.now(UTC)
-    run = RunDirectory.create(runs, loaded.runbook.name, started_at=started_at)
-    settings = RunSettings(
-        runbook=loaded.runbook.name,
-        title=loaded.runbook.title,
-        purpose=loaded.runbook.purpose,
-        started_at=started_at,
-        parameters=values,
-        units={parameter.name: parameter.unit for parameter in loaded.runbook.parameters},
-        environment=describe_environment(),
-        steps=tuple(_settings_of(step) for step in loaded.runbook.steps),
-    )
+    run = create_run(loaded, values, runs)
     with run.owned():
-        write_json(run.run_json, settings.as_json())
-        run.journal.append(Event.RUN_STARTED, facts={"runbook": loaded.runbook.name, "parameters": values})
-        seal_files(run, [run.run_json])
+        record_beginning(run, loaded, values)
         planned = plan_steps(loaded.runbook, {})
-        return _Running(run, loaded, values, observer, confirm).go(planned)
+        return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
 
 
 def resume_run(
@@ -187,8 +168,9 @@ def resume_run(
     *,
     recheck: Collection[str] = (),
     confirm: Confirm | None = None,
+    keep: bool = False,
 ) -> RunResult:
-    """Go on with a run where it stopped, with the parameters it was started with.
+    """Go on with a run where it stopped, with the parameters it was started with; ``keep`` as for `start_run`.
 
     Raises
     ------
@@ -225,7 +207,7 @@ def resume_run(
         planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
         plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
         run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
-        return _Running(run, loaded, values, observer, confirm).go(planned)
+        return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
 
 
 class _Running:
@@ -238,15 +220,28 @@ class _Running:
         values: Mapping[str, ParameterValue],
         observer: Observer,
         confirm: Confirm | None,
+        *,
+        keep: bool,
     ) -> None:
         self._run = run
         self._loaded = loaded
         self._values = values
         self._observer = observer
         self._confirm = confirm
+        self._keep = keep
 
     def go(self, planned: Collection[PlannedStep]) -> RunResult:
         """Take the planned steps one after another until one does not pass."""
+        is_to_go_on = False
+        try:
+            result = self._take(planned)
+            is_to_go_on = self._keep and result.status is not RunStatus.COMPLETED
+            return result
+        finally:
+            if not is_to_go_on:
+                holder.release(self._run.path)
+
+    def _take(self, planned: Collection[PlannedStep]) -> RunResult:
         self._observer.run_began(self._run, planned)
         results: list[StepResult] = []
         status = RunStatus.COMPLETED
@@ -265,12 +260,7 @@ class _Running:
         return self._finish(status, results)
 
     def _finish(self, status: RunStatus, results: Collection[StepResult]) -> RunResult:
-        run = self._run
-        # What was sealed just now need not be read again.
-        seal_files(run, [run.lag])
-        judgement = judge(replace(read_evidence(run, checked=outside_the_ledger), is_over=True))
-        facts = {"status": status.value, "verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
-        seal_end(run.seal, run.journal.append(Event.RUN_FINISHED, facts=facts))
+        judgement = record_end(self._run, status)
         return RunResult(self._run, status, judgement.verdict, judgement.reasons, tuple(results))
 
     def _skip(self, item: PlannedStep) -> StepResult:
@@ -309,7 +299,7 @@ class _Running:
             step.name,
             parameters,
             budget_seconds=step.budget_seconds,
-            progress=self._observer.cell_began,
+            progress=self._cell_began,
         )
         outcome = executed.outcome
         made = [executed.executed, executed.page, self._run.mirror_properties, *self._run.path.glob("*.parquet")]
@@ -325,6 +315,10 @@ class _Running:
             },
         )
         return StepResult(step, Decision.RUN, outcome, executed)
+
+    def _cell_began(self, progress: CellProgress) -> None:
+        holder.use(self._run.path)
+        self._observer.cell_began(progress)
 
     def _gate(self, step: Step, gate: Gate) -> GateResult:
         try:
@@ -349,18 +343,6 @@ class _Running:
 
 def _parameters_of(step: Step, values: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
     return {name: values[name] for name in step.parameters}
-
-
-def _settings_of(step: Step) -> StepSettings:
-    return StepSettings(
-        name=step.name,
-        title=step.title,
-        notebook=step.notebook,
-        budget_seconds=step.budget_seconds,
-        point_of_no_return=step.point_of_no_return,
-        gates=tuple(gate.title for gate in step.gates),
-        undo=step.undo,
-    )
 
 
 def _unfit(run: RunDirectory, reading: JournalReading) -> str | None:

@@ -265,7 +265,7 @@ def conclude(stage: Stage, comparisons: Mapping[Flow, Equivalence], settlement: 
         ],
     }
     verdict = worst([account.verdict, logs.verdict, groups.verdict, *(each.verdict for each in comparisons.values())])
-    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+    stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
 def home_topics(stage: Stage) -> list[str]:

@@ -294,7 +294,7 @@ def conclude(stage: Stage, judgement: Judgement, *, rpo_seconds: float, rto_seco
         "findings": [finding.as_facts() for finding in located(judgement.delivery)],
     }
     verdict = worst([judgement.delivery.verdict, *(result.verdict for result in results)])
-    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+    stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
 def copy_routes(stage: Stage, flow: Flow) -> tuple[Route, ...]:

@@ -91,7 +91,7 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
         "lag_objective_seconds": lag_objective_seconds,
         "mirrored_records": sum(partition.downstream_next for partition in status.partitions),
     }
-    stage.run.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+    stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
 def status_of(stage: Stage) -> FlowStatus:

@@ -109,7 +109,7 @@ def conclude(stage: Stage) -> pd.DataFrame:
     described = [fact.as_facts() for fact in facts]
     versions = {"mirrorbook": version("mirrorbook"), "pyspark": version("pyspark")}
     passed = ("two clusters answer, each with the applications' topics",)
-    stage.run.conclude(
+    stage.conclude(
         Outcome(
             STEP,
             Verdict.FAIL if reasons else Verdict.PASS,

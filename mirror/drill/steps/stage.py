@@ -1,13 +1,12 @@
 """The stage of a drill: clusters, replicator and applications of one run, as any of its notebooks finds them.
 
-Everything runs as a managed process of the run directory, owned by whoever runs the runbook: a notebook's kernel may
-end, what it started goes on, and when the owner ends nothing is left behind.
+Everything runs as a managed process of the run directory and belongs to the run's holder: a notebook's kernel may
+end, what it started goes on, and when the holder ends nothing is left behind.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from typing import ParamSpec, TypeVar
 import pandas as pd
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.drill.by_hand import ByHand, keep_in_use, take_up
 from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import clusters as lab_clusters
-from mirror.lab import processes, spark_cluster
+from mirror.lab import holder, processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
@@ -44,26 +45,60 @@ _LATE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One run's clusters and processes."""
+    """One run's clusters and processes.
+
+    Attributes
+    ----------
+    by_hand
+        the step a person takes; None where the runner does.
+    """
 
     run: RunDirectory
+    by_hand: ByHand | None = None
 
     @classmethod
-    def open(cls, run_directory: str | Path) -> Stage:
-        """Return the stage of a run.
+    def open(cls, run_directory: str | Path, step: str) -> Stage:
+        """Return the stage of a run; without a directory, that of the practice run under way, or of a new one.
 
         Raises
         ------
         NotARunDirectory
             if there is no run.
+        NoRun
+            if none is under way, or the step cannot be taken in it now.
         """
-        return cls(RunDirectory.open(run_directory))
+        if run_directory:
+            return cls(RunDirectory.open(run_directory))
+        by_hand = take_up(step)
+        print(by_hand.told)
+        keep_in_use(by_hand.run.path)
+        return cls(by_hand.run, by_hand)
+
+    def confirm(self, word: str, consequence: str) -> None:
+        """Have a person type a word before the point of no return; the runner has settled that before.
+
+        Raises
+        ------
+        NotConfirmed
+            if anything else is typed.
+        """
+        if self.by_hand is not None:
+            self.by_hand.confirm(word, consequence)
+
+    def conclude(self, outcome: Outcome) -> None:
+        """Write the step's outcome.
+
+        Raises
+        ------
+        StepNotPassed
+            unless it is PASS.
+        """
+        (self.by_hand or self.run).conclude(outcome)
 
     @property
-    def owner_pid(self) -> int | None:
-        """The process that everything started here ends with; None when a person steps through the notebooks alone."""
-        pid = os.environ.get("MIRROR_OWNER_PID")
-        return int(pid) if pid else None
+    def owner_pid(self) -> int:
+        """The process that everything started here ends with: the run's holder."""
+        return holder.hold(self.run.path).pid
 
     @property
     def lab(self) -> Lab:

@@ -89,4 +89,4 @@ def conclude(stage: Stage, comparison: Equivalence) -> None:
         "partitions_compared": len(comparison.partitions),
         "findings": [finding.as_facts() for finding in differences(comparison)],
     }
-    stage.run.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison)))
+    stage.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison)))

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill import holder
-from mirror.evidence.run_directory import RunDirectory, write_json
-from mirror.lab import processes
+from mirror.lab import holder, processes
 from mirror.waiting import wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -18,25 +16,27 @@ SECONDS = 60.0
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    run = RunDirectory.create(tmp_path, "practice")
-    write_json(run.run_json, {})
+def run(tmp_path: Path) -> Path:
+    run = tmp_path / "practice"
+    run.mkdir()
     return run
 
 
-def test_a_run_has_one_holder_however_often_it_is_asked_for(run: RunDirectory) -> None:
+def test_a_run_has_one_holder_however_often_it_is_asked_for(run: Path) -> None:
     first = holder.hold(run)
     try:
         assert holder.hold(run) == first
         assert holder.holder_of(run) == first
+        assert holder.held(run.parent) == [run]
     finally:
         holder.release(run)
+    assert holder.held(run.parent) == []
     assert holder.holder_of(run) is None
 
 
 @pytest.mark.parametrize("ending", ["released", "killed"])
-def test_what_a_holder_holds_ends_with_it(run: RunDirectory, ending: str) -> None:
-    process = processes.start(run.logs, "sleeper", SLEEPER, owner_pid=holder.hold(run).pid)
+def test_what_a_holder_holds_ends_with_it(run: Path, ending: str) -> None:
+    process = processes.start(run / "logs", "sleeper", SLEEPER, owner_pid=holder.hold(run).pid)
     if ending == "released":
         holder.release(run)
     else:
@@ -44,7 +44,7 @@ def test_what_a_holder_holds_ends_with_it(run: RunDirectory, ending: str) -> Non
     wait_until(lambda: not process.is_alive(), "the end of what was held", timeout_seconds=SECONDS)
 
 
-def test_a_run_that_nobody_uses_ends_and_says_why(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_nobody_uses_ends_and_says_why(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(holder.ABANDONED_MINUTES_VARIABLE, "0.001")
     held = holder.hold(run)
     wait_until(lambda: holder.holder_of(run) is None, "the end of an unused run", timeout_seconds=SECONDS)

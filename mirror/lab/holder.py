@@ -3,6 +3,8 @@
 Kernels and the runner may end, or be killed, in the middle of a step. What they started for the run belongs to the
 holder and goes on, so that the run can be resumed. The holder ends when it is told to, and by itself when nobody has
 used the run for a while; whatever it holds ends with it, however it ends (`mirror.lab.keeper`).
+
+It keeps itself in the folder ``holder`` of the run's directory.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mirror.evidence.refusal import Refused
-from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import processes
+from mirror.lab.errors import BadRequest
 from mirror.lab.processes import ManagedProcess
 
 ABANDONED_MINUTES_VARIABLE = "MIRROR_ABANDONED_MINUTES"
@@ -31,7 +32,7 @@ _LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
 
 
-class BadMinutes(Refused):
+class BadMinutes(BadRequest):
     """The environment variable is no positive number of minutes."""
 
 
@@ -53,7 +54,7 @@ def abandoned_minutes() -> float:
     return minutes
 
 
-def hold(run: RunDirectory) -> ManagedProcess:
+def hold(run: Path) -> ManagedProcess:
     """Return the holder of a run, started if there is none; the run counts as used now."""
     minutes = abandoned_minutes()
     with _one_at_a_time(run):
@@ -65,19 +66,30 @@ def hold(run: RunDirectory) -> ManagedProcess:
         return processes.start(_folder(run), _NAME, argv)
 
 
-def holder_of(run: RunDirectory) -> ManagedProcess | None:
+def holder_of(run: Path) -> ManagedProcess | None:
     """Return the holder of a run if it is running."""
     found = processes.find(_folder(run), _NAME)
     return found if found is not None and found.is_alive() else None
 
 
-def use(run: RunDirectory) -> None:
-    """Note that somebody uses the run: its holder waits the whole time again."""
-    _folder(run).mkdir(exist_ok=True)
-    _used(run).touch()
+def held(runs: Path) -> list[Path]:
+    """Return the directories under ``runs`` whose holder is running, by name."""
+    return [path.parents[1] for path in sorted(runs.glob(f"*/holder/{_NAME}.json")) if holder_of(path.parents[1])]
 
 
-def release(run: RunDirectory) -> None:
+def unused_seconds(run: Path) -> float:
+    """Return for how long nobody has used a run, by the file system's clock; for people."""
+    touched = _touched(_used(run))
+    return 0.0 if touched is None else max(0.0, time.time() - touched / 1e9)
+
+
+def use(run: Path) -> None:
+    """Note that somebody uses the run: its holder, if it has one, waits the whole time again."""
+    if _folder(run).is_dir():
+        _used(run).touch()
+
+
+def release(run: Path) -> None:
     """End the holder of a run, and with it all that it holds, which ends by itself within seconds."""
     found = holder_of(run)
     if found is not None and not found.terminate(_END_SECONDS):
@@ -101,11 +113,11 @@ def wait_until_unused(used: Path, seconds: float, told: threading.Event) -> None
             return
 
 
-def _folder(run: RunDirectory) -> Path:
-    return run.path / "holder"
+def _folder(run: Path) -> Path:
+    return run / "holder"
 
 
-def _used(run: RunDirectory) -> Path:
+def _used(run: Path) -> Path:
     return _folder(run) / "used"
 
 
@@ -117,7 +129,7 @@ def _touched(used: Path) -> int | None:
 
 
 @contextmanager
-def _one_at_a_time(run: RunDirectory) -> Iterator[None]:
+def _one_at_a_time(run: Path) -> Iterator[None]:
     """Two notebooks that start at once shall find the same holder."""
     _folder(run).mkdir(exist_ok=True)
     with (_folder(run) / "start.lock").open("a") as file:

@@ -1,0 +1,187 @@
+"""Notebooks that a person opens and runs: which run they belong to, what the person is asked, what is recorded.
+
+A notebook that the runner executes is given its run's directory, gates and journal. One that is opened by hand finds
+its run here: the first notebook of the practice runbook makes one, or takes up the one under way; the others take it
+up. What has been started goes on between notebooks, in the run's holder (`mirror.lab.holder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from IPython.core.getipython import get_ipython
+
+from mirror.drill.catalogue import LoadedRunbook, find_runbook, runbooks_folder
+from mirror.drill.run_record import RunStatus, create_run, record_beginning, record_end
+from mirror.drill.runbook import Runbook, Step
+from mirror.drill.unattended import is_unattended
+from mirror.evidence.facts import FactError
+from mirror.evidence.journal import Entry, Event
+from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.refusal import Refused
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import read_settings
+from mirror.lab import holder
+from mirror.model.verdict import Verdict
+
+PRACTICE = "failover-drill"
+"""The runbook whose notebooks need nothing but practice clusters of their own."""
+
+
+class NoRun(Refused):
+    """No run can be taken up by this notebook; the message says what to do."""
+
+
+class NotConfirmed(Refused):
+    """The point of no return was not confirmed; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """One step of a run that a person takes by running its notebook.
+
+    Attributes
+    ----------
+    told
+        what the person should know of the run, in sentences.
+    """
+
+    run: RunDirectory
+    loaded: LoadedRunbook
+    step: Step
+    told: str
+
+    def confirm(self, word: str, consequence: str) -> None:
+        """Have the person type a word before the step's point of no return, and record that it is crossed.
+
+        Raises
+        ------
+        NotConfirmed
+            if anything else is typed.
+        """
+        if _crossed(self.run.journal.read().entries) == self.step.name:
+            return
+        if not is_unattended():
+            typed = input(f"{consequence}\nType {word} to go on, anything else to stop: ")
+            if typed.strip() != word:
+                raise NotConfirmed(f"{word} was not typed: nothing was done; run the cell again to be asked again")
+        self.run.journal.append(Event.POINT_OF_NO_RETURN, step=self.step.name, facts={"undo": self.step.undo})
+
+    def conclude(self, outcome: Outcome) -> None:
+        """Write the outcome of the step; behind the last one end the run and write its report.
+
+        Raises
+        ------
+        StepNotPassed
+            unless the outcome is PASS.
+        """
+        self.run.write_outcome(outcome)
+        facts = {"verdict": outcome.verdict.value, "reasons": list(outcome.reasons), "seconds": None, "crash": None}
+        self.run.journal.append(Event.STEP_FINISHED, step=self.step.name, facts=facts)
+        if outcome.verdict is not Verdict.PASS:
+            because = "; ".join(outcome.reasons) or "no reason was given"
+            raise StepNotPassed(f"step {outcome.step}: {outcome.verdict}: {because}")
+        if self.step == self.loaded.runbook.steps[-1]:
+            self._end()
+
+    def _end(self) -> None:
+        from mirror.drill.report import write_report  # it takes its time to import, and only the last step needs it
+
+        judgement = record_end(self.run, RunStatus.COMPLETED)
+        holder.release(self.run.path)
+        print(f"verdict {judgement.verdict}: {'; '.join(judgement.reasons) or 'every objective was met'}")
+        print(f"report {write_report(self.run)}")
+
+
+def take_up(name: str, *, runs: Path | None = None) -> ByHand:
+    """Return the step of that name in the run under way; the first step makes a run where none is.
+
+    Parameters
+    ----------
+    name
+        of the step in the practice runbook.
+    runs
+        where directories of runs are; by default ``runs`` beside the folder of runbooks.
+
+    Raises
+    ------
+    NoRun
+        if no run is under way that this step can be taken in.
+    RunInUse
+        if the runner is at work in it.
+    """
+    folder = runbooks_folder()
+    loaded = find_runbook(PRACTICE, folder)
+    runs = folder.absolute().parent / "runs" if runs is None else runs
+    steps = loaded.runbook.steps
+    step = next(each for each in steps if each.name == name)
+    run = under_way(runs)
+    if run is None:
+        if step != steps[0]:
+            raise NoRun(f"no practice run is under way in {runs}: run {steps[0].notebook} first")
+        values = loaded.runbook.checked({})
+        run = create_run(loaded, values, runs)
+        record_beginning(run, loaded, values)
+    with run.owned():  # else a runner is at work in it
+        problem = _too_late(run, loaded.runbook, step)
+        if problem is not None:
+            raise NoRun(f"{problem}; go on with the notebook that comes next, or end the run: {_ending(run)}")
+        if run.journal.read().entries[-1].event is Event.RUN_FINISHED:
+            run.journal.append(Event.RUN_RESUMED, facts={"by_hand": True})
+        for gate in step.gates:
+            seen = gate.check(run)
+            facts = {"gate": gate.title, "verdict": seen.verdict.value, "observed": seen.observed}
+            run.journal.append(Event.GATE_CHECKED, step=step.name, facts=facts)
+            if seen.verdict is not Verdict.PASS:
+                raise NoRun(f"{step.title}: {gate.title}: {seen.observed}")
+        run.set_aside(run.outcome_path(step.name))
+        run.journal.append(Event.STEP_STARTED, step=step.name, facts={"notebook": step.notebook, "by_hand": True})
+    holder.hold(run.path)
+    told = (
+        f"This is the run {run.name}, in {run.path.parent}. What it starts goes on between notebooks. It ends when "
+        f"{steps[-1].notebook} has passed, when no cell is run for {holder.abandoned_minutes():g} minutes, "
+        f"or by: {_ending(run)}"
+    )
+    return ByHand(run, loaded, step, told)
+
+
+def under_way(runs: Path) -> RunDirectory | None:
+    """Return the newest practice run that is still held."""
+    for path in reversed(holder.held(runs)):
+        try:
+            run = RunDirectory.open(path)
+            if read_settings(run).runbook == PRACTICE:
+                return run
+        except (Refused, FactError):
+            continue
+    return None
+
+
+def _too_late(run: RunDirectory, runbook: Runbook, step: Step) -> str | None:
+    """Return why a step cannot be taken (again): it would undo what lies behind the point of no return."""
+    names = [each.name for each in runbook.steps]
+    crossed = _crossed(run.journal.read().entries)
+    if crossed is None or names.index(step.name) > names.index(crossed):
+        return None
+    outcome = run.read_outcome(crossed)
+    if step.name == crossed and (outcome is None or outcome.verdict is not Verdict.PASS):
+        return None
+    return f"{run.name} is past its point of no return ({crossed})"
+
+
+def _ending(run: RunDirectory) -> str:
+    return f"mirror lab down --run {run.path}"
+
+
+def keep_in_use(run: Path) -> None:
+    """Have every cell that is run from now on in this kernel count as use of the run."""
+    shell = get_ipython()
+    if shell is not None:
+        shell.events.register("pre_run_cell", lambda _: holder.use(run))
+
+
+def _crossed(entries: Sequence[Entry]) -> str | None:
+    """Return the step whose point of no return was crossed."""
+    return next((entry.step for entry in entries if entry.event is Event.POINT_OF_NO_RETURN), None)
