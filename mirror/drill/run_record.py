@@ -38,7 +38,7 @@ def create_run(loaded: LoadedRunbook, values: Mapping[str, ParameterValue], runs
         parameters=dict(values),
         units={parameter.name: parameter.unit for parameter in loaded.runbook.parameters},
         environment=describe_environment(),
-        steps=tuple(_settings_of(step) for step in loaded.runbook.steps),
+        steps=tuple(step_settings(step) for step in loaded.runbook.steps),
     )
     write_json(run.run_json, settings.as_json())
     return run
@@ -60,7 +60,8 @@ def record_end(run: RunDirectory, status: RunStatus) -> Judgement:
     return judgement
 
 
-def _settings_of(step: Step) -> StepSettings:
+def step_settings(step: Step) -> StepSettings:
+    """Return a step as ``run.json`` holds it."""
     return StepSettings(
         name=step.name,
         title=step.title,

@@ -206,6 +206,11 @@ def up(
     return lab
 
 
+def exists(directory: Path) -> bool:
+    """Tell whether there is a lab in a directory."""
+    return _state_path(directory.absolute()).exists()
+
+
 def load(directory: Path) -> Lab:
     """Return handles on the clusters of a directory, running or not.
 

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from mirror import tables
-from mirror.lab import clusters, spark_cluster
+from mirror.lab import clusters, holder, processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster, Provider
 from mirror.lab.display import shown
 from mirror.lab.errors import BadRequest, LabError
@@ -65,22 +65,41 @@ def up(
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     directory: Directory = Path(".lab"),
+    runs_directory: Annotated[Path, typer.Option(help="Where the directories of runs are.")] = Path("runs"),
 ) -> None:
-    """Show the clusters of a lab and what of them runs."""
+    """Show the clusters of a lab and what of them runs, and the runs of notebooks that go on here."""
+    runs = held_runs(runs_directory)
     with _reporting():
-        lab = clusters.load(directory)
+        # A run's clusters are a lab of their own: without one beside them there is nothing to miss.
+        lab = None if runs and not clusters.exists(directory) else clusters.load(directory)
     if as_json:
-        print(json.dumps(describe(lab), indent=2))
-    else:
+        nothing: dict[str, object] = {"directory": str(directory.absolute()), "spark_master": None, "clusters": []}
+        print(json.dumps({**(nothing if lab is None else describe(lab)), "runs": runs}, indent=2))
+        return
+    if lab is not None:
         _show(lab)
+    if runs:
+        console = Console()
+        console.print(tables.table("Runs that go on", [_shown(row) for row in runs], console.width))
+        console.print("mirror lab down --run DIRECTORY ends one.")
 
 
 @app.command()
 def down(
     discard: Annotated[bool, typer.Option("--discard", help="Remove data and logs as well.")] = False,
     directory: Directory = Path(".lab"),
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(help="End what a run of notebooks holds, instead of a lab; its evidence stays. Repeatable."),
+    ] = None,
 ) -> None:
-    """Stop the clusters that `up` has started; their data stay for the next `up`."""
+    """Stop the clusters that `up` has started, or all that a run holds; their data stay for the next `up`."""
+    if run:
+        if discard:
+            print("--discard is for labs: a run's directory is its evidence, and stays", file=sys.stderr)
+            raise typer.Exit(_BAD_USAGE)
+        _end_runs(run)
+        return
     with _reporting():
         spark = spark_cluster.load(_spark_home(directory))
         stubborn = spark.stop() if spark else ()
@@ -92,6 +111,36 @@ def down(
         print(problem, file=sys.stderr)
     if not discard:
         _show(clusters.load(directory))
+
+
+def held_runs(runs: Path) -> list[dict[str, object]]:
+    """Return the runs under a directory whose processes go on, newest first, as in the JSON of ``status``."""
+    return [
+        {
+            "run": str(path),
+            "processes": [each.name for each in processes.running(path / "logs")],
+            "unused_seconds": round(holder.unused_seconds(path)),
+        }
+        for path in reversed(holder.held(runs))
+    ]
+
+
+def _end_runs(runs: list[Path]) -> None:
+    held = {path: holder.holder_of(path) for path in runs}
+    for path, found in held.items():
+        if found is None:
+            print(f"{path}: nothing of this run goes on", file=sys.stderr)
+    if None in held.values():
+        raise typer.Exit(_BAD_USAGE)
+    for path in runs:
+        holder.release(path)
+        print(f"{path}: ended")
+
+
+def _shown(row: dict[str, object]) -> dict[str, object]:
+    names = row["processes"]
+    assert isinstance(names, list)
+    return {"run": row["run"], "processes": len(names), "last used": f"{row['unused_seconds']} s ago"}
 
 
 def parse_bootstrap(options: list[str]) -> dict[str, str]:

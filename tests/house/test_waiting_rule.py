@@ -19,6 +19,7 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/engine/run.py": "with nothing to copy, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/takeovers.py": "with nothing to take over, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/ticking.py": "a tick waits for the time it is due or for the word to stop",
+    "mirror/lab/holder.py": "every second it looks whether the run was used, until it is told to end",
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
     "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -48,9 +47,9 @@ def outputs(path: Path) -> str:
 
 
 def test_a_notebook_that_passes(run: RunDirectory, tmp_path: Path) -> None:
-    """Its kernel is this interpreter, runs in the run's directory and knows who owns the long-living processes."""
+    """Its kernel is this interpreter, runs in the run's directory and knows that nobody is there to be asked."""
     told = Told()
-    asked = "import os, sys\nprint(sys.executable, os.getcwd(), os.environ['MIRROR_OWNER_PID'])"
+    asked = "import os, sys\nprint(sys.executable, os.getcwd(), os.environ['MIRROR_UNATTENDED'])"
     source = write_notebook(tmp_path / "notebooks" / "tiny.ipynb", asked, conclude("tiny"))
 
     result = run_notebook(source, run, "tiny", {}, budget_seconds=60.0, progress=told.cell_began)
@@ -58,7 +57,7 @@ def test_a_notebook_that_passes(run: RunDirectory, tmp_path: Path) -> None:
     assert result.outcome.verdict is PASS
     assert result.outcome.facts == {"seen": 1}
     assert result.crash is None
-    assert outputs(result.executed).split() == [sys.executable, str(run.path), str(os.getpid())]
+    assert outputs(result.executed).split() == [sys.executable, str(run.path), "1"]
     assert next(each.heading for each in told.cells if each.heading.startswith("Part")) == "Part 1"
     assert {each.cells for each in told.cells} == {7}
     page = result.page.read_text(encoding="utf-8") if result.page else ""

@@ -10,7 +10,8 @@ import pytest
 
 from mirror.drill.gates import JournalIntact
 from mirror.drill.judgement import judge
-from mirror.drill.runner import ResumeRefused, _settings_of, _verdicts, resume_run
+from mirror.drill.run_record import step_settings
+from mirror.drill.runner import ResumeRefused, _verdicts, resume_run
 from mirror.evidence.digests import seal_of, seal_of_text
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
@@ -39,7 +40,7 @@ PASS, FAIL, UNKNOWN = Verdict.PASS, Verdict.FAIL, Verdict.UNKNOWN
 def run(tmp_path: Path) -> RunDirectory:
     """A run of two steps that was finished; the second has failed."""
     run = RunDirectory.create(tmp_path / "runs", "tiny", started_at=STARTED_AT)
-    steps = tuple(_settings_of(each) for each in BOOK.steps)
+    steps = tuple(step_settings(each) for each in BOOK.steps)
     write_json(run.run_json, RunSettings("tiny", "Tiny", "", STARTED_AT, {}, {}, {}, steps).as_json())
     run.journal.append(Event.RUN_STARTED)
     seal_files(run, [run.run_json])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mirror.lab import clusters, commands, containers
+from mirror.lab import clusters, commands, containers, holder, processes
 from mirror.lab.brokers import LinkPorts, Node
 from mirror.lab.clusters import ClusterRecord, Provider
 from mirror.lab.errors import BadRequest, ClusterRefusal, LabError, ProviderUnavailable
@@ -219,8 +219,9 @@ def test_broker_properties_have_names_in_the_image(key: str, name: str) -> None:
 def test_status_tells_people_and_programs(tmp_path: Path, listening: str) -> None:
     clusters.up(tmp_path, ["prod"], bootstrap={"prod": listening})
 
-    table = CliRunner().invoke(commands.app, ["status", "--directory", str(tmp_path)])
-    as_json = CliRunner().invoke(commands.app, ["status", "--json", "--directory", str(tmp_path)])
+    where = ["--directory", str(tmp_path), "--runs-directory", str(tmp_path / "runs")]
+    table = CliRunner().invoke(commands.app, ["status", *where])
+    as_json = CliRunner().invoke(commands.app, ["status", "--json", *where])
 
     assert table.exit_code == as_json.exit_code == 0
     assert "RUNNING" in table.output
@@ -236,13 +237,38 @@ def test_status_tells_people_and_programs(tmp_path: Path, listening: str) -> Non
                 "brokers": [{"address": listening, "alive": True}],
             }
         ],
+        "runs": [],
     }
+
+
+def test_status_and_down_know_the_runs_that_go_on(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "20260101T000000Z-practice"
+    run.mkdir(parents=True)
+    where = ["--directory", str(tmp_path / "lab"), "--runs-directory", str(tmp_path / "runs")]
+    down = ["down", "--run", str(run)]
+    owner = holder.hold(run)
+    try:
+        processes.start(run / "logs", "load-east", ["sleep", "600"], owner_pid=owner.pid)
+        table = CliRunner().invoke(commands.app, ["status", *where])
+        as_json = CliRunner().invoke(commands.app, ["status", "--json", *where])
+        refused = CliRunner().invoke(commands.app, [*down, "--discard"])
+        ended, again = CliRunner().invoke(commands.app, down), CliRunner().invoke(commands.app, down)
+    finally:
+        holder.release(run)
+
+    assert (table.exit_code, as_json.exit_code) == (0, 0)
+    assert run.name in table.output.replace("\n", "")
+    (row,) = json.loads(as_json.output)["runs"]
+    assert (row["run"], row["processes"]) == (str(run), ["load-east"])
+    assert (refused.exit_code, "is its evidence, and stays" in refused.output) == (2, True)
+    assert (ended.exit_code, ended.output) == (0, f"{run}: ended\n")
+    assert (again.exit_code, "nothing of this run goes on" in again.output) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["status"], 2, "there is no lab in"),
+        (["status", "--runs-directory", "nowhere"], 2, "there is no lab in"),
         (["up", "--clusters", "a,a"], 2, "named 2 times"),
         (["up", "--clusters", "a", "--bootstrap", "a"], 2, "--bootstrap is written ALIAS=HOST:PORT"),
         (["up", "--clusters", "a", "--bootstrap", "a=b:1", "--bootstrap", "a=b:2"], 2, "--bootstrap a is there twice"),
