@@ -46,7 +46,7 @@ MAY_IMPORT["engine"] = {
     "control",
     "proof",
 }
-MAY_IMPORT["recovery"] = {"whole_file", "model", "config", "kafka", "waiting", "control", "proof"}
+MAY_IMPORT["recovery"] = {"whole_file", "model", "config", "kafka", "waiting", "control", "proof", "engine"}
 MAY_IMPORT["drill"] = set(MAY_IMPORT)
 MAY_IMPORT["scenario"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
