@@ -70,7 +70,6 @@ MAY_IMPORT["scenario"] = {
     "waiting",
     "whole_file",
     "tables",
-    "parts",
     "model",
     "config",
     "kafka",
