@@ -211,8 +211,10 @@ def exists(directory: Path) -> bool:
     return _state_path(directory.absolute()).exists()
 
 
-def load(directory: Path) -> Lab:
+def load(directory: Path, *, owner_pid: int | None = None) -> Lab:
     """Return handles on the clusters of a directory, running or not.
+
+    What is started by them belongs to ``owner_pid``, and if there is none to whom it belonged before.
 
     Raises
     ------
@@ -220,7 +222,8 @@ def load(directory: Path) -> Lab:
         if there is no lab.
     """
     directory = directory.absolute()
-    owner_pid, records = _read_records(directory)
+    before, records = _read_records(directory)
+    owner_pid = before if owner_pid is None else owner_pid
     runtime = functools.cache(class_archive.ready)
     return Lab(directory, {alias: _open(record, directory, owner_pid, runtime) for alias, record in records.items()})
 

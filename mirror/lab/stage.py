@@ -56,7 +56,7 @@ class Stage:
     @property
     def lab(self) -> Lab:
         """The clusters."""
-        return lab_clusters.load(self.home)
+        return lab_clusters.load(self.home, owner_pid=self.owner_pid)
 
     def cluster(self, alias: str) -> LabCluster:
         """Return one cluster."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from mirror.control.status import observe
 from mirror.drill.steps import failover, verification
-from mirror.drill.steps.failover import copy_routes, event, located, write_positions
+from mirror.drill.steps.failover import copy_routes, event, located, read_on_standby, write_positions
+from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import (
     ACTIVE,
     FORWARD,
@@ -29,6 +30,7 @@ from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import AccountClass, Failback, Totals, read_settings
 from mirror.evidence.run_evidence import Finding as FindingFact
+from mirror.lab.stage import LOAD, READERS
 from mirror.model.flow import Flow
 from mirror.model.ledger import SENDS, Column
 from mirror.model.partition import TopicPartition
@@ -57,8 +59,10 @@ _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 def restart_active(stage: Stage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
     cluster = stage.cluster(ACTIVE)
+    if not done(stage, Event.FAULT_HEALED, STEP):
+        # Before the deed: a run that ends between the two starts the cluster when it is resumed.
+        stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
     cluster.start()
-    stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
     return pd.DataFrame([{"broker": broker.address, "alive": broker.is_alive()} for broker in cluster.brokers])
 
 
@@ -67,10 +71,13 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
 
     Returns a row a partition with the number of records and the range of their offsets.
     """
-    frames = stage.judge(find_stranded, stage)
-    stranded = pd.concat(frames, ignore_index=True).sort_values(["topic", "partition", "offset"])
-    listed = pa.Table.from_pandas(stranded, schema=_LISTED, preserve_index=False)
-    write_table(listed, stage.run.path / STRANDED_FILE)
+    path = stage.run.path / STRANDED_FILE
+    if path.exists():
+        stranded = pd.read_parquet(path)  # by now they may have been mirrored: they were stranded all the same
+    else:
+        frames = stage.judge(find_stranded, stage)
+        stranded = pd.concat(frames, ignore_index=True).sort_values(["topic", "partition", "offset"])
+        write_table(pa.Table.from_pandas(stranded, schema=_LISTED, preserve_index=False), path)
     return (
         stranded.groupby(["topic", "partition"])
         .agg(
@@ -103,7 +110,10 @@ def mirror_both_ways(stage: Stage) -> pd.DataFrame:
 
 def drain(stage: Stage) -> pd.DataFrame:
     """Stop the producers on the standby, and wait until both flows have copied everything to its end."""
+    if done(stage, Event.DRAINED, STEP):
+        return _status(stage)
     stage.stop("load-")
+    read_on_standby(stage)
     _wait_until_dry(stage, {FORWARD, REVERSE})
     _wait_until_read(stage, STANDBY, [*TOPICS, *(stage.remote(topic) for topic in TOPICS)])
     stage.stop("readers-")
@@ -126,9 +136,12 @@ def move_groups_home(stage: Stage) -> pd.DataFrame:
 
 def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
     """Start producers and groups on the old cluster, active again; return how many records it has acknowledged."""
-    stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
-    stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
-    stage.start_readers(ACTIVE, "home", home_topics(stage), {})
+    if not done(stage, Event.ACTION, STEP):
+        stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
+    if not stage.alive(LOAD):
+        stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
+    if not stage.alive(READERS):
+        stage.start_readers(ACTIVE, "home", home_topics(stage), {})
     return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 

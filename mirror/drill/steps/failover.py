@@ -9,7 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mirror.control.flow_log import FlowLog
+from mirror.drill.steps.mirroring import start_applications
+from mirror.drill.steps.resumption import done
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.evidence.facts import Facts
 from mirror.evidence.failover_journal import instants_of, note_service
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
@@ -23,6 +26,7 @@ from mirror.evidence.run_evidence import (
     read_evidence,
 )
 from mirror.lab.faults import resume, suspend
+from mirror.lab.stage import LOAD, READERS
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, state_topic
@@ -42,8 +46,11 @@ STEP = "failover_drill"
 _SERVICE_SECONDS = 300.0
 
 
-def build_up_load(stage: Stage, *, rate: float, seconds: float) -> int:
+def build_up_load(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
     """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
+    if done(stage, Event.FAULT_INJECTED, STEP):
+        return 0
+    start_applications(stage, rate=rate, value_bytes=value_bytes, seed=seed)
     return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
@@ -52,7 +59,7 @@ def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> int:
 
     Returns the number of records acknowledged by then. It is thawed when the fault is there.
     """
-    if seconds <= 0:
+    if seconds <= 0 or done(stage, Event.FAULT_INJECTED, STEP):
         return 0
     suspend(stage.alive(REPLICATOR))
     stage.run.journal.append(Event.ACTION, step=STEP, facts={"frozen": REPLICATOR, "seconds": seconds})
@@ -63,9 +70,9 @@ def kill_active(stage: Stage) -> pd.DataFrame:
     """Kill every broker of the active cluster with SIGKILL, while producers and consumers are at work."""
     cluster = stage.cluster(ACTIVE)
     pids = [{"cluster": ACTIVE, "broker": broker.address} for broker in cluster.brokers]
-    stage.run.journal.append(
-        Event.FAULT_INJECTED, step=STEP, facts={"cluster": ACTIVE, "fault": "kill -9 of all brokers"}
-    )
+    if not done(stage, Event.FAULT_INJECTED, STEP):
+        facts = {"cluster": ACTIVE, "fault": "kill -9 of all brokers"}
+        stage.run.journal.append(Event.FAULT_INJECTED, step=STEP, facts=facts)
     cluster.kill()
     resume(stage.alive(REPLICATOR))
     return pd.DataFrame(pids)
@@ -74,12 +81,15 @@ def kill_active(stage: Stage) -> pd.DataFrame:
 def detect(stage: Stage) -> int:
     """Probe the active cluster until it has failed three probes in a row; return how many probes that took."""
     probes = wait_until_gone(stage.settings.clusters[ACTIVE])
-    stage.run.journal.append(Event.FAULT_DETECTED, step=STEP, facts={"cluster": ACTIVE, "probes": probes})
+    if not done(stage, Event.FAULT_DETECTED, STEP):
+        stage.run.journal.append(Event.FAULT_DETECTED, step=STEP, facts={"cluster": ACTIVE, "probes": probes})
     return probes
 
 
 def fence(stage: Stage) -> pd.DataFrame:
     """Stop every producer and consumer that knows the old cluster, so that none writes to it when it comes back."""
+    if done(stage, Event.FENCED, STEP):
+        return pd.DataFrame(columns=["process", "ended"])
     stopped = [process.name for prefix in ("load-", "readers-") for process in stage.alive(prefix)]
     killed = stage.stop("load-", "readers-")
     stage.run.journal.append(Event.FENCED, step=STEP, facts={"cluster": ACTIVE, "killed": list(killed)})
@@ -88,8 +98,9 @@ def fence(stage: Stage) -> pd.DataFrame:
 
 def cut(stage: Stage) -> pd.DataFrame:
     """Stop the replicator: what it has acknowledged by now is the standby's truth. Return where each partition ends."""
-    stage.stop(REPLICATOR)
-    stage.run.journal.append(Event.CUT, step=STEP, facts={"flow": str(FORWARD)})
+    if not done(stage, Event.CUT, STEP):
+        stage.stop(REPLICATOR)
+        stage.run.journal.append(Event.CUT, step=STEP, facts={"flow": str(FORWARD)})
     return pd.DataFrame(
         [
             {
@@ -117,10 +128,16 @@ def move_groups(stage: Stage) -> pd.DataFrame:
 
 def start_on_standby(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
     """Start producers on the standby, and the groups: they read the copies and what is written on the standby."""
-    stage.start_load(STANDBY, "after", rate=rate, seed=seed + 1, value_bytes=value_bytes)
-    topics = [*TOPICS, *(stage.remote(topic) for topic in TOPICS)]
-    stage.start_readers(STANDBY, "after", topics, {})
+    if not stage.alive(LOAD):
+        stage.start_load(STANDBY, "after", rate=rate, seed=seed + 1, value_bytes=value_bytes)
+    read_on_standby(stage)
     return pd.DataFrame([{"process": process.name, "pid": process.pid} for process in stage.alive()])
+
+
+def read_on_standby(stage: Stage) -> None:
+    """Have every group read the copies, and what is written on the standby."""
+    if not stage.alive(READERS):
+        stage.start_readers(STANDBY, "after", [*TOPICS, *(stage.remote(topic) for topic in TOPICS)], {})
 
 
 def wait_for_service(stage: Stage) -> pd.DataFrame:
@@ -133,7 +150,8 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
     """
     fault = event(stage, Event.FAULT_INJECTED).at_ms
     service = stage.await_service(STANDBY, TOPICS, GROUPS, since_ms=fault, seconds=_SERVICE_SECONDS)
-    note_service(stage.run.journal, STANDBY, service.first_write_at_ms, service.groups_reading_at_ms, step=STEP)
+    if not done(stage, Event.FIRST_WRITE, STEP):
+        note_service(stage.run.journal, STANDBY, service.first_write_at_ms, service.groups_reading_at_ms, step=STEP)
     seen = {"first write": service.first_write_at_ms, **service.groups_reading_at_ms}
     if not service.is_complete:
         absent = ", ".join(what for what, at in seen.items() if at is None)
@@ -171,6 +189,12 @@ def write_positions(stage: Stage, flow: Flow, step: str, *, ask_source: bool) ->
     MoveRefused
         if a group that should move did not; the journal says which did.
     """
+    applied = done(stage, Event.OFFSETS_APPLIED, step)
+    if applied is not None and not applied.facts["refused"]:
+        # Since then the groups may have read on: they are where they should be.
+        translated = Facts(applied.facts, str(Event.OFFSETS_APPLIED)).objects("translated")
+        rows = [dict(each.values) for each in translated]
+        return pd.DataFrame(rows, columns=["group", "topic", "partition", "upstream"])
     settings = stage.settings
     moves = translate_and_write(
         stage.flow(flow), settings.clusters, GROUPS, ask_source=ask_source, flows=settings.enabled_flows

@@ -6,22 +6,25 @@ end, what it started goes on, and when the holder ends nothing is left behind.
 
 from __future__ import annotations
 
+import fcntl
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TextIO, TypeVar
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
-from mirror.lab import holder, stage
+from mirror.lab import holder, processes, stage
 from mirror.lab.applications import Group, Load
 from mirror.lab.processes import ManagedProcess
+from mirror.lab.stage import LOAD, READERS
 from mirror.model.flow import Flow
+from mirror.model.senders import load_name
 from mirror.proof.service import ask
 from mirror.waiting import wait_until
 
@@ -35,6 +38,7 @@ FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
 REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
 _STOP_SECONDS = 60.0
+_KERNEL_SECONDS = 60.0
 # How much longer than it should records may take to be acknowledged.
 _LATE_SECONDS = 300.0
 
@@ -64,7 +68,9 @@ class Stage(stage.Stage):
             if none is under way, or the step cannot be taken in it now.
         """
         if run_directory:
-            return cls.of(RunDirectory.open(run_directory))
+            run = RunDirectory.open(run_directory)
+            _be_the_only_kernel(run)
+            return cls.of(run)
         by_hand = take_up(step)
         print(by_hand.told)
         keep_in_use(by_hand.run.path)
@@ -153,13 +159,22 @@ class Stage(stage.Stage):
             give_up_seconds=30.0,
             flush_seconds=1.5,
         )
-        self.start_producers(producers, phase, seed)
+        self.start_producers(producers, self._fresh(f"{LOAD}{load_name(alias, phase)}", phase), seed)
         self.run.journal.append(Event.LOAD_STARTED, facts={"cluster": alias, "rate_per_second": rate})
 
     def start_readers(self, alias: str, phase: str, topics: Sequence[str], max_rate: Mapping[str, float]) -> None:
         """Start every group's readers on a cluster; ``max_rate`` (records/s) keeps a group behind on purpose."""
         for group in GROUPS:
-            self.start_members(Group(group, alias, tuple(topics), max_rate=max_rate.get(group, 0.0)), phase)
+            members = Group(group, alias, tuple(topics), max_rate=max_rate.get(group, 0.0))
+            self.start_members(members, self._fresh(f"{READERS}{group}-{alias}-{phase}", phase))
+
+    def _fresh(self, name: str, phase: str) -> str:
+        """Return the phase, numbered if a process of that name was there: a name stands for one ledger."""
+        attempt, fresh = 1, phase
+        while processes.find(self.logs, name if attempt == 1 else f"{name}-{attempt}") is not None:
+            attempt += 1
+            fresh = f"{phase}-{attempt}"
+        return fresh
 
     def wait_for_load(self, alias: str, *, rate: float, seconds: float) -> int:
         """Wait until a cluster has acknowledged as much more as ``seconds`` of load bring; return how much that was."""
@@ -172,3 +187,24 @@ class Stage(stage.Stage):
             until=lambda acked: acked >= before + more,
         )
         return seen - before
+
+
+def _be_the_only_kernel(run: RunDirectory) -> None:
+    """Wait until no kernel of the run's runner is at work in it, and let none be beside this one until it ends.
+
+    A runner that is killed leaves its kernel for a moment, which may be about to act.
+    """
+    file = (run.path / "kernel.lock").open("a")
+    _HELD.append(file)  # closing the file would give the lock up
+
+    def is_held() -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    wait_until(is_held, "the kernel of an earlier attempt to end", timeout_seconds=_KERNEL_SECONDS)
+
+
+_HELD: list[TextIO] = []

@@ -1,0 +1,134 @@
+"""A drill whose kernel, runner or holder is killed again and again, and that is resumed each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mirror.evidence.journal import Entry, Event
+from mirror.evidence.run_directory import RunDirectory
+from mirror.lab import holder
+from mirror.waiting import wait_until
+
+pytestmark = [pytest.mark.drill, pytest.mark.soak]
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 600.0
+STEPS = ("setup", "mirror", "verify", "failover_drill", "failback")
+
+# When something is killed (the newest entry of the journal says so), and what. Each moment comes once: what it is about
+# is in the journal by then, and is not done again.
+MOMENTS = [
+    (Event.STEP_STARTED, "setup", "kernel"),
+    (Event.STEP_FINISHED, "setup", "runner"),
+    (Event.LOAD_STARTED, None, "holder"),
+    (Event.STEP_STARTED, "verify", "runner"),
+    (Event.STEP_FINISHED, "verify", "holder"),
+    (Event.STEP_STARTED, "failover_drill", "kernel"),
+    (Event.ACTION, "failover_drill", "runner"),
+    (Event.FAULT_INJECTED, "failover_drill", "kernel"),
+    (Event.FAULT_DETECTED, "failover_drill", "runner"),
+    (Event.FENCED, "failover_drill", "holder"),
+    (Event.CUT, "failover_drill", "kernel"),
+    (Event.OFFSETS_APPLIED, "failover_drill", "runner"),
+    (Event.FIRST_WRITE, "failover_drill", "holder"),
+    (Event.STEP_FINISHED, "failover_drill", "runner"),
+    (Event.FAULT_HEALED, "failback", "kernel"),
+    (Event.DRAINED, "failback", "holder"),
+    (Event.OFFSETS_APPLIED, "failback", "runner"),
+    (Event.ACTION, "failback", "kernel"),
+    (Event.LOAD_STARTED, None, "holder"),
+]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "runs"
+    for run in holder.held(tmp_path / "runs"):
+        holder.release(run)
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "mirror", "runbook", *arguments]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def kernel_of(runner: subprocess.Popen[str]) -> psutil.Process | None:
+    children = psutil.Process(runner.pid).children()
+    return next((each for each in children if "ipykernel_launcher" in " ".join(each.cmdline())), None)
+
+
+def kill(what: str, runner: subprocess.Popen[str], run: RunDirectory) -> None:
+    """SIGKILL one of the three; the runner has ended when this returns."""
+    if what == "runner":
+        runner.kill()
+    elif what == "kernel":
+        kernel = wait_until(lambda: kernel_of(runner), "a kernel", timeout_seconds=SECONDS)
+        assert kernel is not None
+        os.kill(kernel.pid, signal.SIGKILL)
+    else:
+        held = wait_until(lambda: holder.holder_of(run.path), "a holder", timeout_seconds=SECONDS)
+        assert held is not None
+        held.kill()
+        # Without what it held the step cannot go on; nobody waits for it to notice.
+        runner.kill()
+    runner.communicate(timeout=SECONDS)
+
+
+def test_a_drill_that_is_killed_everywhere_ends_as_one_that_was_not(runs: Path) -> None:
+    """Nothing lost, twice, out of order or altered, the account balances, and what was proven was not done again."""
+    far = [part for name in ("rto", "rpo", "lag") for part in ("-p", f"{name}_objective_seconds=100000")]
+    runner = command("run", "failover-drill", "--runs-directory", str(runs), *far)
+    (directory,) = wait_until(
+        lambda: [path for path in runs.glob("*") if (path / "journal.jsonl").exists()],
+        "a run",
+        timeout_seconds=SECONDS,
+    )
+    run = RunDirectory.open(directory)
+    behind = 0
+    for event, step, what in MOMENTS:
+        found = wait_until(
+            newer(run, behind, event, step, runner), f"{event} of {step}", timeout_seconds=SECONDS, until=bool
+        )
+        assert isinstance(found, Entry), found
+        behind = found.n
+        kill(what, runner, run)
+        runner = command("resume", str(directory))
+    said, _ = runner.communicate(timeout=2 * SECONDS)
+
+    assert runner.returncode == 0, said
+    outcomes = {name: json.loads(run.outcome_path(name).read_text()) for name in STEPS}
+    assert {name: each["verdict"] for name, each in outcomes.items()} == dict.fromkeys(STEPS, "PASS")
+    failback = outcomes["failback"]["facts"]
+    assert failback["balances"]
+    assert [failback["totals"][kind] for kind in ("lost", "duplicated", "reordered", "altered")] == [0, 0, 0, 0]
+    happened = [(entry.event, entry.step) for entry in run.journal.read().entries]
+    once = {(event, step) for event, step, _ in MOMENTS if event not in (Event.STEP_STARTED, Event.LOAD_STARTED)}
+    for each in once - {(Event.ACTION, "failover_drill"), (Event.STEP_FINISHED, "setup")}:
+        assert happened.count(each) == 1, each
+    assert holder.held(runs) == []
+
+
+def newer(
+    run: RunDirectory, behind: int, event: Event, step: str | None, runner: subprocess.Popen[str]
+) -> Callable[[], Entry | str | None]:
+    """Return what looks for the next entry of that kind; a runner that has ended before is told with what it said."""
+
+    def look() -> Entry | str | None:
+        entries = run.journal.read().entries
+        for entry in entries:
+            if entry.n > behind and entry.event is event and step in (None, entry.step):
+                return entry
+        if runner.poll() is not None:
+            return f"the runner ended with {runner.returncode}: {runner.communicate()[0]}"
+        return None
+
+    return look
