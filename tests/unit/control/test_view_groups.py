@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -12,6 +12,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control import flow_log, group_view
 from mirror.control.group_view import GroupView, view_groups
 from mirror.kafka.batch import Record
+from mirror.kafka.channel import LeaderUnknown
 from mirror.kafka.cluster import ClusterUnreachable, Found, GroupListing, GroupPosition
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import Position, StateRecord, chunk_record
@@ -48,8 +49,8 @@ class World:
         records = [(each.key_bytes(), each.value_bytes()) for each in checkpoints]
         self.topics["west:9092", "east.checkpoints.internal"] = records
 
-    def view(self, settings: FlowSettings | None = None, *, pattern: str = ".*", ask_source: bool = True) -> GroupView:
-        found = view_groups(settings or flow_settings(), CLUSTERS, pattern=pattern, ask_source=ask_source)
+    def view(self, settings: FlowSettings | None = None, **how: Any) -> GroupView:
+        found = view_groups(settings or flow_settings(), CLUSTERS, **how)
         assert self.open == [], "all connections are closed"
         return found
 
@@ -64,11 +65,16 @@ class Tail:
         self._next = 0
 
     def poll(self) -> list[Record]:
+        if not self.exists():
+            raise LeaderUnknown(f"{self._place[1]} has no leader")
         if not self._next:
             self.world.open.append(self._place[1])
-        records = self.world.topics.get(self._place, [])
+        records = self.world.topics[self._place]
         start, self._next = self._next, len(records)
         return [Record(start + number, 0, key, value, (), -1) for number, (key, value) in enumerate(records[start:])]
+
+    def exists(self) -> bool:
+        return self._place in self.world.topics
 
     def close(self) -> None:
         if self._place[1] in self.world.open:
