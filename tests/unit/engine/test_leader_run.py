@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
 from mirror.control.tick import TickReport
 from mirror.engine import leader as module
 from mirror.engine.election import Identity
-from mirror.engine.leader import FlowLeader
+from mirror.engine.leader import FlowLeader, digests
+from mirror.engine.lease import Lease
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import ClusterUnreachable
@@ -147,3 +150,50 @@ def test_an_engine_whose_spark_hangs_leads_nothing_and_says_what_to_do(monkeypat
     (report, _) = world.reports
     assert report.done == 0
     assert "end this engine, and start it again" in report.problems[0]
+
+
+def test_in_what_the_files_of_two_engines_differ_is_said_by_who_stands_by_and_by_who_takes_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    World(monkeypatch, None, 1, None).run()
+    assert not any("differs" in each for each in caplog.messages)
+    caplog.clear()
+    world = World(monkeypatch, None, 1, None)
+    world.differs_in = ("topics", "groups")
+    world.run()
+    told = [each for each in caplog.messages if "differs" in each]
+    assert told == [
+        "stands by; engine  leads the flow; its file differs from this one in topics, groups",
+        "leads the flow, term 1; the file of the engine that led it before differs in topics, groups",
+        "stands by; engine  leads the flow; its file differs from this one in topics, groups",
+    ]
+
+
+@pytest.mark.parametrize("weak_fence", [None, "no rights"])
+def test_who_stands_by_lets_no_control_begin_and_where_late_requests_are_not_refused_stops_writing_at_once(
+    monkeypatch: pytest.MonkeyPatch, weak_fence: str | None
+) -> None:
+    class Looked(threading.Event):
+        """Is set once somebody has looked."""
+
+        def is_set(self) -> bool:
+            was, _ = super().is_set(), self.set()
+            return was
+
+    lost: list[None] = []
+    world = World(monkeypatch, 1, None)
+    world.leader._lost = lambda: lost.append(None)
+    world.standing.weak_fence = weak_fence
+    world.standing.lease = Lease(600.0)
+    world.renewed_at = steady_seconds()
+    world.run()
+    assert world.leader.await_lease(Looked()) is None
+    assert lost == [None] * (weak_fence is not None)
+
+
+def test_whether_a_flow_is_written_in_transactions_is_the_same_for_all_its_engines() -> None:
+    once = flow_settings("west.exactly.once.source.support = enabled")
+    assert once.transactions is not None
+    first, second = digests(flow_settings(), 6.0), digests(once, 6.0)
+    assert [key for key in first if first[key] != second[key]] == ["exactly.once"]
