@@ -70,3 +70,11 @@ def test_a_gap_is_passed_as_its_policy_says_where_it_is_certain() -> None:
     assert gaps.settle(gap, GapPolicy()).passed
     assert not gaps.settle(gap, GapPolicy(), is_certain=False).passed
     assert not gaps.settle(gap, GapPolicy(stops=True)).passed
+
+
+def test_where_only_what_others_wrote_behind_the_copy_is_gone_nothing_of_it_is_missing() -> None:
+    """The last copy ends at 90; the position was carried on past somebody's records, to 95."""
+    detour = found(work(replace(POSITION, downstream=95)), replace(ENDS, target_end=90, target_written=90))
+    assert detour is not None
+    assert detour.gap is None
+    assert (detour.position.upstream, detour.position.downstream) == (100, 90)
