@@ -18,6 +18,7 @@ from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Record
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState, Gap, Position, term_of
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
@@ -446,3 +447,15 @@ def test_whatever_keeps_the_parked_records_from_being_read_the_partition_looks_a
     parking.park()
     assert parking.opened() is None
     assert all(lane.is_over and "is parked is not known" in str(lane.result().trouble) for lane in parking.lanes)
+
+
+def test_mirrormaker_has_a_position_from_the_first_record_on() -> None:
+    """It writes the offset of the last record that is copied, not of the next."""
+    copied = Copied()
+    copied.copy(1)
+    copied.commit()
+    assert copied.upstream_sent() == 1
+    copied.answer(copied.commits.work.state_topic)
+    (written,) = copied.sent(copied.commits.work.offsets_topic)
+    found = connect_offsets.read_source_positions([(written.key, written.value)], "east")
+    assert list(found.values()) == [1]

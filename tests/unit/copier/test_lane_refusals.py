@@ -12,7 +12,6 @@ from mirror.copier.work import Handover
 from mirror.model.flow_state import FlowState, Position
 from tests.unit.copier.builders import TIME, dense, record
 from tests.unit.copier.lanes import OURS, new_lane, send_all, take
-from tests.unit.copier.test_transactions import TARGETS, Target
 
 TOO_LARGE, LIST_TOO_LARGE, OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, INVALID_RECORD = 10, 18, 45, 47, 48, 87
 # No batch with such a record is merged with another.
@@ -59,25 +58,6 @@ def test_what_is_passed_by_is_told_once() -> None:
     lane.pass_by_others(20)
     copy(lane, 20)
     assert lane.result().others == ((10, 20),)
-
-
-def test_the_marker_of_a_commit_is_nobodys_record() -> None:
-    """One offset behind each commit; two are somebody's."""
-    target = Target()
-    lane = Lane(
-        replace(target.lanes[0].work, is_watched=True), Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None
-    )
-    inside = Lane(
-        lane.work, Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None, None, target.transactions
-    )
-    target.transactions.serve(inside)
-    target.lanes, target.streams = [inside], [inside.stream]
-    target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
-    target.take(0, 0)
-    target.commit()
-    assert inside.result().others == (), "before the first one there may be a marker too"
-    copy(lane, 1)
-    assert lane.result().others == ((0, 1),), "without transactions there is none"
 
 
 def refused(lane: Lane, code: int, message: str = "") -> Lane:
