@@ -56,8 +56,13 @@ def test_what_others_write_is_told_of_a_watched_copy_and_before_the_first_batch_
 def test_what_is_passed_by_is_told_once() -> None:
     lane = lane_of(is_watched=True, sequence=5)
     lane.pass_by_others(20)
+    assert lane.result().others == ((10, 20),), "also if nothing more is copied"
     copy(lane, 20)
     assert lane.result().others == ((10, 20),)
+    unwatched = lane_of(is_watched=False, sequence=5)
+    unwatched.pass_by_others(20)
+    copy(unwatched, 20)
+    assert unwatched.result().others == ()
 
 
 def refused(lane: Lane, code: int, message: str = "") -> Lane:
