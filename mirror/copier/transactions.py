@@ -153,7 +153,7 @@ class Transactions:
 
     def end(self) -> SlotEnd:
         """Say how the slot is left; a transaction that is not committed yet never will be."""
-        if self.lost is None and (self._added or self._phase in (_Phase.RECORDING, _Phase.COMMITTING)):
+        if self.lost is None and (self._added or self._phase is _Phase.RECORDING):
             self._lose("the epoch was over before it was", is_stuck=True)
         for target, lane in self._lanes.items():
             self.writer.keep_sequence(target, lane.acknowledged_sequence)

@@ -221,8 +221,6 @@ class FlowHold:
     ) -> tuple[tuple[str, Producer], ...]:
         """Take every transactional id over that the flow has written transactions with; return this engine's own."""
         state, self._term = log.state, term
-        if not self._slots and not state.transactional_ids:
-            return ()
         now = int(time.time() * 1000)
         producers: dict[str, Producer] = {}
         self._unended = {}

@@ -55,7 +55,6 @@ class FlowLeader:
         self._election: Election | None = None
         self._leads = threading.Event()
         self._lease_over = threading.Event()
-        self._lease_over.set()
         self._ended = threading.Event()
         self._is_settled = False
         self._said = ""

@@ -90,3 +90,10 @@ def test_of_an_earlier_copy_the_lowered_position_counts_or_none() -> None:
     lower = Checkpoint("billing", COPY, 180, 130)
     assert translate_again(old, KNOWN, Told(lower, current=False), shares=False) == Bounded(130, 20)
     assert translate_again(old, KNOWN, Told(current=False), shares=False) == NotMirrored()
+
+
+def test_what_is_no_further_than_was_said_is_as_exact_as_the_map() -> None:
+    """Also where both sides write to the topic; and a position at the end of the copy lies behind nothing."""
+    assert again(180, 130, shares=True) == Exact(130)
+    old, at_the_end = Checkpoint("billing", COPY, 250, 900), Checkpoint("billing", COPY, 250, 150)
+    assert translate_again(old, KNOWN, Told(at_the_end, current=False), shares=False) == Bounded(150, 0)
