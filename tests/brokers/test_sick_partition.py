@@ -31,6 +31,8 @@ from tests.flows import flow_work
 _FENCE_SECONDS = 0.5
 
 Healthy: TypeAlias = list[TopicPartition]
+# Ends a load; when it returns all of it is written.
+EndLoad: TypeAlias = Callable[[], None]
 
 
 @pytest.fixture
@@ -115,30 +117,36 @@ def new_copying(
 
 
 @pytest.fixture
-def load() -> Iterator[Callable[[Copying], threading.Event]]:
-    """Write to all partitions until the event is set, or the test is over."""
+def load() -> Iterator[Callable[[Copying], EndLoad]]:
+    """Write to all partitions until told to end, or the test is over: one record each, then the next.
+
+    The producer holds them back for some ms, so that this is no more than a hundred times a second.
+    """
     over = threading.Event()
     threads: list[threading.Thread] = []
 
-    def begin(copying: Copying) -> threading.Event:
+    def end() -> None:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    def begin(copying: Copying) -> EndLoad:
         def write_on() -> None:
-            producer = Producer({**copying.flow.source_client, "linger.ms": 0, "delivery.report.only.error": True})
+            producer = Producer({**copying.flow.source_client, "linger.ms": 10})
             number = 0
             while not over.is_set():
                 for source in copying.pairs:
                     producer.produce(source.topic, b"value %d" % number, b"key", source.partition)
                 number += 1
-                producer.poll(0.01)
-            producer.flush()
+                while len(producer):
+                    producer.poll(1.0)
 
         threads.append(threading.Thread(target=write_on))
         threads[-1].start()
-        return over
+        return end
 
     yield begin
-    over.set()
-    for thread in threads:
-        thread.join()
+    end()
 
 
 class Rolling:
@@ -180,14 +188,30 @@ def latencies(copying: Copying, source: TopicPartition) -> list[int]:
     return [copy.timestamp - original.timestamp for original, copy in pairs]
 
 
+def copy_what_is_there(
+    copying: Copying, sources: list[TopicPartition], timeout_seconds: float
+) -> dict[TopicPartition, int]:
+    """Copy until all is copied that the sources hold now, whatever is written meanwhile; return where they ended."""
+    reached = ends_of(copying.flow.source_client, sources)
+
+    def lacking() -> dict[TopicPartition, int]:
+        copying.epoch()
+        left = {each: end - copying.handovers[each].position.upstream for each, end in reached.items()}
+        return {each: count for each, count in left.items() if count > 0}
+
+    wait_until(lacking, "the records", timeout_seconds=timeout_seconds, until=lambda left: not left)
+    return reached
+
+
+def assert_same(copying: Copying) -> None:
+    """Every record was copied once, in order; the copies bear the time of their arrival."""
+    for source in copying.pairs:
+        assert [each.value for each in copying.copies(source)] == [each.value for each in copying.originals(source)]
+
+
 def assert_unhurt(copying: Copying, healthy: Healthy, hurt_at: dict[TopicPartition, int]) -> None:
     """What came from some offsets on was as fast as what came before, all but the slowest, and was all copied."""
-    reached = ends_of(copying.flow.source_client, healthy)
-    wait_until(
-        lambda: copying.epoch() and all(copying.handovers[each].position.upstream >= reached[each] for each in healthy),
-        "the others to be copied",
-        timeout_seconds=20,
-    )
+    reached = copy_what_is_there(copying, healthy, timeout_seconds=20)
     for source in healthy:
         found = latencies(copying, source)
         before = quantiles(found[hurt_at[source] // 4 : hurt_at[source]], n=20)
@@ -216,20 +240,27 @@ def assert_others_do_not_notice(
 
 @pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
-    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], EndLoad]
 ) -> None:
-    """It takes nothing for as long as a broker is away, and no writer is registered again and again for its sake."""
+    """It takes nothing for as long as a broker is away, and no writer is registered again and again for its sake.
+
+    Once the broker is back it catches up while more is written.
+    """
     copying = new_copying([1, 2, 3], [1], [2])
-    assert_others_do_not_notice(copying, load, trio.brokers[2].kill)
+    end_load = load(copying)
+    assert_others_do_not_notice(copying, lambda _: None, trio.brokers[2].kill)
     sick, *_ = copying.pairs
     assert len(copying.flow.writers) == 1
     trio.brokers[2].start()
-    copying.until_caught_up([sick], timeout_seconds=120)
+    copy_what_is_there(copying, [sick], timeout_seconds=60)
+    end_load()
+    copying.until_caught_up()
+    assert_same(copying)
 
 
 @pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_the_others_once(
-    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], EndLoad]
 ) -> None:
     """The one that it is part of is aborted and does not end; what follows is written with another transactional id.
 
@@ -238,14 +269,14 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
     copying = new_copying([1, 2, 3], [1], [2], in_transactions=True)
     assert isinstance(copying, InTransactions)
     sick, *healthy = copying.pairs
-    over = load(copying)
+    end_load = load(copying)
     assert_others_do_not_notice(copying, lambda _: None, trio.brokers[2].kill, epochs=30)
     writers = copying.flow.writers
     for _ in range(5):
         copying.epoch(1.0)
     assert copying.flow.writers == writers, "the stuck transaction costs nobody a second one"
     assert copying.pairs[sick] in copying.fence_troubles
-    over.set()
+    end_load()
     links.forget_all()
     copying.restart()
     copying.until_caught_up(healthy)
@@ -253,16 +284,14 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
     trio.brokers[2].start()
     copying.until_caught_up(timeout_seconds=120)
     assert not copying.state().unended
-    for source in copying.pairs:
-        # The copies bear the time of their arrival.
-        assert [each.value for each in copying.copies(source)] == [each.value for each in copying.originals(source)]
+    assert_same(copying)
     copying.close()
 
 
 @pytest.mark.soak
 def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     new_copying: Callable[..., Copying],
-    load: Callable[[Copying], threading.Event],
+    load: Callable[[Copying], EndLoad],
     frozen: Callable[[int], None],
 ) -> None:
     """Frozen it accepts connections, as far as anybody can tell, and answers nothing."""
