@@ -192,7 +192,8 @@ class FlowControl:
             lost = self._lost_before(log)
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
-                self._held = term, self._hold.take(log, term, self._standing.given_up)
+                is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
+                self._held = term, self._hold.take(log, term, self._standing.given_up, is_alone=is_alone)
             if self._may_be_written_by_others():
                 return 0, ()
             if lacking := self._lacking(log, lost):
