@@ -179,6 +179,11 @@ class FlowHold:
             channel.close()
         return _producer(self._data)
 
+    @property
+    def has_unended(self) -> bool:
+        """Whether a transaction has not ended that was left; :meth:`fence` asks again, though no partition waits."""
+        return bool(self._unended)
+
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         """Have the target refuse what was sent to these partitions before.
 
@@ -194,13 +199,14 @@ class FlowHold:
         BrokerRefused, ConnectionFailed
             if that cannot be done now.
         """
-        if not partitions:
+        if not (partitions or self.has_unended):
             return {}
         channel = Channel(self._flow.target, self._client)
         try:
-            return self._fence_data(channel, partitions) | self._await_ends(channel)
+            found = self._fence_data(channel, partitions) | self._await_ends(channel)
         finally:
             channel.close()
+        return {each: why for each, why in found.items() if each in partitions}
 
     def _await_ends(self, channel: Channel) -> dict[TopicPartition, str]:
         """See which transactions have ended meanwhile; return where the others have not."""
@@ -219,7 +225,7 @@ class FlowHold:
 
     def _fence_data(self, channel: Channel, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         data = self._data
-        if data is None or not data.transactional_id:
+        if data is None or not data.transactional_id or not partitions:
             return {}
         # A partition without enough replicas would keep the transaction open, and the others from the next one.
         sick = partition_state.unable_to_append(channel, partitions)
@@ -229,15 +235,15 @@ class FlowHold:
         fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
         return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}
 
-    @staticmethod
-    def _waiting(channel: Channel, transaction: Unended) -> Unended:
+    def _waiting(self, channel: Channel, transaction: Unended) -> Unended:
         """Return it with the partitions that are to be written to once it has ended in them.
 
         The coordinator waits for all that one broker leads before it takes any of them for ended. In the others it is
-        not open, and what is written there now does not wait for a marker.
+        not open, and what is written there now does not wait for a marker. The state topic is read when that is so.
         """
-        unable = partition_state.unable_to_append(channel, transaction.partitions).keys()
-        undecided = partition_state.undecided(channel, transaction.partitions - unable)
+        lacking = transaction.partitions - {self._state_partition}
+        unable = partition_state.unable_to_append(channel, lacking).keys()
+        undecided = partition_state.undecided(channel, lacking - unable)
         return replace(transaction, partitions=frozenset(unable | undecided))
 
     def _take_slots(

@@ -142,7 +142,7 @@ def test_whether_what_the_engine_before_still_sends_is_refused(
     assert hold.unrefused == (None if is_refused else known)
 
 
-SICK, FINE = (TopicPartition(name, 0) for name in ("sick", "fine"))
+SICK, FINE, STATE = (TopicPartition(name, 0) for name in ("sick", "fine", "mm2-state.east.internal"))
 
 
 class Log:
@@ -181,7 +181,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     monkeypatch.setattr("mirror.engine.hold.LogWriter", lambda *_, **__: log)
     monkeypatch.setattr("mirror.engine.hold.FlowHold._wait_until_decided", lambda *_: None)
     monkeypatch.setattr(partition_state, "unable_to_append", lambda *_: {})
-    monkeypatch.setattr(partition_state, "undecided", lambda _, asked: {SICK} & set(asked))
+    monkeypatch.setattr(partition_state, "undecided", lambda _, asked: {SICK, STATE} & set(asked))
     return log
 
 
@@ -193,11 +193,11 @@ def test_partitions_wait_that_are_open_and_not_all_that_the_coordinator_has_no_a
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits for all that one broker leads before it takes any of them for ended."""
-    last = Unended(7, 4, frozenset({SICK, FINE}), is_aborted=True)
+    last = Unended(7, 4, frozenset({SICK, FINE, STATE}), is_aborted=True)
     monkeypatch.setattr(coordinator, "unended", lambda *_: last)
     held = transactional().take(cast(Any, log), 2)
     assert held.slots == (("p-1", Producer(9, 0, is_transactional=True)),)
-    assert held.unended == {SICK}
+    assert held.unended == {SICK}, "the state topic was read when it was not open there"
     assert log.state.unended == {"p-0": (7, 4)}
     assert log.state.written_as == {"p-1": WrittenAs(9, 0, 2)}, "before its first transaction"
 
@@ -223,3 +223,19 @@ def test_what_was_committed_by_an_engine_that_may_write_no_more_is_not_waited_fo
             transactional().take(cast(Any, log), term, is_alone=is_alone)
     ((name, _),) = transactional().take(cast(Any, log), 2, is_alone=True).slots
     assert name == "p-1"
+
+
+def test_a_transaction_that_was_left_is_asked_for_until_it_has_ended_though_no_partition_waits_any_more(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nothing is left on record of it."""
+    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(7, 4, frozenset({SICK}), is_aborted=True))
+    hold = transactional()
+    hold.take(cast(Any, log), 2)
+    assert hold.fence(frozenset()) == {}, "only what was asked for is told"
+    assert hold.fence({SICK}).keys() == {SICK}
+    assert hold.has_unended
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(7, 5, is_transactional=True))
+    assert hold.fence(frozenset()) == {}
+    assert not hold.has_unended
+    assert log.state.unended == {}
