@@ -64,7 +64,8 @@ class Held:
     is_first
         whether the flow was never written as that producer before: nothing of it can arrive late.
     unended
-        partitions in which a transaction has not ended that is decided: to be written to once it has.
+        partitions in which a transaction has not ended that is decided: to be written to once it has; and those of
+        positions that can take none now.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
@@ -84,6 +85,7 @@ class FlowHold:
         *,
         slots: int,
         topic: str | None = None,
+        positions: Set[TopicPartition] = frozenset(),
     ) -> None:
         """Hold ``flow``.
 
@@ -97,6 +99,8 @@ class FlowHold:
             how many tasks will write at once.
         topic
             the state topic, if its name is not the usual one.
+        positions
+            the partitions of MirrorMaker's positions; in transactions nothing is copied that has no place for its own.
         """
         self._flow = flow
         self._client = client
@@ -104,6 +108,7 @@ class FlowHold:
         self._state_partition = TopicPartition(self._topic, 0)
         self._prefix = transactions.id_prefix if transactions else ""
         self._slots = slots if transactions else 0
+        self._positions = positions if transactions else frozenset()
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
         self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
         # Of transactional ids that take no transaction for now: the one that has not ended.
@@ -152,6 +157,7 @@ class FlowHold:
         try:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
+            unended |= self._unwritable(channel, self._positions).keys()
             if self._slots and log.state.producer is None:
                 return Held(slots, unended=unended)
             known = log.state.producer
@@ -203,10 +209,16 @@ class FlowHold:
             return {}
         channel = Channel(self._flow.target, self._client)
         try:
-            found = self._fence_data(channel, partitions) | self._await_ends(channel)
+            found = self._unwritable(channel, partitions & self._positions)
+            found |= self._fence_data(channel, partitions) | self._await_ends(channel)
         finally:
             channel.close()
         return {each: why for each, why in found.items() if each in partitions}
+
+    @staticmethod
+    def _unwritable(channel: Channel, positions: Set[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return which of these take no positions now: transactions end without those that have no leader."""
+        return partition_state.unable_to_append(channel, positions) if positions else {}
 
     def _await_ends(self, channel: Channel) -> dict[TopicPartition, str]:
         """See which transactions have ended meanwhile; return where the others have not."""

@@ -239,3 +239,19 @@ def test_a_transaction_that_was_left_is_asked_for_until_it_has_ended_though_no_p
     assert hold.fence(frozenset()) == {}
     assert not hold.has_unended
     assert log.state.unended == {}
+
+
+def test_what_has_its_positions_where_none_can_be_written_waits_until_they_can_be(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction ends without a partition that has no leader: that it has ended does not say that the next would."""
+    place = TopicPartition("mm2-offsets.east.internal", 3)
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(7, 5, is_transactional=True))
+    monkeypatch.setattr(partition_state, "unable_to_append", lambda _, asked: dict.fromkeys(asked, "no leader"))
+    hold = FlowHold(
+        EAST_WEST, {}, TransactionSettings("p-", 1, 60_000, 0.1, None), slots=1, positions=frozenset({place})
+    )
+    assert hold.take(cast(Any, log), 2).unended == {place}
+    assert hold.fence({place, FINE}) == {place: "no leader"}
+    monkeypatch.setattr(partition_state, "unable_to_append", lambda *_: {})
+    assert hold.fence({place}) == {}
