@@ -328,6 +328,32 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
 
 
 @pytest.mark.soak
+def test_mm2s_positions_that_cannot_be_written_hold_up_the_partitions_that_they_are_of_and_no_others(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying]
+) -> None:
+    """In transactions, with which they are committed: one partition of the offsets topic has no leader."""
+    copying = new_copying([1], [1], offsets=(3, 1), in_transactions=True)
+    assert isinstance(copying, InTransactions)
+    held_up, healthy = copying.pairs
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    trio.brokers[2].kill()
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(10, 20))
+    copying.until_caught_up([healthy], timeout_seconds=60)
+    write(copying.flow.source_client, healthy, range(20, 30))
+    copying.until_caught_up([healthy])
+    assert copying.handovers[held_up].position.upstream == 10
+    assert copying.unfenced.keys() == {TopicPartition(copying.flow.offsets_topic, 0)}
+    trio.brokers[2].start()
+    copying.until_caught_up(timeout_seconds=60)
+    assert copying.mm2_positions() == {held_up: 20, healthy: 30}
+    assert_same(copying)
+    copying.close()
+
+
+@pytest.mark.soak
 def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     new_copying: Callable[..., Copying],
     load: Load,
