@@ -531,7 +531,11 @@ class Engine:
     ) -> None:
         """Keep the flow's control plane going whenever this engine leads the flow."""
         flow = settings.flow
-        hold = FlowHold(flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks)
+        topic = settings.offset_storage_topic
+        positions = {TopicPartition(topic, number) for number in range(settings.offset_storage_partitions)}
+        hold = FlowHold(
+            flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks, positions=positions
+        )
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             FlowControl(
                 settings,

@@ -178,14 +178,14 @@ class Copying:
             self.sequences = {}
 
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
-        """Copy until everything that the sources hold is acknowledged and recorded."""
+        """Copy until everything that the sources hold is acknowledged and recorded; nobody may be writing to them."""
         awaited = list(sources or self.pairs)
 
-        def lacking() -> dict[TopicPartition, int]:
+        def lacking() -> dict[TopicPartition, str]:
             self.epoch()
             ends = ends_of(self.flow.source_client, awaited)
             return {
-                each: end
+                each: f"{self.handovers.get(each)} of {end}"
                 for each, end in ends.items()
                 if each not in self.handovers
                 or self.handovers[each].position.upstream < end

@@ -34,8 +34,9 @@ FLOW = Flow("east", "west")
 SOURCES = [TopicPartition("orders", number) for number in range(2)]
 TARGETS = [TopicPartition("east.orders", number) for number in range(2)]
 STATE = TopicPartition("mm2-state", 0)
+MM2 = TopicPartition("mm2-offsets", 0)
 OURS = Producer(7, 3, is_transactional=True)
-NOT_COORDINATOR, INVALID_EPOCH, INVALID_STATE, CONCURRENT, FENCED = 16, 47, 48, 51, 90
+LOADING, NOT_COORDINATOR, INVALID_EPOCH, INVALID_STATE, CONCURRENT, FENCED = 14, 16, 47, 48, 51, 90
 UNKNOWN_TOPIC, TIMED_OUT, NOT_ATTEMPTED, INVALID_RECORD = 3, 7, 55, 87
 ADD, END = 24, 26
 PARKED = TopicPartition("mm2-parked", 0)
@@ -653,10 +654,10 @@ def test_positions_that_the_state_topic_refuses_lose_the_transaction() -> None:
     assert all(stream.closed for stream in target.streams)
 
 
-def recording(answer: int | None) -> Target:
-    """A transaction whose position was sent to the state topic, which has not taken it."""
+def recording(answer: int | None, address: TopicPartition = STATE) -> Target:
+    """A transaction whose position was sent, and not taken by one of the topics of positions."""
     target = Target(lanes=2, seconds=60.0)
-    target.answers[STATE] = answer
+    target.answers[address] = answer
     target.open(0)
     for _ in range(3):
         target.turn()
@@ -673,6 +674,36 @@ def test_nothing_that_the_positions_do_not_say_goes_out_while_they_are_written(a
     assert [batch_header(each).record_count for each in target.logs[TARGETS[0]]] == [1]
     assert TARGETS[1] not in target.logs
     assert target.connection.asked == [ADD], "no partition is added, and no commit is asked for"
+
+
+@pytest.mark.parametrize("address", [STATE, MM2])
+def test_positions_that_are_not_taken_lose_the_transaction_before_the_epoch_is_over(address: TopicPartition) -> None:
+    """The others of the slot do not wait for a partition of positions without a leader, or without enough replicas."""
+    target = recording(TIMED_OUT, address)
+    (stream,) = (each for each in target.streams if each.partition == address)
+    target.transactions.advance(stream.waits_since + SLOT_PATIENCE_SECONDS - 0.1)
+    assert target.transactions.lost is None
+    target.transactions.advance(stream.waits_since + SLOT_PATIENCE_SECONDS + 0.1)
+    end = target.transactions.end()
+    assert f"{address} does not take the positions: the target answers RequestTimedOut" in str(end.lost)
+    assert end.is_stuck
+
+
+def test_positions_wait_for_the_coordinator_as_long_as_it_takes() -> None:
+    """That it does not add their partitions says nothing of those."""
+    target = Target()
+    target.lanes[0].skip_gap(10, 0)
+    target.transactions.call()
+    for _ in range(2):
+        target.turn()
+    target.answer_adding((STATE, LOADING))
+    (stream,) = (each for each in target.streams if each.partition == STATE)
+    target.now = stream.waits_since + 1000.0
+    target.turn()
+    assert target.transactions.lost is None
+    target.answer_adding((STATE, 0))
+    target.turn()
+    assert STATE in target.logs
 
 
 @pytest.mark.parametrize("answer", [TIMED_OUT, None])

@@ -28,6 +28,7 @@ from mirror.model.flow_state import (
     Standby,
     StateRecord,
     Takeover,
+    WrittenAs,
     acl_record,
     checkpointed_record,
     chunk_record,
@@ -143,6 +144,14 @@ def test_a_transaction_that_has_not_ended_is_on_record_until_it_has() -> None:
     assert (state.transactional_ids, state.unended) == ({"an id"}, {"an id": (7, 3)})
     state.apply(*transactional_id_record("an id", 80))
     assert (state.transactional_ids, state.unended) == ({"an id"}, {})
+
+
+def test_as_whom_a_transactional_id_is_written_is_on_record_until_it_is_used_no_more() -> None:
+    used = WrittenAs(7, 3, 5)
+    state = folded(transactional_id_record("an id", 79, written_as=used))
+    assert (state.transactional_ids, state.written_as) == ({"an id"}, {"an id": used})
+    state.apply(*transactional_id_record("an id", 80, (7, 4)))
+    assert (state.unended, state.written_as) == ({"an id": (7, 4)}, {})
 
 
 def test_what_was_created_on_the_target_is_on_record_until_it_is_given_up() -> None:
@@ -488,7 +497,11 @@ KINDS = {
         b'{"first":10,"end":20,"records":9,"seen_at_ms":1234}',
     ),
     "writer": (writer_record(12, 77), b'["writer",12]', b'{"since_ms":77}'),
-    "transactional_id": (transactional_id_record("an id", 78), b'["transactional_id","an id"]', b'{"since_ms":78}'),
+    "transactional_id": (
+        transactional_id_record("an id", 78, (7, 3), WrittenAs(7, 3, 5)),
+        b'["transactional_id","an id"]',
+        b'{"since_ms":78,"unended":[7,3],"written_as":[7,3,5]}',
+    ),
     "claim": (
         claim_record(Claim("an engine", 3, 7, True, False, False, "host", 42, "place", {"topics": "abc"})),
         b'["claim"]',
