@@ -32,7 +32,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, diagnosed, explained
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
-from mirror.kafka.security import client_arguments, require_token
+from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import (
     FETCH,
     INIT_PRODUCER_ID,
@@ -698,7 +698,6 @@ class Channel:
         reasons = []
         for server in servers:
             try:
-                require_token(self._arguments)
                 self._knock(server)
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:
