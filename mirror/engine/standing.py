@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import TickReport, now_ms, shortened
+from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -494,6 +494,12 @@ class FlowStanding:
             said.append(open_gaps_reason(self.open_gaps))
         said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
         return tuple(dict.fromkeys(said))
+
+    @_alone
+    def first_stopped(self) -> dict[TopicPartition, str]:
+        """Return why partitions are stopped: those that :meth:`reasons` names."""
+        first = sorted(self.stopped)[:MOST_TOLD]
+        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
 
     @property
     @_alone

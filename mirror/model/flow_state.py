@@ -12,7 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -248,27 +248,30 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known."""
+    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known.
+
+    Attributes
+    ----------
+    stopped
+        why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
+    """
 
     state: str
     reasons: tuple[str, ...]
     at_ms: int
     notes: tuple[str, ...] = ()
+    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
-        value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
-        return _record(["run"], value)
-
-    def stops(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return which of these partitions it names as stopped, and why."""
-        return {
-            source: reason.removeprefix(said)
-            for source in sources
-            for said in (stopped_reason(source, ""),)
-            for reason in self.reasons
-            if reason.startswith(said)
+        value = {
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "at_ms": self.at_ms,
+            "notes": list(self.notes),
+            "stopped": [[*source, reason] for source, reason in self.stopped.items()],
         }
+        return _record(["run"], value)
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:
@@ -733,7 +736,8 @@ class FlowState:
                 self.producer = DataProducer(**_known(DataProducer, content))
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
-                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+                stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}
+                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes, stopped)
             case ["lost"]:
                 self.loss = Loss(**_known(Loss, content))
                 self.unsettled = set(self.positions) if self.loss.are_tails_unknown else set()

@@ -38,7 +38,6 @@ from mirror.model.flow_state import (
     sketch_record,
     source_record,
     state_topic,
-    stopped_reason,
     transactional_id_record,
     writer_record,
 )
@@ -115,7 +114,7 @@ def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
     known = Acknowledgement("ann", "größer", 6)
-    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",))
+    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",), {source: "größer"})
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
@@ -519,9 +518,9 @@ KINDS = {
     ),
     "source": (source_record("an id"), b'["source"]', b'{"cluster_id":"an id"}'),
     "run": (
-        RunReport("DEGRADED", ("a reason",), 5, ("a note",)).record(),
+        RunReport("DEGRADED", ("a reason",), 5, ("a note",), {ORDERS: "why"}).record(),
         b'["run"]',
-        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"]}',
+        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"],"stopped":[["orders",3,"why"]]}',
     ),
     "lost": (
         Loss(5, "deleted", are_tails_unknown=True).record(),
@@ -556,7 +555,6 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
     assert state == FlowState()
 
 
-def test_a_report_names_the_partitions_that_are_stopped() -> None:
-    orders, more = TopicPartition("orders", 1), TopicPartition("orders", 11)
-    report = RunReport("DEGRADED", ("lag: no answer", stopped_reason(more, "ValueError: a record")), 5)
-    assert report.stops([orders, more]) == {more: "ValueError: a record"}
+def test_a_report_of_the_version_before_names_no_partition_that_is_stopped() -> None:
+    value = b'{"state":"DEGRADED","reasons":["orders-3 is stopped: why"],"at_ms":5,"notes":[]}'
+    assert folded((b'["run"]', value)).run == RunReport("DEGRADED", ("orders-3 is stopped: why",), 5)
