@@ -54,6 +54,8 @@ class Plan:
         what is not compared.
     state
         of the flow, as it was read after the ends of the copies were.
+    is_running
+        whether an engine copied then: the comparison may take longer than one that runs is ever silent.
     """
 
     pairs: list[PartitionPair]
@@ -62,6 +64,7 @@ class Plan:
     outside: list[Outside]
     left_out: list[LeftOut]
     state: FlowState
+    is_running: bool
 
 
 def verify_flow(
@@ -94,8 +97,6 @@ def verify_flow(
     """
     recalled = None if remember is None else _recalled(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled)
-    # By what was just read: the comparison may take longer than an engine that runs is ever silent.
-    is_running = _is_running(plan.state)
     if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
         raise ConfigError(
             remember,
@@ -116,14 +117,12 @@ def verify_flow(
     partitions, left_out = [], plan.left_out
     java = cache(lambda: left_by_java(settings, clusters, plan.state))
     for compared, pair, outside, what in zip(found.partitions, plan.pairs, plan.outside, seen, strict=True):
-        partition, more = judged(settings, plan.state, compared, (pair, outside, what), java, is_running=is_running)
+        partition, more = judged(
+            settings, plan.state, compared, (pair, outside, what), java, is_running=plan.is_running
+        )
         partitions.append(partition)
         left_out += more
     return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
-
-
-def _is_running(state: FlowState) -> bool:
-    return judge_state(state.run, now_ms(), ())[0] != "STOPPED"
 
 
 def _ends(memory: Memory) -> tuple[str, str]:
@@ -183,7 +182,8 @@ def plan_pairs(
         seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST, view)
         state = log.poll()
-        if not _is_running(state):
+        is_running = judge_state(state.run, now_ms(), ())[0] != "STOPPED"
+        if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         said = {partition: absences(state, partition) for partition in copied}
@@ -275,7 +275,7 @@ def plan_pairs(
             behind = end, max(looked_to[copy], end)
             before = (0, 0) if is_shared else begin.before
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
-        return Plan(pairs, logs, memory, outside, left_out, state)
+        return Plan(pairs, logs, memory, outside, left_out, state, is_running)
     finally:
         log.close()
         source.close()
