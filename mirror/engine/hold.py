@@ -99,6 +99,7 @@ class FlowHold:
         self._client = client
         self._topic = topic or state_topic(flow.source)
         self._state_partition = TopicPartition(self._topic, 0)
+        self._transactions = transactions
         self._prefix = transactions.id_prefix if transactions else ""
         self._slots = slots if transactions else 0
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
@@ -238,7 +239,13 @@ class FlowHold:
                 left = {before[each]} if each in before else set()
                 if (last := given_up.get(each)) is not None:
                     left.add((last.producer_id, last.epoch))
-                found = self._take_id(channel, each, left, last)
+                try:
+                    found = self._take_id(channel, each, left, last)
+                except BrokerRefused as refusal:
+                    if self._transactions is None or not (refusal.is_denied and each.startswith(self._prefix)):
+                        raise
+                    what = f"{refusal.what}: {self._transactions.needed_right}"
+                    raise BrokerRefused(what, refusal.error) from refusal
                 if isinstance(found, Unended):
                     self._unended[each] = found
                 else:

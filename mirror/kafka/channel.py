@@ -78,11 +78,12 @@ class LeaderUnknown(Exception):
 
 
 class BrokerRefused(Portable):
-    """A broker answered a request with an error; ``error`` is kafka-python's class for it."""
+    """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
         super().__init__(f"{what}: {error.__name__}")
+        self.what = what
         self.error = error
 
     @property
