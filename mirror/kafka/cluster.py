@@ -800,7 +800,7 @@ class Cluster:
     def _send_each(self, requests: Sequence[tuple[int, Any]], before: Callable[[], None]) -> list[Any]:
         """Send requests to brokers by their ids, several at a time; return each response, or the library's error.
 
-        ``before`` is called right before each request is sent.
+        ``before`` is called right before each request is sent, over a connection that is there.
 
         Raises
         ------
@@ -810,22 +810,44 @@ class Cluster:
 
         async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
             told: list[Any] = [None] * len(share)
-            under_way: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
+            by_node: dict[int, list[int]] = defaultdict(list)
+            for place, (node, _) in enumerate(share):
+                by_node[node].append(place)
 
-            async def take(place: int, coming: Any) -> None:
+            async def serve(node: int, places: Sequence[int]) -> None:
+                under_way: deque[tuple[int, Any]] = deque()
+
+                async def take() -> None:
+                    place, coming = under_way.popleft()
+                    try:
+                        told[place] = await coming
+                    except client_errors.KafkaError as error:
+                        told[place] = error
+
+                for number, place in enumerate(places):
+                    if len(under_way) == _UNDER_WAY:
+                        await take()
+                    try:
+                        connection = await self._manager.ready(node)
+                    except client_errors.UnknownBrokerIdError:
+                        raise
+                    except client_errors.KafkaError as error:
+                        for left in places[number:]:
+                            told[left] = error
+                        break
+                    before()
+                    under_way.append((place, connection.send_request(share[place][1])))
+                while under_way:
+                    await take()
+
+            failures = []
+            for served in [self._manager.call_soon(serve, node, places) for node, places in by_node.items()]:
                 try:
-                    told[place] = await coming
-                except client_errors.KafkaError as error:
-                    told[place] = error
-
-            for place, (node, request) in enumerate(share):
-                if len(under_way[node]) == _UNDER_WAY:
-                    await take(*under_way[node].popleft())
-                before()
-                under_way[node].append((place, self._manager.send(request, node)))
-            for left in under_way.values():
-                for each in left:
-                    await take(*each)
+                    await served
+                except Exception as failure:  # noqa: BLE001  # raised below: nobody is left behind who still sends
+                    failures.append(failure)
+            if failures:
+                raise failures[0]
             if all(isinstance(each, client_errors.KafkaError) for each in told):
                 raise told[0]
             return told

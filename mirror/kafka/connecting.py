@@ -67,6 +67,20 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             raise self._refused[node_id]
         return super().get_connection(node_id, *args, **kwargs)
 
+    async def ready(self, node_id: Any) -> Any:
+        """Return a connection over which a request goes out when it is sent, and is not kept until there is one.
+
+        Raises
+        ------
+        KafkaError
+            if there is none.
+        """
+        connection = self.get_connection(node_id)
+        await connection
+        if connection._reauth.is_reauthenticating:
+            raise kafka.errors.NodeNotReadyError(node_id)
+        return connection
+
     async def _connect(self, node: Any, conn: Any, *args: Any, **kwargs: Any) -> None:
         def failed(error: BaseException) -> None:
             self.lacking = error if isinstance(error, NoToken) else None
