@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
@@ -28,12 +30,17 @@ from mirror.model.watch import Watch, nobody
 from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
-from mirror.proof.outside import Outside, look_outside
+from mirror.proof.outside import Found as FoundOutside
+from mirror.proof.outside import Outside, Seen, late_of, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.spark import spark_session
+from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
+
+# An engine records what it has copied once a second, and passes by what others have written within some seconds.
+_RECORD_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,13 @@ def verify_flow(
     if remember is not None:
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
         write_whole(remember, memory.as_text())
-    seen = look_outside(spark, plan.outside, watch)
+
+    def look(places: Sequence[Outside]) -> list[FoundOutside]:
+        return look_outside(spark, places, watch)
+
+    seen = look(plan.outside)
+    if plan.is_running:
+        seen = _once_recorded(settings, clusters, plan, seen, look)
     partitions, left_out = [], plan.left_out
     java = cache(lambda: left_by_java(settings, clusters, plan.state))
     for compared, pair, outside, what in zip(found.partitions, plan.pairs, plan.outside, seen, strict=True):
@@ -123,6 +136,67 @@ def verify_flow(
         partitions.append(partition)
         left_out += more
     return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
+
+
+def _once_recorded(
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    plan: Plan,
+    seen: Sequence[FoundOutside],
+    look: Callable[[Sequence[Outside]], list[FoundOutside]],
+) -> list[FoundOutside]:
+    """Return what was seen outside with what the running engine has recorded of its own since.
+
+    What it had on its way when the copies were looked at is on record soon after, or its position passes it by: then it
+    is there twice.
+
+    Raises
+    ------
+    ConnectionFailed, BrokerRefused, LeaderUnknown
+        if the target does not answer.
+    """
+    own = {
+        pair.source.partition: found
+        for pair, found in zip(plan.pairs, seen, strict=True)
+        if found.own_behind.records and not plan.state.positions[pair.source.partition].settled
+    }
+    if not own:
+        return list(seen)
+    ends = {source: max(found.own_behind.end, found.late_behind.end) for source, found in own.items()}
+    log = FlowLog(clusters[settings.flow.target].client, state_topic(settings.flow.source), alias=settings.flow.target)
+
+    def is_recorded(state: FlowState, source: TopicPartition) -> bool:
+        position = state.positions.get(source)
+        is_same = position is not None and position.turn == plan.state.positions[source].turn
+        return is_same and position is not None and position.downstream >= ends[source]
+
+    try:
+        with suppress(WaitTimeout):
+            wait_until(
+                log.poll,
+                "the engine to record what it has copied",
+                timeout_seconds=_RECORD_SECONDS,
+                until=lambda state: all(is_recorded(state, source) for source in own),
+            )
+        maps = {source: log.offset_map(source) for source in own if is_recorded(log.state, source)}
+    finally:
+        log.close()
+    twice = {
+        source: [
+            Outside(place.wanted, (0, 0), stretch, place.writers)
+            for stretch in known.runs.not_copied(place.behind[0], ends[source])
+        ]
+        for pair, place in zip(plan.pairs, plan.outside, strict=True)
+        for source in (pair.source.partition,)
+        if (known := maps.get(source)) is not None
+    }
+    looked_at = iter(look([each for places in twice.values() for each in places]))
+    late = {source: late_of(islice(looked_at, len(places))) for source, places in twice.items()}
+    return [
+        replace(found, own_behind=Seen(), late_behind=late[source]) if source in late else found
+        for pair, found in zip(plan.pairs, seen, strict=True)
+        for source in (pair.source.partition,)
+    ]
 
 
 def _ends(memory: Memory) -> tuple[str, str]:
