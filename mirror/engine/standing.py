@@ -33,6 +33,7 @@ from mirror.model.flow_state import (
     FlowState,
     ForeignWriter,
     Gap,
+    Position,
     StateRecord,
     Takeover,
     stopped_reason,
@@ -396,6 +397,8 @@ class FlowStanding:
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+            if before is not None:
+                self.take_compared(result.source, before.position)
             if before is None or result.handover.position.turn != before.position.turn:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
@@ -411,6 +414,19 @@ class FlowStanding:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    @_alone
+    def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
+        """Take in that it is on record who else has written into the copy, as far as a position says that it is.
+
+        It is written down with the position that follows.
+        """
+        handover = self.handovers.get(source)
+        if handover is None or handover.position.turn != looked_at.turn:
+            return
+        if handover.position.compared < looked_at.compared:
+            position = replace(handover.position, compared=looked_at.compared)
+            self.handovers[source] = replace(handover, position=position)
 
     @_alone
     def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:

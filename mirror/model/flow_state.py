@@ -106,6 +106,8 @@ class Position:
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
         how many of the source's records before it were not copied because other flows have mirrored them there.
+    compared
+        up to which offset of the copy it is on record who else has written there; -1 if that is not known.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -124,6 +126,7 @@ class Position:
     turn: int = 0
     left_out: int = 0
     settled: bool = False
+    compared: int = -1
     unknown: str = ""
 
     @property
@@ -148,6 +151,8 @@ class Position:
             "turn": self.turn,
             "left_out": self.left_out,
             "settled": self.settled,
+            # A version that does not know it writes it on, also when the copy has gone back.
+            "compared": [self.turn, self.compared],
         }
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
@@ -684,7 +689,9 @@ class FlowState:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case ["position", topic, partition]:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
-                position = Position(**_known(Position, content) | {"epochs": epochs})
+                turn, compared = content.get("compared", (-1, -1))
+                compared = compared if turn == content.get("turn", 0) else -1
+                position = Position(**_known(Position, content) | {"epochs": epochs, "compared": compared})
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)

@@ -69,6 +69,7 @@ positions = st.builds(
     source_end=offsets,
     atomic=st.booleans(),
     settled=st.booleans(),
+    compared=st.integers(-1, 2**63 - 1),
 )
 gaps = st.builds(
     Gap,
@@ -414,6 +415,16 @@ def test_fields_of_a_newer_version_are_written_on() -> None:
     assert folded(moved.record(ORDERS)).positions == {ORDERS: moved}
 
 
+def test_how_far_a_copy_was_compared_counts_for_its_turn_alone() -> None:
+    """A version that does not know the field writes it on, also with a position from which the copy went back."""
+    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"turn":%d,"compared":[1,4]}'
+    for turn, compared in ((1, 4), (2, -1)):
+        assert folded((b'["position","orders",3]', value % turn)).positions[ORDERS].compared == compared
+    assert folded((b'["position","orders",3]', value.replace(b',"compared":[1,4]', b"") % 1)).positions[
+        ORDERS
+    ] == Position(7, 5, 0, True, turn=1)
+
+
 def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
     written = b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"new","kind":"newer","passed":false}'
     state = folded(written)
@@ -446,11 +457,14 @@ def test_fields_that_older_versions_did_not_write_have_defaults() -> None:
 
 KINDS = {
     "position": (
-        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6).record(ORDERS),
+        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6, compared=3).record(
+            ORDERS
+        ),
         b'["position","orders",3]',
         (
             b'{"upstream":7,"downstream":5,"origin":1,"complete":true,"chunk":2,"topic_id":"id","target":"east.orders",'
-            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false}'
+            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false,'
+            b'"compared":[4,3]}'
         ),
     ),
     "runs": (
