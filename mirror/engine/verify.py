@@ -278,7 +278,7 @@ def plan_pairs(
                 flow.source, partition.topic
             )
             takeover = state.takeovers.get(partition)
-            own_from = (takeover.downstream or 0) if takeover is not None and not is_shared else 0
+            own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
             notes = compacted.notes.get(partition, ())
             if now_to != copy.topic:
