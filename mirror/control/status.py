@@ -221,7 +221,7 @@ class FlowObserver:
                 for source, position in positions.items()
             )
         gaps_of = Counter(gap.source for gap in state.open_gaps)
-        stops = state.stops | (state.run.stops(positions) if state.run is not None else {})
+        stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         partitions = tuple(
             replace(
                 each, gaps=gaps_of[source], stopped=stops.get(source), is_paused=state.pauses.is_paused(source.topic)

@@ -32,7 +32,7 @@ _OPERATIONAL = (
     OSError,
 )
 # What fails for ten groups fails for ten thousand; a report must stay far below the size of a record.
-_MOST_TOLD = 10
+MOST_TOLD = 10
 _LONGEST_TOLD = 1_000
 
 
@@ -97,8 +97,8 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
 
 def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, each of a length that can be read, and how many more there are."""
-    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:_MOST_TOLD]]
-    return [*told, f"... and {len(texts) - _MOST_TOLD:,} more"] if len(texts) > _MOST_TOLD else told
+    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
+    return [*told, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else told
 
 
 def problems_of(results: Sequence[ItemResult], doing: str) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from mirror.clock import steady_seconds
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.waiting import WaitTimeout, wait_until
 
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 0.5
@@ -240,17 +241,19 @@ class BellListener:
         if self._heard is Heard.SILENCE:
             return self._heard
         with contextlib.suppress(BlockingIOError):
-            try:
-                said = self._socket.recv(1 << 12)
-            except BlockingIOError:
-                raise
-            except OSError:
-                said = b""
-            if not said:
-                self._heard = Heard.SILENCE
-            *lines, self._unfinished = (self._unfinished + said).split(b"\n")
-            for line in lines:
-                self._hear(line)
+            # All that is there: who has not listened for long would take an old answer for the last one.
+            while self._heard is not Heard.SILENCE:
+                try:
+                    said = self._socket.recv(1 << 12)
+                except BlockingIOError:
+                    raise
+                except OSError:
+                    said = b""
+                if not said:
+                    self._heard = Heard.SILENCE
+                *lines, self._unfinished = (self._unfinished + said).split(b"\n")
+                for line in lines:
+                    self._hear(line)
         if self._heard is Heard.SILENCE or steady_seconds() > self._silent_at:
             self._heard, self._until = Heard.SILENCE, -math.inf
         return self._heard
@@ -278,6 +281,24 @@ class BellListener:
         """
         if not self.may_write:
             raise ConnectionFailed("the driver has not said lately that it leads the flow: nothing is written")
+
+    def require_heard(self) -> None:
+        """Return if something may be written now, as :meth:`require`; for who does not listen otherwise.
+
+        An answer that is on its way is waited for.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the driver has not said that it may, or not lately.
+        """
+        with contextlib.suppress(WaitTimeout):
+            wait_until(
+                lambda: self.heard() is Heard.SILENCE or self.may_write,
+                "the driver's answer",
+                timeout_seconds=_LAPSE_SECONDS,
+            )
+        self.require()
 
     def tell(self, troubles: Mapping[tuple[Flow, TopicPartition], str]) -> None:
         """Tell the driver, within a second, what keeps partitions from being copied; the others are well."""

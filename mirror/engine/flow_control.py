@@ -147,7 +147,7 @@ class FlowControl:
         self._ticking.until(stop, ticks)
         await_copy()
         if self._standing.others:
-            # The position is behind it by now: nobody would look there again.
+            # Told sooner than by the next engine.
             self._ticking.once(strangers.tick)
         log.close()
         writer.close()

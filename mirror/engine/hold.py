@@ -106,6 +106,7 @@ class FlowHold:
         self._client = client
         self._topic = topic or state_topic(flow.source)
         self._state_partition = TopicPartition(self._topic, 0)
+        self._transactions = transactions
         self._prefix = transactions.id_prefix if transactions else ""
         self._slots = slots if transactions else 0
         self._positions = positions if transactions else frozenset()
@@ -282,7 +283,13 @@ class FlowHold:
                     known_of = _Known(left | {_key(last)}, _key(last))
                 elif (used := state.written_as.get(each)) is not None:
                     known_of = _Known(left, used.key, is_alone=is_alone and used.term < term)
-                found = self._take_id(channel, each, known_of)
+                try:
+                    found = self._take_id(channel, each, known_of)
+                except BrokerRefused as refusal:
+                    if self._transactions is None or not (refusal.is_denied and each.startswith(self._prefix)):
+                        raise
+                    what = f"{refusal.what}: {self._transactions.needed_right}"
+                    raise BrokerRefused(what, refusal.error) from refusal
                 if isinstance(found, Unended):
                     self._unended[each] = found
                 else:

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import TickReport, now_ms, shortened
+from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -33,6 +33,7 @@ from mirror.model.flow_state import (
     FlowState,
     ForeignWriter,
     Gap,
+    Position,
     StateRecord,
     Takeover,
     stopped_reason,
@@ -445,6 +446,8 @@ class FlowStanding:
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+            if before is not None:
+                self.take_compared(result.source, before.position)
             if before is None or result.handover.position.turn != before.position.turn:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
@@ -460,6 +463,19 @@ class FlowStanding:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    @_alone
+    def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
+        """Take in that it is on record who else has written into the copy, as far as a position says that it is.
+
+        It is written down with the position that follows.
+        """
+        handover = self.handovers.get(source)
+        if handover is None or handover.position.turn != looked_at.turn:
+            return
+        if handover.position.compared < looked_at.compared:
+            position = replace(handover.position, compared=looked_at.compared)
+            self.handovers[source] = replace(handover, position=position)
 
     @_alone
     def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:
@@ -543,6 +559,12 @@ class FlowStanding:
             said.append(open_gaps_reason(self.open_gaps))
         said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
         return tuple(dict.fromkeys(said))
+
+    @_alone
+    def first_stopped(self) -> dict[TopicPartition, str]:
+        """Return why partitions are stopped: those that :meth:`reasons` names."""
+        first = sorted(self.stopped)[:MOST_TOLD]
+        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
 
     @property
     @_alone

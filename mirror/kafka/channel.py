@@ -32,7 +32,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, diagnosed, explained
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
-from mirror.kafka.security import client_arguments, require_token
+from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import (
     FETCH,
     INIT_PRODUCER_ID,
@@ -78,11 +78,12 @@ class LeaderUnknown(Exception):
 
 
 class BrokerRefused(Portable):
-    """A broker answered a request with an error; ``error`` is kafka-python's class for it."""
+    """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
         super().__init__(f"{what}: {error.__name__}")
+        self.what = what
         self.error = error
 
     @property
@@ -698,7 +699,6 @@ class Channel:
         reasons = []
         for server in servers:
             try:
-                require_token(self._arguments)
                 self._knock(server)
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:

@@ -12,7 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -120,6 +120,8 @@ class Position:
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
         how many of the source's records before it were not copied because other flows have mirrored them there.
+    compared
+        up to which offset of the copy it is on record who else has written there; -1 if that is not known.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -138,6 +140,7 @@ class Position:
     turn: int = 0
     left_out: int = 0
     settled: bool = False
+    compared: int = -1
     unknown: str = ""
 
     @property
@@ -162,6 +165,8 @@ class Position:
             "turn": self.turn,
             "left_out": self.left_out,
             "settled": self.settled,
+            # A version that does not know it writes it on, also when the copy has gone back.
+            "compared": [self.turn, self.compared],
         }
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
@@ -262,27 +267,30 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known."""
+    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known.
+
+    Attributes
+    ----------
+    stopped
+        why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
+    """
 
     state: str
     reasons: tuple[str, ...]
     at_ms: int
     notes: tuple[str, ...] = ()
+    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
-        value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
-        return _record(["run"], value)
-
-    def stops(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return which of these partitions it names as stopped, and why."""
-        return {
-            source: reason.removeprefix(said)
-            for source in sources
-            for said in (stopped_reason(source, ""),)
-            for reason in self.reasons
-            if reason.startswith(said)
+        value = {
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "at_ms": self.at_ms,
+            "notes": list(self.notes),
+            "stopped": [[*source, reason] for source, reason in self.stopped.items()],
         }
+        return _record(["run"], value)
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:
@@ -740,7 +748,9 @@ class FlowState:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case ["position", topic, partition]:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
-                position = Position(**_known(Position, content) | {"epochs": epochs})
+                turn, compared = content.get("compared", (-1, -1))
+                compared = compared if turn == content.get("turn", 0) else -1
+                position = Position(**_known(Position, content) | {"epochs": epochs, "compared": compared})
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
@@ -794,7 +804,8 @@ class FlowState:
                 self.producer = DataProducer(**_known(DataProducer, content))
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
-                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+                stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}
+                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes, stopped)
             case ["pause"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished before, it is over.

@@ -23,6 +23,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
+from mirror.kafka.batch import NO_PRODUCER
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import Column as LedgerColumn
 from mirror.model.offset_map import Chunk, Runs
@@ -471,6 +472,7 @@ _UNMAPPED = (
     LedgerColumn("unmapped_from", "long"),
     LedgerColumn("unmapped_to", "long"),
 )
+_OWN_FROM = (LedgerColumn("pair", "int"), LedgerColumn("shared_from", "long"))
 _RUNS = (
     LedgerColumn("pair", "int"),
     LedgerColumn("run_upstream", "long"),
@@ -516,7 +518,11 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
         & (F.col("offset") >= F.col("absent_from"))
         & (F.col("offset") < F.col("absent_to"))
     )
-    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull() & (F.col("offset") >= F.col("own_from"))
+    # Before that Java MirrorMaker has copied, without a producer id.
+    is_ours = (F.col("offset") < F.col("own_from")) & (
+        (F.col("is_shared") == 0) | (F.col("producer_id") == NO_PRODUCER)
+    )
+    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull() & ~is_ours
     return (
         logs.join(F.broadcast(small_table(spark, _PAIRS, sides)), ["cluster", "topic", "partition"])
         .where(in_range)
@@ -557,6 +563,15 @@ def _aligned(sides: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
         .drop("is_there", "nth")
         .withColumn("kind", F.lit("record"))
     )
+    # Where others may write, what is no copy and has no producer id may be theirs as well as Java MirrorMaker's.
+    shared = [(number, pair.own_from) for number, pair in enumerate(pairs) if pair.is_shared and pair.own_from]
+    if shared:
+        is_of_others = F.col("upstream").isNull() & (F.col("downstream") < F.col("shared_from"))
+        paired = (
+            paired.join(F.broadcast(small_table(sides.sparkSession, _OWN_FROM, shared)), "pair", "left")
+            .withColumn("kind", F.when(is_of_others, "foreign").otherwise(F.col("kind")))
+            .drop("shared_from")
+        )
     others = sides.where("side in ('foreign', 'intruder')").select(
         *content,
         F.lit(None).cast("long").alias("upstream"),

@@ -114,6 +114,14 @@ def _look(place: Outside, channels: dict[str, Channel]) -> Found:
     return found
 
 
+def late_of(looked_at: Iterable[Found]) -> Seen:
+    """Return what is of the flow among what was found where, by the offset map, none of its records is."""
+    seen = [each for found in looked_at for each in (found.own_behind, found.late_behind) if each.records]
+    if not seen:
+        return Seen()
+    return Seen(sum(each.records for each in seen), min(each.start for each in seen), max(each.end for each in seen))
+
+
 def in_front(found: Found, headers: Iterable[Header], within: Stretch, writers: frozenset[int]) -> Found:
     """Return what was found with the batches in front of what is compared."""
     own, others = found.own_before, found.others_before

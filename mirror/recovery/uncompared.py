@@ -133,8 +133,9 @@ def judged(
     if position is not None and position.settled and position.downstream <= place.behind[0]:
         compared = with_extra(compared, found.own_behind, _LATE)
     else:
-        who = "is on its way" if is_running else "has yet to be recognised by an engine, and none runs"
-        leave_out(found.own_behind, f"copied, and not on record: it {who}", unchecked=not is_running)
+        # Of an engine that runs it was waited for.
+        who = "the engine that runs has not recorded it yet" if is_running else "no engine runs that would recognise it"
+        leave_out(found.own_behind, f"copied, and not on record: {who}", unchecked=True)
     if pair.is_shared:
         return replace(compared, foreign=compared.foreign + found.others_behind.records), left_out
     others = found.others_behind

@@ -146,6 +146,29 @@ def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_as
         assert not task.may_write
 
 
+def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes() -> None:
+    """A task that takes partitions over reads logs for minutes, and then writes something down."""
+    seconds = [600.0]
+    with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell, closing(BellListener(bell.address)) as task:
+        task.require_heard()
+        seconds[0] = 0.0
+        wait_until(lambda: task.heard() is Heard.NOTHING and not task.may_write, "another one", timeout_seconds=5)
+        with pytest.raises(ConnectionFailed, match="nothing is written"):
+            task.require_heard()
+
+
+def test_answers_that_nobody_has_listened_to_are_heard_at_once() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as driver,
+        closing(BellListener(driver.getsockname()[:2])) as task,
+        driver.accept()[0] as other,
+    ):
+        task._beats |= dict.fromkeys(range(10_000, 11_000), -1e6)
+        task._beats[11_000] = steady_seconds()
+        other.sendall(b"".join(b"%d 1.0\n" % number for number in range(10_000, 11_000)) + b"11000 600.0\n")
+        wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "the last answer", timeout_seconds=5)
+
+
 def test_an_answer_that_was_long_on_its_way_gives_no_more_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as driver, closing(BellListener(driver.getsockname()[:2])) as task:
         line, _ = driver.accept()

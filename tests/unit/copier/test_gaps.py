@@ -109,7 +109,9 @@ def test_a_topic_created_anew_is_copied_from_its_start_behind_the_copy_of_the_ol
         assert (gap.start, gap.end, gap.kind, gap.downstream) == (100, 120, GapKind.RECREATED, 90)
         assert gap.topic_id == "source id"
         handover, state = taken(detour)
-        assert handover.position == Position(2, 90, 2, True, 0, "new id", "target id", target="east.orders", turn=1)
+        assert handover.position == Position(
+            2, 90, 2, True, 0, "new id", "target id", target="east.orders", turn=1, compared=90
+        )
         assert handover.runs == ()
         offset_map = state.offset_map(SOURCE)
         assert offset_map is not None

@@ -81,11 +81,13 @@ class Spark:
 
     def __init__(self, *answers: Callable[[TaskWork], TaskResult], stop: threading.Event) -> None:
         self.asked: list[TaskWork] = []
+        self.rights: list[float] = []
         self._answers = list(answers)
         self._stop = stop
 
-    def take_over(self, work: TaskWork) -> TaskResult:
+    def take_over(self, work: TaskWork, write_seconds: Callable[[], float]) -> TaskResult:
         self.asked.append(work)
+        self.rights.append(write_seconds())
         answer = self._answers.pop(0)
         if not self._answers:
             self._stop.set()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
+import threading
+import warnings
 
 import kafka.errors
 import pytest
+from kafka.net.selector import NetworkSelector
 
 from mirror.kafka import connecting
-from mirror.kafka.connecting import diagnosed, explained
+from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained
 from mirror.kafka.security import NoToken
 
 
@@ -46,3 +50,33 @@ def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
         told = diagnosed(server, {"security_protocol": "PLAINTEXT", **arguments})
     assert told is not None
     assert told.startswith("accepts connections but did not answer as a Kafka broker in time")
+
+
+def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
+    """kafka-python leaves it to the garbage collector, which says so at some other time."""
+    with socket.create_server(("127.0.0.1", 0)) as server, warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always", ResourceWarning)
+        net = NetworkSelector()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        context = ssl.create_default_context()
+        answering = threading.Thread(target=_answer_in_plain_words, args=(server,))
+        answering.start()
+        manager = Connections(net, bootstrap_servers=[address], security_protocol="SSL", ssl_context=context)
+        with pytest.raises(TlsFailed, match="no handshake"):
+            manager.run(_connect, manager)
+        manager.close()
+        net.close()
+        answering.join()
+        gc.collect()
+    assert [str(each.message) for each in leaks] == []
+
+
+async def _connect(manager: Connections) -> None:
+    (broker,) = manager.cluster.bootstrap_brokers()
+    await manager.get_connection(broker.node_id, refresh_metadata_on_err=False)
+
+
+def _answer_in_plain_words(server: socket.socket) -> None:
+    with server.accept()[0] as one:
+        one.recv(1 << 12)
+        one.sendall(b"what?")

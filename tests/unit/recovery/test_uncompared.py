@@ -91,10 +91,10 @@ def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None
     assert outcome(found, is_shared=True) == (Verdict.PASS, 0, 3, [])
 
 
-def test_what_is_on_its_way_is_left_out_and_not_checked_once_no_engine_runs() -> None:
+def test_what_is_not_on_record_is_not_checked() -> None:
     found = Found(own_behind=Seen(3, 12, 15))
-    assert outcome(found) == (Verdict.PASS, 0, 0, [False])
-    assert outcome(found, is_running=False) == (Verdict.UNKNOWN, 0, 0, [True])
+    for is_running in (True, False):
+        assert outcome(found, is_running=is_running) == (Verdict.UNKNOWN, 0, 0, [True])
     assert outcome(found, settled=True) == (Verdict.FAIL, 3, 0, [])
     assert outcome(Found(late_behind=Seen(2, 12, 14))) == (Verdict.FAIL, 2, 0, [])
 
