@@ -186,6 +186,8 @@ class PartitionWork:
         whether nobody but mirrors is to write into ``target``, so that it is told where somebody has.
     sequence
         the flow's producer's next sequence on ``target``; without transactions.
+    is_troubled
+        whether something kept it from being copied until now: that it goes on is to be told.
     """
 
     flow: Flow
@@ -201,6 +203,7 @@ class PartitionWork:
     left_out: tuple[str, ...] = ()
     is_watched: bool = False
     sequence: int = 0
+    is_troubled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

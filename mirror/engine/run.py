@@ -27,6 +27,7 @@ from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
+from mirror.engine.cluster_news import Outages, news_of
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
@@ -109,6 +110,9 @@ class Engine:
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
+        aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
+        self._clusters = {alias: news_of(settings.clusters[alias]) for alias in aliases}
+        self._outages = Outages(self._clusters)
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
             flow: FlowLeader(
@@ -118,6 +122,7 @@ class Engine:
                 timeout_seconds=settings.engine.leader_timeout_seconds,
                 lost=self._epochs.abort,
                 is_stuck=self._is_stuck,
+                outages=self._outages,
             )
             for flow, standing in self._standings.items()
         }
@@ -138,7 +143,7 @@ class Engine:
         """
         ids: dict[str, str] = {}
         away: dict[str, ClusterUnreachable] = {}
-        for alias in sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)}):
+        for alias in self._clusters:
             try:
                 with Cluster.connect(self._settings.clusters[alias]) as cluster:
                     ids[alias] = cluster.cluster_id
@@ -151,7 +156,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            _LOG.warning("%s does not answer and is asked again until it does: %s", alias, why)
+            self._clusters[alias].begin_away(why.reason)
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:
@@ -217,6 +222,10 @@ class Engine:
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
         ]
+        watching = [
+            threading.Thread(target=self._guarded, args=(news.run, stop), name=f"cluster {alias}", daemon=True)
+            for alias, news in self._clusters.items()
+        ]
         threads.append(threading.Thread(target=self._wind_down, args=(stop,), name="stop", daemon=True))
         leaders = [
             threading.Thread(
@@ -230,7 +239,7 @@ class Engine:
         threading.excepthook = lambda ended: self._end_by(
             ended.exc_value or ended.exc_type(), ended.thread.name if ended.thread else "a thread", stop
         )
-        for thread in (*threads, *leaders):
+        for thread in (*threads, *leaders, *watching):
             thread.start()
         has_ended = False
         try:
@@ -249,7 +258,7 @@ class Engine:
             # Nothing is copied any more, so another engine need not wait until this process has ended.
             for flow, leader in self._leaders.items():
                 leader.end(is_settled=has_ended and self._standings[flow].is_settled)
-            _join([*leaders, *threads], _JOIN_SECONDS)
+            _join([*leaders, *threads, *watching], _JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             if taking_over.ident is not None:
@@ -400,6 +409,7 @@ class Engine:
                 standing.left_out.get(source.topic, ()),
                 source.topic in standing.watched,
                 writing[flow].sequences.get(target, 0),
+                source in standing.troubles,
             )
             for flow, standing in self._standings.items()
             if standing.is_known and standing.may_be_copied
@@ -458,7 +468,7 @@ class Engine:
 
     def _ticking(self, flow: Flow) -> Ticking:
         standing = self._standings.get(flow)
-        return Ticking(standing.keep if standing else lambda _: None, flow)
+        return Ticking(standing.keep if standing else lambda _: None, flow, self._outages)
 
     def _heartbeats(self, settings: FlowSettings, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""

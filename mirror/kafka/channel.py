@@ -29,7 +29,7 @@ from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments, require_token
@@ -70,7 +70,17 @@ _SHORT_SECONDS = 0.005
 
 
 class ConnectionFailed(Exception):
-    """A broker could not be reached or hung up; names the cluster, the broker and the reason."""
+    """A broker could not be reached or hung up; names the cluster, the broker and the reason.
+
+    Attributes
+    ----------
+    alias
+        the cluster's; empty if it is not about one.
+    """
+
+    def __init__(self, text: str, alias: str = "") -> None:
+        super().__init__(text)
+        self.alias = alias
 
 
 class LeaderUnknown(Exception):
@@ -82,7 +92,8 @@ class BrokerRefused(Portable):
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
-        super().__init__(f"{what}: {error.__name__}")
+        code = getattr(error, "errno", None)
+        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}")
         self.error = error
 
     @property
@@ -119,9 +130,9 @@ class Connection:
     :meth:`ask` and :meth:`answer` wait.
     """
 
-    def __init__(self, name: str, sock: socket.socket, release: Callable[[], None]) -> None:
+    def __init__(self, alias: str, node: int, sock: socket.socket, release: Callable[[], None]) -> None:
         """Take over an authenticated socket; ``release`` closes it and whatever was needed to open it."""
-        self.name = name
+        self.alias, self.name = alias, f"{alias}, broker {node}"
         self._socket = sock
         self._release = release
         self._correlation = 0
@@ -245,7 +256,7 @@ class Connection:
                 self.flush()
             elif self._wait(select.POLLIN, until - now) and (frame := self.receive()) is not None:
                 return frame
-        raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s")
+        raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s", self.alias)
 
     def require(self, needed: Iterable[Versions]) -> None:
         """Make sure that the broker offers what is spoken here; nothing else may be under way.
@@ -257,7 +268,7 @@ class Connection:
         """
         wrong = misfit(wire.parse_ping(self.ask([wire.ping_request(self.next_correlation())])), needed)
         if wrong:
-            raise ConnectionFailed(f"{self.name}: {wrong}")
+            raise ConnectionFailed(f"{self.name}: {wrong}", self.alias)
 
     def measure(self) -> None:
         """Find out how long a round trip takes while nothing else is under way; some round trips' time.
@@ -324,7 +335,7 @@ class Connection:
         try:
             yield
         except OSError as error:
-            raise ConnectionFailed(f"{self.name}: {error}") from error
+            raise ConnectionFailed(f"{self.name}: {in_words(error)}", self.alias) from error
 
 
 class Channel:
@@ -603,7 +614,7 @@ class Channel:
                 return self._net.run(ask)
             return self._net.run(ask)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}: {self._said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}: {self._said(error)}", self.alias) from error
 
     def connect(self, node: int, needed: Iterable[Versions]) -> Connection:
         """Open one more connection to a broker, for the hot frames of ``needed``.
@@ -628,14 +639,14 @@ class Channel:
         try:
             transport = net.run(reach).transport
             transport.pause_reading()
-            connection = Connection(f"{self.alias}, broker {node}", transport._sock, release)
+            connection = Connection(self.alias, node, transport._sock, release)
             connection.require(needed)
         except ConnectionFailed:
             release()
             raise
         except (kafka.errors.KafkaError, OSError) as error:
             release()
-            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}", self.alias) from error
         return connection
 
     def reading(self, node: int) -> Connection:
@@ -709,7 +720,7 @@ class Channel:
             else:
                 self._answered = server
                 return answering
-        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias)
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""
@@ -728,9 +739,7 @@ class Channel:
         return net, manager
 
     def _said(self, error: BaseException) -> str:
-        # The library's own errors say what they are.
-        kind = "" if isinstance(error, kafka.errors.KafkaError) else f"{type(error).__name__}: "
-        return explained(error, self._arguments) or f"{kind}{error}"
+        return explained(error, self._arguments) or in_words(error)
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:

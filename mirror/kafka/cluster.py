@@ -37,7 +37,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, is_refusal
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.security import NoToken, client_arguments, require_token
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.partition import TopicPartition, by_topic
@@ -298,7 +298,7 @@ class Cluster:
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
-                reason = "; ".join(reasons) or _why_unreachable(settings) or str(error)
+                reason = "; ".join(reasons) or _why_unreachable(settings) or in_words(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -1054,16 +1054,16 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
         client_errors.NodeNotReadyError,
         client_errors.UnknownBrokerIdError,
     ) as error:
-        reason = _why_unreachable(settings) or f"{doing}: {error}"
+        reason = _why_unreachable(settings) or f"{doing}: {in_words(error)}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):
-            reason = explained(error, client_arguments(settings.client)) or str(error)
+            reason = explained(error, client_arguments(settings.client)) or in_words(error)
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
-        raise ClusterError(settings.alias, doing, str(error)) from error
+        raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
         # An OAuth server that gives no token, too many open files.
-        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, str(error)) from error
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, in_words(error)) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
