@@ -105,10 +105,10 @@ class FlowNews:
                 self._waiting_for.setdefault(away, set()).add(condition)
             elif None not in explained.values():
                 own[condition] = reason
-        for alias, waiting in list(self._waiting_for.items()):
-            others = waiting & own.keys()
-            waiting &= now.keys() - own.keys()
-            if not waiting:
+        for alias, waited in list(self._waiting_for.items()):
+            others = waited & own.keys()
+            waited.intersection_update(now.keys() - own.keys())
+            if not waited:
                 del self._waiting_for[alias]
                 but_for = f", but for {len(others):,} of its partitions" if others else ""
                 self._log.info("the copy no longer waits for %s%s", alias, but_for)
@@ -144,7 +144,9 @@ class FlowNews:
                 named = _named(list(ended))
                 self._log.info("%s", f"{named}{over}" if over else f"{named}{kind}: no longer")
         # What came and went is told again when it comes again.
-        self._told = {key: told for key, told in self._told.items() if not told.is_over or at - told.at < _AGAIN_SECONDS}
+        self._told = {
+            key: told for key, told in self._told.items() if not told.is_over or at - told.at < _AGAIN_SECONDS
+        }
 
     def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]

@@ -64,6 +64,12 @@ class RehearsalPlan:
         return tuple(dict.fromkeys(each.group for each in self.partitions))
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether there is something to try, all of it can be tried, and the forecast is that no record is skipped."""
+        tried = all(each.is_tried and not (each.forecast and each.forecast.skipped) for each in self.partitions)
+        return bool(self.partitions) and tried and not self.unread
+
+    @property
     def shadows(self) -> dict[str, str]:
         """The shadow groups to be made, by group."""
         tried = dict.fromkeys(each.group for each in self.partitions if each.is_tried)

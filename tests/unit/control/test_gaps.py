@@ -10,6 +10,7 @@ import pytest
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control import gaps
+from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, entries, open_gaps_reason
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
@@ -123,8 +124,13 @@ def test_the_gaps_of_a_flow_are_read_from_its_target_alone(monkeypatch: pytest.M
     assert found == [GapEntry(EAST_WEST, LOST, None, stops=True)]
 
 
-def test_a_flow_that_has_never_run_has_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gaps.list_gaps(*in_place(Target(), monkeypatch), Choice()) == []
+def test_of_a_flow_that_has_never_run_nobody_knows_whether_it_has_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the form of a gap, so that whatever reads the list does not fail."""
+    with pytest.raises(NeverRun, match="this flow has never run: west has no topic mm2-state") as never:
+        gaps.list_gaps(*in_place(Target(), monkeypatch), Choice())
+    said = gaps.never_run_as_json(EAST_WEST, never.value)
+    assert said.keys() == GapEntry(EAST_WEST, LOST, None).as_json().keys()
+    assert (said["kind"], said["count"], said["reason"]) == ("never-run", 0, str(never.value))
 
 
 def test_only_what_nobody_has_acknowledged_is(monkeypatch: pytest.MonkeyPatch) -> None:
