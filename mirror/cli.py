@@ -44,6 +44,7 @@ from mirror.kafka.group_reader import ReadLimits
 from mirror.kafka.security import UnsupportedSetting
 from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement
 from mirror.model.offset_ranges import Ranges
@@ -474,7 +475,7 @@ def _move_groups(
     if not as_json:
         _print_table(f"Groups of {flow}, to be moved to {flow.target}", plan.rows())
     if plan.writes and not dry_run:
-        _consent(file, f"Write {len(plan.writes)} position(s) on {flow.target}?", yes=yes)
+        _consent(file, f"Write {counted(len(plan.writes), 'position')} on {flow.target}?", yes=yes)
         saved = snapshot or Path(f"groups-{flow.source}-{flow.target}-{now_ms()}.json")
         moves = apply_moves(plan, settings.clusters, snapshot=saved)
         refused, left = moves.refused, moves.left
@@ -527,7 +528,7 @@ def _restore_groups(
         _print_table(f"Groups of {flow.flow}, to be put back on {cluster.alias}", [each.row() for each in decisions])
     changes = sum(each.is_change for each in decisions)
     if changes and not dry_run:
-        _consent(settings.path, f"Change {changes} position(s) on {cluster.alias}?", yes=yes)
+        _consent(settings.path, f"Change {counted(changes, 'position')} on {cluster.alias}?", yes=yes)
         decisions = restore(decisions, cluster, saved)
     refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
     if as_json:
@@ -753,7 +754,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         _out.print(f"and {len(absences) - _MOST_ABSENCES} more: --json lists all", markup=False)
     how = found["compared"]
     amounts = (
-        f"{how[name]['records']:,} records ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
+        f"{counted(how[name]['records'], 'record')} ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
         for name, words in _WAYS_COMPARED.items()
         if how[name]["records"]
     )

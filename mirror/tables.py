@@ -110,16 +110,13 @@ class _Layout:
         return sum(self._least()) <= self._room(width)
 
     def fits_in_lines(self, width: int) -> bool:
-        """Whether no cell takes more than a line, but for those above others."""
-        lines = [line for number, line in enumerate(self.cells) if number not in self.above]
-        return sum(self._wanted(lines)) <= self._room(width)
+        """Whether no cell takes more than a line, but for those above others, and headers."""
+        return sum(self._in_lines()) <= self._room(width)
 
     def drawn(self, width: int) -> RenderableType:
         drawn = Table(title=self.title and Text(self.title), title_justify="left")
-        least, wanted, room = self._least(), self._wanted(self.cells), self._room(width)
-        if self.above and self.fits_in_lines(width):
-            least = self._wanted([line for number, line in enumerate(self.cells) if number not in self.above])
-        sizes = _shared_out(least, wanted, room)
+        least = self._in_lines() if self.fits_in_lines(width) else self._least()
+        sizes = _shared_out(least, self._wanted(), self._room(width))
         for name, size in zip(self.names, sizes, strict=True):
             justify: JustifyMethod = "right" if name in self.numbers else "left"
             drawn.add_column(Text(name), width=size, justify=justify, overflow="fold")
@@ -133,9 +130,17 @@ class _Layout:
     def _least(self) -> list[int]:
         return [_least(name, [line[at].plain for line in self.cells]) for at, name in enumerate(self.names)]
 
-    def _wanted(self, lines: Sequence[Sequence[Text]]) -> list[int]:
+    def _in_lines(self) -> list[int]:
+        rows = [line for number, line in enumerate(self.cells) if number not in self.above]
         return [
-            max(cell_len(name), *(_longest(line[at].plain) for line in lines)) for at, name in enumerate(self.names)
+            max(0, *map(cell_len, name.split()), *(_longest(line[at].plain) for line in rows))
+            for at, name in enumerate(self.names)
+        ]
+
+    def _wanted(self) -> list[int]:
+        return [
+            max(cell_len(name), *(_longest(line[at].plain) for line in self.cells))
+            for at, name in enumerate(self.names)
         ]
 
 

@@ -11,6 +11,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement, FlowState, Gap, state_topic
 
@@ -77,11 +78,11 @@ class Choice:
 def open_gaps_reason(gaps: Sequence[Gap]) -> str:
     """Return for people that these gaps wait for somebody to acknowledge them, and where the first of them are."""
     count = sum(gap.count for gap in gaps)
-    what = "1 gap" if len(gaps) == 1 else f"{len(gaps)} gaps"
     named = [f"{gap.source} {_offsets(gap)}" for gap in sorted(gaps, key=lambda gap: gap.key)[:_NAMED]]
     more = f", and {len(gaps) - _NAMED} more" if len(gaps) > _NAMED else ""
     return (
-        f"{what} in the copy: {', '.join(named)}{more}; {count} offset(s) in all, not acknowledged: mirror gaps FILE "
+        f"{counted(len(gaps), 'gap')} in the copy: {', '.join(named)}{more}; {counted(count, 'offset')} "
+        f"in all, not acknowledged: mirror gaps FILE "
         "lists them"
     )
 

@@ -17,6 +17,7 @@ from mirror.control.shadow_groups import find_shadows
 from mirror.control.unread import unread
 from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
@@ -315,7 +316,8 @@ def _notes(names: Collection[str], pattern: str, source_problem: str | None) -> 
 
 def _left_behind(clusters: Iterable[Cluster]) -> list[str]:
     return [
-        f"{len(found)} shadow groups of other rehearsals are on {cluster.alias}; those left behind go with --clean"
+        f"{counted(len(found), 'shadow group')} of other rehearsals {are(len(found))} on "
+        f"{cluster.alias}; those left behind go with --clean"
         for cluster in clusters
         if (found := find_shadows(cluster))
     ]

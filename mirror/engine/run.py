@@ -156,7 +156,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            self._clusters[alias].begin_away(why.reason)
+            self._clusters[alias].begin_away(f"{why.bootstrap}: {why.reason}")
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:

@@ -13,6 +13,7 @@ import threading
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 
 FlowLogger: TypeAlias = logging.LoggerAdapter[logging.Logger]
@@ -110,8 +111,10 @@ class Lines(logging.Handler):
                 self._lose(lost + 1, str(problem))
 
     def _about_loss(self, lost: int, why: str) -> str:
-        said = "%d line(s) of this log could not be written: %s"
-        return self.format(logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (lost, why), None))
+        said = "%s of this log could not be written: %s"
+        return self.format(
+            logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (counted(lost, "line"), why), None)
+        )
 
 
 def set_up(level: LogLevel, descriptor: int) -> None:

@@ -28,6 +28,7 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import (
     DeadChunks,
     FlowState,
@@ -508,7 +509,8 @@ class FlowStanding:
         if alone := sorted(self.leaders_alone.items()):
             source, reason = alone[0]
             said.append(
-                f"{len(alone)} partition(s) are read from their leaders for now, and not from the closest replica "
+                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
+                f"not from the closest replica "
                 f"(client.rack): {source}: {reason}"
             )
         return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
@@ -533,10 +535,12 @@ class FlowStanding:
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = shortened(
             [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about "
+                f"{counted(taken.span, 'record')}"
                 for source, taken in begun
             ]
         )
         if len(waiting) > len(begun):
-            said.append(f"{len(waiting) - len(begun)} partition(s) are to be taken over from Java MirrorMaker")
+            rest = len(waiting) - len(begun)
+            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
         return said

@@ -40,6 +40,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.security import NoToken, client_arguments, require_token
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
 
@@ -67,7 +68,8 @@ class ClusterUnreachable(ClusterError):
     """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused."""
 
     def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
-        super().__init__(alias, f"connecting to {bootstrap}", reason)
+        # Reasons name their addresses; one needs no second mention.
+        super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
         self.bootstrap = bootstrap
 
 
@@ -790,7 +792,7 @@ class Cluster:
                 }
             return answers
 
-        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else f"{len(wanted)} groups"
+        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else counted(len(wanted), "group")
         answers = self._settle(f"writing positions of {what}", items, ask)
         return {
             group: _item_results({each: answers[group, each] for each in positions})
@@ -971,7 +973,11 @@ def _leaders_of(topic: Topic | None, partitions: int) -> _Answer:
     if topic is None:
         return _Answer(leaderless, "created, but not visible yet")
     missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))
-    return _Answer(leaderless, f"created, but {missing} partitions have no leader yet") if missing else _Answer(0)
+    return (
+        _Answer(leaderless, f"created, but {counted(missing, 'partition')} without a leader yet")
+        if missing
+        else _Answer(0)
+    )
 
 
 def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from mirror.drill.journal import Event
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import GroupMove
@@ -212,7 +213,7 @@ def unread(
         for partition, end in ends.items():
             missing = end - (found[partition].position if partition in found else 0)
             if partition.topic in topics and missing > 0 and group not in positions.problems:
-                left.append(f"{partition}, group {group}: {missing} records")
+                left.append(f"{partition}, group {group}: {counted(missing, 'record')}")
     return left
 
 

@@ -22,6 +22,7 @@ from mirror.engine.rehearsal import Rehearsal, rehearse
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
+from mirror.model.counts import counted
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict, worst
 
@@ -132,7 +133,9 @@ def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) ->
             if each.verdict is Verdict.FAIL
         ],
     }
-    passed = (f"{len(found.plan.groups)} groups go on where they stood; no other group was touched",)
+    passed = (
+        f"{counted(len(found.plan.groups), 'group')} would go on from the same place; no other group was touched",
+    )
     standby.run.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
 
 

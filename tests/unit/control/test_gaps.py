@@ -82,7 +82,7 @@ def test_the_status_says_how_much_waits_where_it_is_and_where_to_look() -> None:
     first, second = sorted([LOST, SKIPPED], key=lambda gap: gap.source)
     assert said.startswith(f"2 gaps in the copy: {first.source} {first.start}")
     assert f", {second.source} {second.start}" in said
-    assert "; 5 offset(s) in all" in said
+    assert "; 5 offsets in all" in said
     assert "mirror gaps FILE" in said
     assert open_gaps_reason([LOST]).startswith(f"1 gap in the copy: {LOST.source} {LOST.start}")
 
@@ -148,4 +148,4 @@ def test_of_many_gaps_the_first_are_named_whatever_their_order() -> None:
     many = [Gap(TopicPartition("orders", number), 2000, 3001, "gone", 1) for number in range(9)]
     said = open_gaps_reason(many)
     assert said == open_gaps_reason(many[::-1])
-    assert "orders-0 2000..3000, orders-1 2000..3000, orders-2 2000..3000, and 6 more; 9009 offset(s)" in said
+    assert "orders-0 2000..3000, orders-1 2000..3000, orders-2 2000..3000, and 6 more; 9,009 offsets" in said

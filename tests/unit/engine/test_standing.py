@@ -186,7 +186,7 @@ def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as
             PartitionResult(standing.settings.flow, source, None, leader_alone="east, broker 2: it hung up")
         )
     (note,) = standing.notes()
-    assert note.startswith("2 partition(s) are read from their leaders for now")
+    assert note.startswith("2 partitions are read from the leader for now")
     assert f"{min(BILLS, ORDERS)}: east, broker 2: it hung up" in note
     assert standing.reasons() == ()
     for source in (BILLS, ORDERS):
