@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import Channel, ConnectionFailed
@@ -17,16 +18,28 @@ from mirror.kafka.security import UnsupportedSetting
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.25
+# A cluster that is away is looked at by its ticks, too; who is refused again and again may have an account locked.
+_AGAIN_SECONDS, _REFUSED_SECONDS = 1.0, 10.0
 _REACH_MS = 2_000
 # Connections that broke are tried again some seconds apart, so after an outage its troubles pass one by one.
 _SETTLING_SECONDS = 15.0
 
 
+class Away(NamedTuple):
+    """Why a cluster cannot be used; ``is_refusal``: it answers, and lets nobody in."""
+
+    reason: str
+    is_refusal: bool = False
+
+
 class ClusterNews:
     """One cluster: whether it answers. To be asked by any thread, and looked at by one."""
 
-    def __init__(self, alias: str, ask: Callable[[], str | None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch the cluster called ``alias``; ``ask`` returns why it does not answer, None if it does."""
+    def __init__(self, alias: str, ask: Callable[[], Away | None], clock: Callable[[], float] = time.monotonic) -> None:
+        """Watch the cluster called ``alias``; ``ask`` returns why it is away, None if it is not.
+
+        ``ask`` may raise what this machine does to it: then nothing is known of the cluster.
+        """
         self._alias = alias
         self._ask = ask
         self._clock = clock
@@ -34,6 +47,8 @@ class ClusterNews:
         self._is_asked = False
         self._answered_at = self._back_at = float("-inf")
         self._away_since: float | None = None
+        self._is_refused = False
+        self._next_look = float("-inf")
 
     def is_away(self, since: float = float("-inf")) -> bool | None:
         """Tell whether a failure is one of the cluster as a whole.
@@ -60,31 +75,40 @@ class ClusterNews:
         """Whether it was away when it was last looked at, or is just back."""
         return self._away_since is not None or self._clock() < self._back_at + _SETTLING_SECONDS
 
-    def begin_away(self, reason: str) -> None:
-        """Take in, and tell, that it does not answer."""
+    def begin_away(self, why: Away) -> None:
+        """Take in, and tell, that it does not answer, or lets nobody in."""
         with self._lock:
-            if self._away_since is not None:
+            if self._away_since is not None and self._is_refused == why.is_refusal:
                 return
-            self._away_since = self._clock()
-        _LOG.warning("%s does not answer (%s); trying again", self._alias, reason)
+            self._away_since = self._clock() if self._away_since is None else self._away_since
+            self._is_refused = why.is_refusal
+        said = "does not let this engine in" if why.is_refusal else "does not answer"
+        _LOG.warning("%s %s (%s); trying again", self._alias, said, why.reason)
 
     def look(self) -> None:
         """Find out whether the cluster answers, if somebody wants to know or it did not."""
         with self._lock:
-            if not self._is_asked and self._away_since is None:
+            if (not self._is_asked and self._away_since is None) or self._clock() < self._next_look:
                 return
             self._is_asked = False
         began = self._clock()
-        reason = self._ask()
-        if reason is not None:
-            self.begin_away(reason)
+        try:
+            why = self._ask()
+        except (OSError, UnsupportedSetting) as problem:
+            # A key store that is being replaced, too many open files: whoever meets it says so.
+            _LOG.debug("%s is not looked at: %s", self._alias, problem)
+            return
+        if why is not None:
+            self.begin_away(why)
+            self._next_look = self._clock() + (_REFUSED_SECONDS if why.is_refusal else _AGAIN_SECONDS)
             return
         with self._lock:
             self._answered_at, since, self._away_since = began, self._away_since, None
             if since is None:
                 return
-            self._back_at = self._clock()
-        _LOG.info("%s answers again after %.0f s", self._alias, self._back_at - since)
+            self._back_at, was_refused, self._is_refused = self._clock(), self._is_refused, False
+        said = "lets this engine in" if was_refused else "answers"
+        _LOG.info("%s %s again after %.0f s", self._alias, said, self._back_at - since)
 
     def run(self, stop: threading.Event) -> None:
         """Look until told to stop."""
@@ -116,14 +140,11 @@ NO_OUTAGES = Outages()
 def news_of(cluster: ClusterSettings) -> ClusterNews:
     """Return what watches a cluster."""
 
-    def ask() -> str | None:
+    def ask() -> Away | None:
         try:
             Channel(cluster.alias, cluster.client, bootstrap_ms=_REACH_MS).close()
         except ConnectionFailed as failure:
-            return str(failure).removeprefix(f"{cluster.alias}: ")
-        except (OSError, UnsupportedSetting) as problem:
-            # A key store that is being replaced, too many open files: of this machine, and told as such.
-            _LOG.debug("%s is not looked at: %s", cluster.alias, problem)
+            return Away(str(failure).removeprefix(f"{cluster.alias}: "), failure.is_refusal)
         return None
 
     return ClusterNews(cluster.alias, ask)

@@ -27,7 +27,7 @@ from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
-from mirror.engine.cluster_news import Outages, news_of
+from mirror.engine.cluster_news import Away, Outages, news_of
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
@@ -40,6 +40,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
+from mirror.kafka.connecting import is_refusal
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
@@ -156,7 +157,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            self._clusters[alias].begin_away(f"{why.bootstrap}: {why.reason}")
+            self._clusters[alias].begin_away(Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__)))
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:

@@ -29,7 +29,7 @@ from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, in_words
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import client_arguments, require_token
@@ -76,11 +76,13 @@ class ConnectionFailed(Exception):
     ----------
     alias
         the cluster's; empty if it is not about one.
+    is_refusal
+        whether a broker answered, and let nobody in with these credentials.
     """
 
-    def __init__(self, text: str, alias: str = "") -> None:
+    def __init__(self, text: str, alias: str = "", *, is_refusal: bool = False) -> None:
         super().__init__(text)
-        self.alias = alias
+        self.alias, self.is_refusal = alias, is_refusal
 
 
 class LeaderUnknown(Exception):
@@ -706,7 +708,7 @@ class Channel:
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
         servers.sort(key=lambda server: server != self._answered)
-        reasons = []
+        reasons, is_refused = [], False
         for server in servers:
             try:
                 require_token(self._arguments)
@@ -717,10 +719,11 @@ class Channel:
                 reasons.append(f"{server}: {diagnosed(server, self._arguments) or self._said(error)}")
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
                 reasons.append(f"{server}: {self._said(error)}")
+                is_refused = is_refused or is_refusal(error)
             else:
                 self._answered = server
                 return answering
-        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias)
+        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias, is_refusal=is_refused)
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""

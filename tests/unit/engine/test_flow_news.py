@@ -6,7 +6,7 @@ import pytest
 
 from mirror.control.tick import TickReport
 from mirror.copier.work import PartitionResult
-from mirror.engine.cluster_news import NO_OUTAGES, ClusterNews, Outages
+from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
@@ -110,7 +110,7 @@ def test_partitions_of_one_line_end_in_one_line_that_names_the_same(watched: Wat
 def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    reasons: list[str | None] = ["10.0.0.1:9092: connection refused"]
+    reasons: list[Away | None] = [Away("10.0.0.1:9092: connection refused")]
     clock = [0.0]
     west = ClusterNews("west", lambda: reasons[-1], lambda: clock[0])
     watched = Watched(caplog, Outages({"west": west}))

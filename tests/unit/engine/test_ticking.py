@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mirror.control.tick import TickReport, run_tick
-from mirror.engine.cluster_news import ClusterNews, Outages
+from mirror.engine.cluster_news import Away, ClusterNews, Outages
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import ClusterError
@@ -89,9 +89,12 @@ def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works(caplog: p
     ]
 
 
-def test_an_outage_is_not_told_again_by_each_tick_that_meets_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_not_told_again_by_each_tick_that_meets_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Seventeen lines of seven threads told of one cluster that was away for a minute."""
-    reasons: list[str | None] = ["10.0.0.1:9092: connection refused"]
+    monkeypatch.setattr("mirror.engine.cluster_news._AGAIN_SECONDS", 0.0)
+    reasons: list[Away | None] = [Away("10.0.0.1:9092: connection refused")]
     west = ClusterNews("west", lambda: reasons[-1])
     ticking = Ticking(lambda _: None, EAST_WEST, Outages({"west": west}))
     failed, well = ("west, broker 1: the broker closed the connection",), TickReport("state", 2, 1)
