@@ -114,6 +114,8 @@ class Engine:
         aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
         self._clusters = {alias: news_of(settings.clusters[alias]) for alias in aliases}
         self._outages = Outages(self._clusters)
+        # Those that did not answer when they were asked at the start.
+        self._away: dict[str, Away] = {}
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
             flow: FlowLeader(
@@ -157,7 +159,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            self._clusters[alias].begin_away(Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__)))
+            self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:
@@ -214,6 +216,8 @@ class Engine:
         self.check()
         flows = ", ".join(str(flow) for flow in self._standings)
         _LOG.info("mirror %s starts: %s, flows %s", version("mirrorbook"), self._settings.path, flows)
+        for alias, why in self._away.items():
+            self._clusters[alias].begin_away(why)
         for line in self._settings.ignored:
             _LOG.warning("%s", line)
         threads = [

@@ -488,7 +488,7 @@ class FlowStanding:
             ]
         )
         said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
-        said += shortened([f"{source}: {reason}" for source, reason in sorted(self.troubles.items())])
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
         for report in self.reports.values():
             said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if self.open_gaps:
@@ -544,3 +544,14 @@ class FlowStanding:
             rest = len(waiting) - len(begun)
             said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
         return said
+
+
+def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
+    """Return who waits for each reason, in order: the first, and how many more."""
+    found: dict[str, list[TopicPartition]] = {}
+    for source, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(source)
+    return {
+        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+        for reason, sources in found.items()
+    }

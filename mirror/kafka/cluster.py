@@ -70,7 +70,7 @@ class ClusterUnreachable(ClusterError):
     def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
         # Reasons name their addresses; one needs no second mention.
         super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
-        self.bootstrap = bootstrap
+        self.bootstrap, self.reason = bootstrap, reason
 
 
 class AccessDenied(ClusterError):

@@ -254,3 +254,15 @@ def test_threads_look_at_it_and_change_it_one_at_a_time(use: str) -> None:
     lock = Counted()
     _USES[use](FlowStanding(flow_settings(), lock=cast(Any, lock)))
     assert lock.taken
+
+
+def test_partitions_that_wait_for_the_same_are_told_of_together() -> None:
+    """The outage of a cluster was a reason a partition."""
+    standing = FlowStanding(flow_settings())
+    for number in range(3):
+        standing.take_trouble(TopicPartition("orders", number), "east: connection refused")
+    standing.take_trouble(TopicPartition("orders", 3), "west: NotEnoughReplicas")
+    assert standing.reasons() == (
+        "orders-0 (and 2 more): east: connection refused",
+        "orders-3: west: NotEnoughReplicas",
+    )
