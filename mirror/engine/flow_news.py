@@ -23,7 +23,15 @@ _AGAIN_SECONDS = 60.0
 
 # What a cluster that is away brings about in partitions, and what is said when a condition ends.
 _MAY_COME_OF_OUTAGE = frozenset({"waits", "is not written until what was sent before is refused"})
-_OVER = {"waits": "goes on", "is stopped": "goes on"}
+_OVER = {
+    "waits": "goes on",
+    "is stopped": "goes on",
+    "is not written until what was sent before is refused": "is written again",
+    "copy": "copy: recovered",
+    "takeover": "takeover: recovered",
+    "state topic": "state topic: recovered",
+    "quotas": "quotas: no longer throttled",
+}
 _FAILING_SECONDS = 1.0
 # Partitions that were told of in one line end in one, if they end together.
 _TOGETHER_SECONDS = 10.0
@@ -140,9 +148,7 @@ class FlowNews:
             if ended and (len(ended) == len(members) or at - since >= _TOGETHER_SECONDS):
                 for told in ended.values():
                     told.is_over = True
-                over = _OVER.get(kind)
-                named = _named(list(ended))
-                self._log.info("%s", f"{named}{over}" if over else f"{named}{kind}: no longer")
+                self._log.info("%s%s", _named(list(ended)), _OVER.get(kind, f"{kind}: no longer seen"))
         # What came and went is told again when it comes again.
         self._told = {
             key: told for key, told in self._told.items() if not told.is_over or at - told.at < _AGAIN_SECONDS
