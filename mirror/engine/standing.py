@@ -535,7 +535,7 @@ class FlowStanding:
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = shortened(
             [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about "
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
                 f"{counted(taken.span, 'record')}"
                 for source, taken in begun
             ]

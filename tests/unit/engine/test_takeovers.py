@@ -256,7 +256,7 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
     run = Run(ready)
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
     assert run.standing.reasons() == (
-        "orders-0: matching the tail that Java MirrorMaker left: 1000 of about 6000 records",
+        "orders-0: matching the tail that Java MirrorMaker left: 1,000 of about 6,000 records",
     )
     # One that is decided is no match that goes on, until its partition is copied.
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
