@@ -13,6 +13,7 @@ import threading
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.kafka.connecting import in_words
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 
@@ -108,7 +109,7 @@ class Lines(logging.Handler):
                 while content:
                     content = content[os.write(self._descriptor, content) :]
             except OSError as problem:
-                self._lose(lost + 1, str(problem))
+                self._lose(lost + 1, in_words(problem))
 
     def _about_loss(self, lost: int, why: str) -> str:
         said = "%s of this log could not be written: %s"

@@ -76,7 +76,7 @@ def test_a_full_disk_ends_nothing_and_what_it_cost_is_said(tmp_path: Path) -> No
     for each in (full, file):
         os.close(each)
     lost, after = (tmp_path / "log").read_text().splitlines()
-    assert "3 lines of this log could not be written: [Errno 28]" in lost
+    assert "3 lines of this log could not be written: no space left on device" in lost
     assert after.endswith("there is room again")
 
 
