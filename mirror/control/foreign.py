@@ -13,6 +13,7 @@ from dataclasses import replace
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import LogReader
+from mirror.model.counts import counted
 from mirror.model.flow_state import ForeignWriter
 from mirror.model.partition import TopicPartition
 
@@ -77,7 +78,7 @@ def foreign_reasons(
     ``own``: the flow's own producer ids.
     """
     return tuple(
-        f"{each.copy} on {alias} has {each.records} records at offsets {each.first} to {each.end - 1} that "
+        f"{each.copy} on {alias} has {counted(each.records, 'record')} at offsets {each.first} to {each.end - 1} that "
         + _what(each, own)
         for each in sorted(foreign, key=lambda each: (each.copy, each.producer_id))
         if now_ms - each.seen_at_ms < RECENT_MS

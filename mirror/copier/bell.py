@@ -22,7 +22,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -227,6 +227,7 @@ class BellListener:
         self._beats: dict[int, float] = {}
         self._closing = threading.Event()
         self._told: Troubles = {}
+        self._over: set[tuple[Flow, TopicPartition]] = set()
         self._news = b""
         self._telling = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
@@ -300,12 +301,20 @@ class BellListener:
             )
         self.require()
 
-    def tell(self, troubles: Mapping[tuple[Flow, TopicPartition], str]) -> None:
-        """Tell the driver, within a second, what keeps partitions from being copied; the others are well."""
-        cured = dict.fromkeys(self._told.keys() - troubles.keys())
+    def tell(
+        self,
+        troubles: Mapping[tuple[Flow, TopicPartition], str],
+        going_on: Set[tuple[Flow, TopicPartition]] = frozenset(),
+    ) -> None:
+        """Tell the driver, within a second, what keeps partitions from being copied; the others are well.
+
+        The driver knows troubles of the epoch before, too: ``going_on`` are those of them that are over.
+        """
+        cured = dict.fromkeys((self._told.keys() | (going_on - self._over)) - troubles.keys())
+        self._over |= going_on
         news = cured | {key: said for key, said in troubles.items() if self._told.get(key) != said}
+        self._told = dict(troubles)
         if news:
-            self._told = dict(troubles)
             with self._telling:
                 self._news += _written(news) + b"\n"
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
+from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.lease import LEASE_SHARE, Lease
@@ -39,10 +40,11 @@ class FlowLeader:
         timeout_seconds: float,
         lost: Callable[[], None] = lambda: None,
         is_stuck: Callable[[], bool] = lambda: False,
+        outages: Outages = NO_OUTAGES,
     ) -> None:
         """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer.
 
-        ``is_stuck`` says whether the engine could not copy if it led.
+        ``is_stuck`` says whether the engine could not copy if it led. What comes of ``outages`` is not told as news.
         """
         self._is_stuck = is_stuck
         self._settings = settings
@@ -50,7 +52,7 @@ class FlowLeader:
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._log = logger_of(settings.flow)
-        self._news = FlowNews(standing)
+        self._news = FlowNews(standing, outages)
         self._lost = lost
         self._election: Election | None = None
         self._leads = threading.Event()

@@ -28,6 +28,7 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import (
     DeadChunks,
     FlowState,
@@ -552,7 +553,7 @@ class FlowStanding:
             ]
         )
         said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
-        said += shortened([f"{source}: {reason}" for source, reason in sorted(self.troubles.items())])
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
         for report in self.reports.values():
             said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if self.open_gaps:
@@ -579,7 +580,8 @@ class FlowStanding:
         if alone := sorted(self.leaders_alone.items()):
             source, reason = alone[0]
             said.append(
-                f"{len(alone)} partition(s) are read from their leaders for now, and not from the closest replica "
+                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
+                f"not from the closest replica "
                 f"(client.rack): {source}: {reason}"
             )
         return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
@@ -604,10 +606,23 @@ class FlowStanding:
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = shortened(
             [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
+                f"{counted(taken.span, 'record')}"
                 for source, taken in begun
             ]
         )
         if len(waiting) > len(begun):
-            said.append(f"{len(waiting) - len(begun)} partition(s) are to be taken over from Java MirrorMaker")
+            rest = len(waiting) - len(begun)
+            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
         return said
+
+
+def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
+    """Return who waits for each reason, in order: the first, and how many more."""
+    found: dict[str, list[TopicPartition]] = {}
+    for source, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(source)
+    return {
+        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+        for reason, sources in found.items()
+    }

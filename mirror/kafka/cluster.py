@@ -37,9 +37,10 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, is_refusal
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
 
@@ -67,8 +68,9 @@ class ClusterUnreachable(ClusterError):
     """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused."""
 
     def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
-        super().__init__(alias, f"connecting to {bootstrap}", reason)
-        self.bootstrap = bootstrap
+        # Reasons name their addresses; one needs no second mention.
+        super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
+        self.bootstrap, self.reason = bootstrap, reason
 
 
 class AccessDenied(ClusterError):
@@ -298,7 +300,7 @@ class Cluster:
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
-                reason = "; ".join(reasons) or _why_unreachable(settings, manager) or str(error)
+                reason = "; ".join(reasons) or _why_unreachable(settings, manager) or in_words(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -790,7 +792,7 @@ class Cluster:
                 }
             return answers
 
-        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else f"{len(wanted)} groups"
+        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else counted(len(wanted), "group")
         answers = self._settle(f"writing positions of {what}", items, ask)
         return {
             group: _item_results({each: answers[group, each] for each in positions})
@@ -993,7 +995,11 @@ def _leaders_of(topic: Topic | None, partitions: int) -> _Answer:
     if topic is None:
         return _Answer(leaderless, "created, but not visible yet")
     missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))
-    return _Answer(leaderless, f"created, but {missing} partitions have no leader yet") if missing else _Answer(0)
+    return (
+        _Answer(leaderless, f"created, but {counted(missing, 'partition')} without a leader yet")
+        if missing
+        else _Answer(0)
+    )
 
 
 def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Any:
@@ -1076,16 +1082,16 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
         client_errors.NodeNotReadyError,
         client_errors.UnknownBrokerIdError,
     ) as error:
-        reason = _why_unreachable(settings, manager) or f"{doing}: {error}"
+        reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):
-            reason = explained(error, client_arguments(settings.client)) or str(error)
+            reason = explained(error, client_arguments(settings.client)) or in_words(error)
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
-        raise ClusterError(settings.alias, doing, str(error)) from error
+        raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
         # An OAuth server that gives no token, too many open files.
-        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, str(error)) from error
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, in_words(error)) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import socket
 import ssl
 import struct
@@ -13,9 +16,10 @@ from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from mirror.kafka import wire
+from mirror.kafka import codes, wire
 from mirror.kafka.security import NoToken
 
+_HUNG_UP = "the broker closed the connection"
 _PROBE_SECONDS = 1.0
 _METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
 _TLS_ALERT = b"\x15\x03"
@@ -185,6 +189,44 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     return str(error.args[0]) if isinstance(error, TlsFailed) else None
 
 
+def in_words(error: BaseException) -> str:
+    """Return what an error of the network or of the library says, in words for people: no class names, no numbers."""
+    text = " ".join(str(error).split())
+    if isinstance(error, socket.gaierror):
+        return f"the host's name is not found: {(error.strerror or text).lower()}"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError):
+        words = _of_the_system(error.errno) or error.strerror or text or "the connection failed"
+        return f"{words}: {error.filename}" if error.filename else words
+    if isinstance(error, kafka.errors.NodeNotReadyError | kafka.errors.UnknownBrokerIdError):
+        return "no broker of it is connected"
+    if not isinstance(error, kafka.errors.KafkaError):
+        return text or type(error).__name__
+    said = " ".join(map(str, error.args))
+    said = said.removeprefix(type(error).__name__).removeprefix(": ")
+    if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
+        return "no answer in time"
+    if isinstance(error, kafka.errors.KafkaConnectionError):
+        number = re.match(r"(?:\[Errno )?(\d+)\b", said)
+        if said in ("", "socket disconnected"):
+            return _HUNG_UP
+        return (number and _of_the_system(int(number[1]))) or said
+    if (code := getattr(error, "errno", None)) is not None and code != -1:
+        return f"{codes.name(code)}: {said}" if said else codes.name(code)
+    return said or "the connection failed"
+
+
+def _of_the_system(number: int | None) -> str | None:
+    """Return the system's words for one of its errors; None if it has none."""
+    if number is None:
+        return None
+    if number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED):
+        return _HUNG_UP
+    said = os.strerror(number)
+    return None if said.startswith("Unknown error") else said[:1].lower() + said[1:]
+
+
 def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
     """Try an address once, plainly, for a reason that the library does not tell; None if there is nothing to say.
 
@@ -206,7 +248,7 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
             elif (reason := _asked(plain, protocol)) is not None:
                 return reason
     except (OSError, ValueError) as error:
-        return str(error)
+        return in_words(error)
     return (
         "accepts connections but did not answer as a Kafka broker in time; "
         f"is security.protocol={protocol} right for this address?"

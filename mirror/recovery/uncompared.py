@@ -12,6 +12,7 @@ from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.translation import Exact
@@ -150,7 +151,8 @@ def with_extra(compared: PartitionEquivalence, seen: Seen, why: str) -> Partitio
     if not seen.records:
         return compared
     first = compared.first_difference or FirstDifference(Difference.EXTRA, None, seen.start, why)
-    return replace(compared, extra=compared.extra + seen.records, first_difference=first)
+    where = compared.extra_at.also(Range(seen.start, seen.end, seen.records))
+    return replace(compared, extra=compared.extra + seen.records, first_difference=first, extra_at=where)
 
 
 def left_by_java(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], state: FlowState) -> Mm2Traces:

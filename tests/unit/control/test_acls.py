@@ -118,7 +118,7 @@ def test_only_topics_of_the_flow_and_by_default_only_literal_patterns_go_over() 
     (skipped,) = plan.of(AclAction.SKIP)
     assert (skipped.acl, skipped.key) == (prefixed, PREFIXED)
     (note,) = plan.notes
-    assert note.startswith("1 ACL(s) of east are not carried over")
+    assert note.startswith("1 ACL of east is not carried over")
 
 
 def test_what_is_there_is_left_alone() -> None:

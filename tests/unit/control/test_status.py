@@ -10,6 +10,7 @@ import pytest
 
 from mirror.config.settings import MirrorSettings, load
 from mirror.control import status
+from mirror.control.flow_log import NeverRun
 from mirror.control.status import (
     SILENT_AFTER_MS,
     FlowObserver,
@@ -19,6 +20,7 @@ from mirror.control.status import (
     observe,
     worst_first,
 )
+from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, RunReport, Standby
 from mirror.model.leadership import Claim
@@ -64,6 +66,28 @@ def test_only_the_flows_asked_for_are_observed(settings: MirrorSettings, closed:
     with observe(settings, {Flow("west", "east")}) as observers:
         assert len(observers) == 1
     assert closed == observers
+
+
+def test_a_source_that_does_not_answer_is_told_beside_a_flow_that_never_ran(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read that the flow had never run started an engine, to hear then that nobody answers."""
+
+    def never(_: FlowObserver) -> FlowState:
+        raise NeverRun("west", "mm2-state.east.internal")
+
+    def away(alias: str, *_: object, **__: object) -> None:
+        raise ConnectionFailed(f"{alias}: east:9092: connection refused", alias)
+
+    monkeypatch.setattr(FlowObserver, "_state", never)
+    monkeypatch.setattr(status, "Channel", away)
+    with observe(settings, {Flow("east", "west")}) as (observer,):
+        found = observer.look()
+    assert found.state == "STOPPED"
+    assert found.reasons == (
+        "this flow has never run: west has no topic mm2-state.east.internal",
+        "east: east:9092: connection refused",
+    )
 
 
 def test_the_worst_partitions_come_first() -> None:

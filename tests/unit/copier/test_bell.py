@@ -93,6 +93,19 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
 
 
+def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_runs() -> None:
+    """A partition went on at once after an outage, and was told to wait until the epoch ended, half a minute later."""
+    told: list[Troubles] = []
+    with Bell("127.0.0.1", told.append) as bell, closing(BellListener(bell.address)) as listener:
+        first, second = ((Flow("east", "west"), TopicPartition("orders", number)) for number in range(2))
+        listener.tell({second: "no leader"}, {first})
+        wait_until(lambda: len(told) == 1, "the first news", timeout_seconds=5)
+        listener.tell({second: "no leader"}, {first})
+        listener.tell({first: "no leader"}, {first, second})
+        wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
+        assert told == [{first: None, second: "no leader"}, {first: "no leader", second: None}]
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\n", b"\x16\x03\x01\n", b"5.5\n", b"[[1]]\n"])
 def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(bell: Bell, listen: Listen, said: bytes) -> None:
     listener = listen(bell)

@@ -13,7 +13,7 @@ import pytest
 from kafka.net.selector import NetworkSelector
 
 from mirror.kafka import connecting
-from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained
+from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained, in_words
 from mirror.kafka.security import NoToken
 
 
@@ -23,6 +23,29 @@ def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() ->
     assert received() == (b"refused", None)
     assert received() == (b"", end)
     assert received() == (b"", end)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the broker closed the connection"),
+        (ConnectionResetError("the broker closed the connection"), "the broker closed the connection"),
+        (socket.gaierror(-2, "Name or service not known"), "the host's name is not found: name or service not known"),
+        (TimeoutError("timed out"), "no answer in time"),
+        (FileNotFoundError(2, "No such file or directory", "ca.pem"), "no such file or directory: ca.pem"),
+        (kafka.errors.KafkaConnectionError("111 ECONNREFUSED"), "connection refused"),
+        (kafka.errors.KafkaConnectionError("socket disconnected"), "the broker closed the connection"),
+        (kafka.errors.KafkaConnectionError(), "the broker closed the connection"),
+        (kafka.errors.NodeNotReadyError("No node_id provided"), "no broker of it is connected"),
+        (kafka.errors.KafkaTimeoutError("Failed to bootstrap within 2000 ms"), "no answer in time"),
+        (kafka.errors.TopicAuthorizationFailedError("orders"), "TopicAuthorizationFailed: orders"),
+        (kafka.errors.NotEnoughReplicasError(), "NotEnoughReplicas"),
+        (ValueError("no port"), "no port"),
+    ],
+)
+def test_people_read_words_and_no_names_of_classes(error: Exception, said: str) -> None:
+    assert in_words(error) == said
 
 
 def test_what_came_without_an_end_is_handed_on() -> None:

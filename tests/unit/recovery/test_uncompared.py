@@ -10,13 +10,14 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
+from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.equivalence import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, judged, undecided
+from mirror.recovery.uncompared import Begin, begin_of, judged, undecided, with_extra
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -120,3 +121,10 @@ def test_what_lies_behind_a_transaction_that_nobody_decides_was_not_looked_at() 
     (found,) = undecided(SETTINGS, {COPY: 11, other: 7}, {COPY: 14, other: 7})
     assert (found.cluster, found.partition, found.start, found.end) == ("west", COPY, 11, 14)
     assert Equivalence((EQUAL,), left_out=(found,)).verdict is Verdict.UNKNOWN
+
+
+def test_where_the_extra_records_lie_behind_what_was_compared_is_told() -> None:
+    before = replace(EQUAL, extra=1, extra_at=Ranges((Range(4, 5, 1),)))
+    found = with_extra(before, Seen(3, 11, 15), "written by a producer that is not the mirror's")
+    assert (found.extra, str(found.extra_at)) == (4, "4, 11 to 14 (3 in these)")
+    assert with_extra(before, Seen(), "nothing") == before
