@@ -52,6 +52,8 @@ from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
+from mirror.recovery.readiness import Readiness, judge, summed_up
+from mirror.recovery.readiness_reader import read_facts
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
@@ -224,6 +226,32 @@ def offsets(
         for each in view.unread:
             _err.print(f"Not told, so not among these: {each}", markup=False)
         raise typer.Exit(1)
+
+
+@app.command()
+def readiness(
+    file: File,
+    flow: FlowName = None,
+    rpo_seconds: Annotated[
+        float, typer.Option("--rpo-seconds", min=0, help="How far the copy may be behind.", metavar="SECONDS")
+    ] = 30.0,
+    as_json: AsJson = False,
+    show_all: ShowAll = False,
+) -> None:
+    """Say whether one could fail over now: every difference of the two sides, the worst first; touches nothing.
+
+    Exit code 0: ready. 1: something blocks a failover or loses records, or what matters could not be looked at.
+    """
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        chosen = _flow(settings, flow)
+        found = judge(read_facts(settings, chosen, rpo_seconds=rpo_seconds))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        _print_readiness(found, show_all=show_all)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
@@ -555,6 +583,31 @@ def _clean_up(settings: MirrorSettings, flow: Flow, *, dry_run: bool, as_json: b
         _print_table("Shadow groups" if dry_run else "Shadow groups deleted", shown)
     if any(each.problem for _, each in found):
         raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _print_readiness(found: Readiness, *, show_all: bool) -> None:
+    """Print the differences, of each rule in one row unless all are asked for, what mends them, and the answer."""
+    differences = found.differences if show_all else summed_up(found.differences)
+    most = None if show_all else MOST_ROWS
+    if differences:
+        rows = [
+            {
+                "": number,
+                "class": each.impact.value if each.is_looked_at else f"{each.impact}?",
+                "what": each.what,
+                "where": each.where,
+                "source": each.source,
+                "target": each.target,
+            }
+            for number, each in enumerate(differences, 1)
+        ]
+        print_rows(_out, f"{found.flow}: differences, the worst first", rows, most=most)
+        _out.print("To mend them:", style="bold")
+        for number, each in enumerate(differences[:most], 1):
+            _out.print(f"  {number}. {each.mend}", markup=False, highlight=False)
+    style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
+    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
+    _out.print(found.closing(), markup=False, highlight=False)
 
 
 def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
