@@ -592,9 +592,7 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
     if differences:
         rows = [
             {
-                "": number,
-                "class": each.impact.value if each.is_looked_at else f"{each.impact}?",
-                "what": each.what,
+                "difference": f"{number}. {each.impact}{'' if each.is_looked_at else '?'}: {each.what}",
                 "where": each.where,
                 "source": each.source,
                 "target": each.target,
@@ -604,7 +602,8 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
         print_rows(_out, f"{found.flow}: differences, the worst first", rows, most=most)
         _out.print("To mend them:", style="bold")
         for number, each in enumerate(differences[:most], 1):
-            _out.print(f"  {number}. {each.mend}", markup=False, highlight=False)
+            # In one line, however narrow the terminal: commands are there to be copied.
+            _out.print(f"  {number}. {each.mend}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
     _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
     _out.print(found.closing(), markup=False, highlight=False)

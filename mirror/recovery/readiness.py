@@ -91,27 +91,25 @@ class Readiness:
         """Return the answer in a few sentences."""
         answer = {
             Verdict.PASS: "Ready: nothing is known that would block a failover or lose records",
-            Verdict.FAIL: f"Not ready: {self._counted(looked_at=True)}",
-            Verdict.UNKNOWN: f"Unknown: {self._counted(looked_at=False)}",
+            Verdict.FAIL: f"Not ready: {' and '.join(self._against())}",
+            Verdict.UNKNOWN: (
+                "Unknown: nothing is known that would block a failover or lose records, but "
+                f"{_things(sum(not each.is_looked_at for each in self.differences))} could not be looked at"
+            ),
         }[self.verdict]
         return f"{answer}. {self._forecast()} Score {self.score} of {_FULL_SCORE}{self._why()}."
 
-    def _counted(self, *, looked_at: bool) -> str:
-        if not looked_at:
-            count = sum(not each.is_looked_at for each in self.differences)
-            return f"nothing is known that would block a failover, but {_things(count)} could not be looked at"
-        by_impact = [
-            (sum(each.is_looked_at and each.impact is impact for each in self.differences), verb)
-            for impact, verb in ((Impact.BLOCKS, "block"), (Impact.LOSES, "lose records in"))
-        ]
-        return (
-            " and ".join(
-                f"{_things(count)} {verb if count > 1 else verb.replace('block', 'blocks').replace('lose ', 'loses ')}"
-                for count, verb in by_impact
-                if count
-            )
-            + " a failover"
-        )
+    def _against(self) -> list[str]:
+        """Return what keeps one from failing over, counted."""
+        said = []
+        for impact, one, several in (
+            (Impact.BLOCKS, "blocks a failover", "block a failover"),
+            (Impact.LOSES, "loses records", "lose records"),
+        ):
+            count = sum(each.is_looked_at and each.impact is impact for each in self.differences)
+            if count:
+                said.append(f"{_things(count)} {one if count == 1 else several}")
+        return said
 
     def _forecast(self) -> str:
         if self.lag_records is None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.checkpoints import Checkpoints, last_checkpoints
+from mirror.control.flow_log import NeverRun
 from mirror.control.group_view import view_groups
 from mirror.control.status import FlowStatus, observe
 from mirror.kafka.acls import AclListing, describe_acls
@@ -34,7 +35,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 _PROBLEMS = (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown)
-_CONNECT_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
 _NAMED = 3
 _KINDS = (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID)
 _GROUPS_TOPIC, _TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
@@ -85,7 +86,7 @@ def read_facts(everything: MirrorSettings, settings: FlowSettings, *, rpo_second
 def _connect(settings: ClusterSettings) -> Cluster | NotSeen:
     what = f"all of {settings.alias}"
     mend = f"start {settings.alias}, or correct {settings.alias}.bootstrap.servers and its security settings"
-    return _attempt(what, settings.alias, mend, lambda: Cluster.connect(settings, timeout_seconds=_CONNECT_SECONDS))
+    return _attempt(what, settings.alias, mend, lambda: Cluster.connect(settings, timeout_seconds=_PATIENCE_SECONDS))
 
 
 def _attempt(what: str, where: str, mend: str, ask: Callable[[], T]) -> T | NotSeen:
@@ -245,7 +246,7 @@ def _groups(
         f"the groups of {settings.flow}",
         settings.flow.target,
         mend,
-        lambda: _moves(everything, settings, downstream, is_there=isinstance(source, Cluster)),
+        lambda: _moves(everything, settings, downstream, asks_source=isinstance(source, Cluster)),
     )
     checkpoints = _attempt(
         f"the checkpoints of {settings.flow}",
@@ -256,12 +257,16 @@ def _groups(
     return Groups(moves, checkpoints, left_out, read_elsewhere)
 
 
-def _moves(everything: MirrorSettings, settings: FlowSettings, target: Side, *, is_there: bool) -> MovePlan:
+def _moves(everything: MirrorSettings, settings: FlowSettings, target: Side, *, asks_source: bool) -> MovePlan:
+    """Return what would become of the groups; nothing, where the flow has never run: then nothing is known of any."""
     flows, clusters = everything.enabled_flows, everything.clusters
-    if _GROUPS_TOPIC in target.topics:
-        return plan_moves(settings, clusters, pattern=".*", ask_source=is_there, flows=flows)
-    # There is no group yet; who asks for one makes the topic.
-    view = view_groups(settings, clusters, ask_source=is_there, flows=flows)
+    try:
+        if _GROUPS_TOPIC in target.topics:
+            return plan_moves(settings, clusters, pattern=".*", ask_source=asks_source, flows=flows)
+        # There is no group yet; who asks for one makes the topic.
+        view = view_groups(settings, clusters, ask_source=asks_source, flows=flows)
+    except NeverRun:
+        return MovePlan(settings, ())
     lacking, unneeded = untranslated(view, (), settings)
     return MovePlan(settings, view.positions, (), tuple(lacking), tuple(unneeded), view.source_problem)
 

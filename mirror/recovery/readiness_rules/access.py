@@ -8,6 +8,7 @@ from mirror.control.users import missing_users
 from mirror.kafka.acls import NoAuthorizer
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.acl_check import AclCheck
+from mirror.model.flow_state import state_topic
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, Side, seen
 from mirror.recovery.readiness_rules import mends
@@ -62,9 +63,10 @@ def rights_missing(facts: Facts) -> Iterator[Difference]:
         return
     # A fence of the source says nothing of what its applications need.
     now, then = _check(source, [each for each in here if not each.is_fence]), _check(target, there)
+    mirrors = _mirrors(facts)
     told: set[tuple[str, str, Operation, Resource, tuple[str, ...]]] = set()
     for acl in sorted(here):
-        if acl.permission is Permission.DENY or acl.principal == facts.own_principal:
+        if acl.permission is Permission.DENY or acl.principal in mirrors:
             continue
         for operation, names in _wanted(facts, acl, now):
             missing = tuple(
@@ -148,15 +150,17 @@ def quotas_differ(facts: Facts) -> Iterator[Difference]:
                 str(key),
                 _value(upstream),
                 _value(downstream),
-                f"{_quota(target, key, upstream)}, or mirror.acls.client.quotas = true",
+                _quota(target, key, upstream) + (", or mirror.acls.client.quotas = true" if downstream is None else ""),
             )
 
 
 def logins_missing(facts: Facts) -> Iterator[Difference]:
     """Users that log in with SCRAM on the source and cannot on the target (ACL-05); Kafka tells no passwords."""
     source, target = seen(facts.source), seen(facts.target)
-    for each in missing_users(seen(source.users), seen(target.users)):
-        if f"User:{each.name}" != facts.own_principal:
+    missing = missing_users(seen(source.users), seen(target.users))
+    mirrors = _mirrors(facts) if missing else frozenset()
+    for each in missing:
+        if f"User:{each.name}" not in mirrors:
             yield Difference(
                 Impact.DEGRADES,
                 "a user of the source cannot log in on the target",
@@ -184,6 +188,29 @@ def _acls(side: Side) -> frozenset[Acl] | None:
     if isinstance(side.acls, NotSeen):
         raise NotLookedAt(side.acls)
     return None if isinstance(side.acls, NoAuthorizer) else side.acls.acls
+
+
+def _mirrors(facts: Facts) -> frozenset[str]:
+    """Return the principals of mirrors, whose rights are no application's: who is let in to their side topics by name.
+
+    A principal that logs in by certificate does not show in the settings.
+    """
+    settings = facts.settings
+    found = {facts.own_principal} if facts.own_principal else set()
+    for side, topics in (
+        (seen(facts.source), (settings.offset_syncs_topic,)),
+        (seen(facts.target), (state_topic(settings.flow.source), settings.checkpoints_topic)),
+    ):
+        found |= {
+            acl.principal
+            for acl in _acls(side) or ()
+            if acl.permission is Permission.ALLOW
+            and acl.resource is Resource.TOPIC
+            and acl.operation in _WRITES
+            and not acl.is_wildcard
+            and any(_is_about(acl, topic) for topic in topics)
+        }
+    return frozenset(found)
 
 
 def _check(side: Side, acls: Collection[Acl]) -> AclCheck:

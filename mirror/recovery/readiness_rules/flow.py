@@ -100,7 +100,8 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
     """A partition with records of which no position is on record: none of them is known to be copied."""
     source, status, logs = seen(facts.source), seen(facts.status), seen(facts.ends)
     known = {TopicPartition(each.topic, each.partition) for each in status.partitions}
-    if not known:
+    # Begun at the end, a partition has no position before its first new record.
+    if not known or facts.settings.auto_offset_reset == "latest":
         return
     for topic in facts.copies:
         for partition in source.topics[topic].topic_partitions if topic in source.topics else ():

@@ -157,12 +157,12 @@ def set_back(facts: Facts) -> Iterator[Difference]:
 
 def read_again(facts: Facts) -> Iterator[Difference]:
     """What a group has read since its last checkpoint it reads again."""
-    for group, (count, first) in sorted(_again(facts).items()):
+    for group, (count, first) in _again(facts).items():
         yield Difference(
             Impact.DUPLICATES,
             "a group would read records again",
             group,
-            f"{first} at {_upstream(facts, group, first)}",
+            f"{first.topic}-{first.partition} at {first.upstream}",
             f"{count:,} record(s) again",
             f"checkpoints more often: {mends.flow_key(facts, 'emit.checkpoints.interval.seconds', '5')}; with the "
             f"source alive: {mends.mirror(facts, 'groups', f' --groups {group} --apply')}",
@@ -239,34 +239,29 @@ RULES = (
 def records_read_again(facts: Facts) -> int | None:
     """Return how many records all groups together would read again; None if that is not known."""
     try:
-        return sum(count for count, _ in _again(facts).values())
+        has_run = bool(seen(facts.status).partitions)
+        return sum(count for count, _ in _again(facts).values()) if has_run else None
     except NotLookedAt:
         return None
 
 
-def _again(facts: Facts) -> Mapping[str, tuple[int, TopicPartition]]:
-    """Return of each group that would read records again how many, and where the first of them are."""
+def _again(facts: Facts) -> Mapping[str, tuple[int, TranslatedPosition]]:
+    """Return of each group that would read records again how many, and its first position of which that is so."""
     checkpoints = seen(facts.groups.checkpoints)
-    again: dict[str, tuple[int, TopicPartition]] = {}
+    again: dict[str, tuple[int, TranslatedPosition]] = {}
     for each in _positions(facts):
         known = checkpoints.get(_key(each))
         if known is None:
             continue
         count = max(0, each.upstream - known.upstream) + (each.behind_records or 0)
         if count:
-            so_far, first = again.get(each.group, (0, TopicPartition(each.topic, each.partition)))
+            so_far, first = again.get(each.group, (0, each))
             again[each.group] = so_far + count, first
     return again
 
 
 def _positions(facts: Facts) -> tuple[TranslatedPosition, ...]:
     return seen(facts.groups.moves).positions
-
-
-def _upstream(facts: Facts, group: str, copy: TopicPartition) -> int:
-    return next(
-        each.upstream for each in _positions(facts) if (each.group, each.topic, each.partition) == (group, *copy)
-    )
 
 
 def _is_live(facts: Facts) -> bool:

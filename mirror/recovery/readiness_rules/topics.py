@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from mirror.kafka.cluster import Topic
 from mirror.recovery.differences import Difference, Impact, Rule
-from mirror.recovery.readiness_facts import Configs, Facts, NotSeen, Side, seen
+from mirror.recovery.readiness_facts import Facts, NotSeen, Side, seen
 from mirror.recovery.readiness_rules import mends
 
 # Topics in which frameworks keep what they cannot do without, and what that is.
@@ -57,7 +57,7 @@ def copy_missing(facts: Facts) -> Iterator[Difference]:
 
 def partitions_missing(facts: Facts) -> Iterator[Difference]:
     """A copy has as many partitions as its topic (TOP-02)."""
-    for copy, source, target in _counts(facts, facts.copies):
+    for _, copy, source, target in _counts(facts, facts.copies):
         if target < source:
             yield Difference(
                 Impact.BLOCKS,
@@ -71,7 +71,7 @@ def partitions_missing(facts: Facts) -> Iterator[Difference]:
 
 def partitions_more(facts: Facts) -> Iterator[Difference]:
     """A copy never shrinks (TOP-02): what has a key is looked for in another partition by who counts them."""
-    for copy, source, target in _counts(facts, facts.copies):
+    for name, copy, source, target in _counts(facts, facts.copies):
         if target > source:
             yield Difference(
                 Impact.DEGRADES,
@@ -79,7 +79,7 @@ def partitions_more(facts: Facts) -> Iterator[Difference]:
                 copy,
                 str(source),
                 str(target),
-                mends.grow_topic(seen(facts.source), _upstream(facts, copy), target),
+                mends.grow_topic(seen(facts.source), name, target),
             )
 
 
@@ -108,7 +108,7 @@ def original_missing(facts: Facts) -> Iterator[Difference]:
 def original_partitions(facts: Facts) -> Iterator[Difference]:
     """Keys go to other partitions, and fewer consumers can share the work."""
     beside = {name: name for name, copy in facts.copies.items() if name in facts.originals and copy != name}
-    for name, source, target in _counts(facts, beside):
+    for _, name, source, target in _counts(facts, beside):
         if target != source:
             yield Difference(
                 Impact.DEGRADES,
@@ -332,16 +332,12 @@ def _is_copy(facts: Facts, topic: str) -> bool:
     return policy.can_detect_cycles and policy.topic_source(topic) in facts.aliases
 
 
-def _upstream(facts: Facts, copy: str) -> str:
-    return next(name for name, each in facts.copies.items() if each == copy)
-
-
-def _counts(facts: Facts, twins: dict[str, str] | Configs) -> Iterator[tuple[str, int, int]]:
-    """Yield of each topic that both sides have the target's name and the numbers of partitions."""
+def _counts(facts: Facts, twins: Mapping[str, str]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield of each topic that both sides have both names and the numbers of partitions."""
     source, target = seen(facts.source), seen(facts.target)
     for name, twin in twins.items():
         if name in source.topics and twin in target.topics:
-            yield twin, len(source.topics[name].partitions), len(target.topics[twin].partitions)
+            yield name, twin, len(source.topics[name].partitions), len(target.topics[twin].partitions)
 
 
 def _replicated(facts: Facts) -> Iterator[tuple[str, int, int]]:
