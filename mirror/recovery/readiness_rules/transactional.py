@@ -6,8 +6,8 @@ import re
 
 from mirror.recovery.readiness_facts import Facts, seen
 
-# Of an engine of ours, with and without transactions, and of Connect's workers for MirrorMaker (EOS-04).
-_MIRRORS = re.compile(r"mm2-state\..*|.*-mm2-Mirror[A-Za-z]+Connector-\d+|.*-mm2-\d+")
+# Of an engine without transactions (ADR 8), and of one with them, whose ids are those of MirrorMaker's tasks (EOS-04).
+_MIRRORS = re.compile(r"mm2-state\..+|.+-Mirror(Source|Checkpoint|Heartbeat)Connector-\d+")
 
 
 def applications_transactions(facts: Facts) -> dict[str, str]:

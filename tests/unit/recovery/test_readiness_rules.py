@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -453,7 +455,8 @@ NONE: list[tuple[str, Change]] = [
     ("near-deletion", both(partition(lag_records=9, lag_seconds=4e9), configs("source", TOPIC, retention_ms="-1"))),
     ("group-coordinator", topics("target", __consumer_offsets=None)),
     ("transaction-coordinator", both(topics("target", __transaction_state=None), on("target", brokers=(1,)))),
-    ("transaction-coordinator", on("source", transactions={"mm2-state.west.internal.east": "Empty"})),
+    ("aborted-copied", on("source", transactions={"mm2-state.west.internal.east": "Empty"})),
+    ("aborted-copied", on("source", transactions={"west-mm2-MirrorSourceConnector-0": "Ongoing"})),
     (
         "aborted-copied",
         both(lines("east.consumer.isolation.level = read_committed"), on("source", transactions={"a": ""})),
@@ -550,3 +553,10 @@ def test_the_side_that_everybody_may_read_is_not_a_side_alone() -> None:
     sides = replace(facts(), source=side("east", TOPIC), target=side("west", TOPIC, COPY))
     everybody = [acl("ALLOW READ", COPY, principal="User:*"), acl("ALLOW WRITE", TOPIC, principal="User:*")]
     assert judge(acls("target", *everybody)(sides)).verdict == "PASS"
+
+
+def test_every_rule_stands_in_the_documentation_with_its_class() -> None:
+    text = (Path(__file__).parents[3] / "docs/readiness.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \| ([a-z]+) \|", text, re.MULTILINE) == [
+        (each.id, each.worst) for each in RULES
+    ]
