@@ -221,7 +221,14 @@ def test_what_may_not_be_looked_at_is_told_with_the_right_and_never_ready(
     assert found["verdict"] != "PASS"
     # What may be looked at is judged all the same.
     assert "not-copying" in rules(found, "blocks")
-    delete_acls(copied.west, sees)
+    # With the rights that it names it sees all.
+    named = [(Resource.CLUSTER, "kafka-cluster", Operation.DESCRIBE)]
+    named += [(Resource.CLUSTER, "kafka-cluster", Operation.DESCRIBE_CONFIGS)]
+    named += [(Resource.TOPIC, "*", Operation.DESCRIBE_CONFIGS)]
+    more = [Acl(kind, Pattern.LITERAL, name, f"User:{user}", "*", operation, ALLOW) for kind, name, operation in named]
+    assert set(create_acls(copied.west, more).values()) == {None}
+    wait_until(lambda: unseen(told()), "nothing left", timeout_seconds=30, until=lambda left: left == [])
+    delete_acls(copied.west, [*sees, *more])
 
 
 def test_without_the_source_what_needs_only_the_target_is_judged(copied: Stage) -> None:

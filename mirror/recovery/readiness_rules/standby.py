@@ -18,9 +18,9 @@ from mirror.recovery.readiness_rules.transactional import applications_transacti
 _GROUPS_TOPIC, _TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 _MIN_IN_SYNC = "min.insync.replicas"
 _OF_GROUP_TYPE = {
-    "consumer": (CONSUMER_GROUP_HEARTBEAT, "groups of the new protocol (KIP-848)"),
-    "share": (SHARE_GROUP_HEARTBEAT, "share groups (KIP-932)"),
-    "streams": (STREAMS_GROUP_HEARTBEAT, "streams groups (KIP-1071)"),
+    "consumer": (CONSUMER_GROUP_HEARTBEAT, "groups of the new protocol (KIP-848)", "group.version"),
+    "share": (SHARE_GROUP_HEARTBEAT, "share groups (KIP-932)", "share.version"),
+    "streams": (STREAMS_GROUP_HEARTBEAT, "streams groups (KIP-1071)", "streams.version"),
 }
 # What clients may ask for on the source and would be refused on the target, where the limit there is narrower.
 _AT_MOST = ("transaction.max.timeout.ms", "group.max.session.timeout.ms", "group.max.size", "message.max.bytes")
@@ -132,7 +132,7 @@ def protocol_missing(facts: Facts) -> Iterator[Difference]:
     """Groups of a kind that the target does not know cannot join there."""
     source, target = seen(facts.source), seen(facts.target)
     groups, offered = seen(source.groups), seen(target.offered)
-    for kind, (request, named) in _OF_GROUP_TYPE.items():
+    for kind, (request, named, feature) in _OF_GROUP_TYPE.items():
         using = [each.group for each in groups if each.group_type.lower() == kind]
         if using and request not in offered.requests:
             yield Difference(
@@ -141,8 +141,8 @@ def protocol_missing(facts: Facts) -> Iterator[Difference]:
                 ", ".join(using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else ""),
                 f"{len(using)} group(s)",
                 "not offered",
-                f"kafka-features.sh --bootstrap-server {target.bootstrap} upgrade --feature group.version=1, or give "
-                "the consumers group.protocol=classic",
+                f"kafka-features.sh --bootstrap-server {target.bootstrap} upgrade --feature {feature}=1"
+                + (", or group.protocol=classic for their members" if kind == "consumer" else ""),
             )
 
 

@@ -18,6 +18,8 @@ _KEPT_BY_FRAMEWORKS: Final = (
     (re.compile(r".+-(changelog|repartition)"), "the state of a Kafka Streams application"),
 )
 _NO_LIMIT = -1
+# Where groups stand, and what has become of transactions.
+_KAFKAS: Final = ("__consumer_offsets", "__transaction_state")
 # Where the target's value is the smaller one it refuses what the source takes.
 _TAKEN: Final = ("max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _KEPT: Final = ("retention.ms", "retention.bytes")
@@ -124,14 +126,23 @@ def original_partitions(facts: Facts) -> Iterator[Difference]:
 
 def takes_less(facts: Facts) -> Iterator[Difference]:
     """Records that the source takes and the target refuses stop the copy, and the producers later (ERR-07)."""
+    what = "a topic of the target refuses records that the source takes"
     for key in _TAKEN:
-        yield from _smaller(facts, key, Impact.BLOCKS, "a topic of the target refuses records that the source takes")
+        for target, twin, here, there in _limits(facts, key):
+            if _size(there) < _size(here):
+                yield _setting(target, Impact.BLOCKS, what, twin, key, str(here), str(there))
 
 
 def keeps_less(facts: Facts) -> Iterator[Difference]:
-    """What is deleted sooner is not there for who reads late."""
+    """What is deleted sooner is not there for who reads late; what is only compacted is not deleted by age or size."""
+    what = "a topic of the target keeps records for a shorter time, or less"
     for key in _KEPT:
-        yield from _smaller(facts, key, Impact.LOSES, "a topic of the target keeps records for a shorter time, or less")
+        for target, twin, here, there in _limits(facts, key):
+            if _size(there) < _size(here):
+                deletes = "delete" in target.configs[twin].get(_CLEANUP, "delete")
+                yield _setting(
+                    target, Impact.LOSES if deletes else Impact.COSMETIC, what, twin, key, str(here), str(there)
+                )
 
 
 def cleans_otherwise(facts: Facts) -> Iterator[Difference]:
@@ -200,7 +211,8 @@ def acknowledged_by_one(facts: Facts) -> Iterator[Difference]:
             int(side.configs[topic].get(_MIN_IN_SYNC, 1)) for side, topic in ((source, name), (target, twin))
         )
         replicas = _replicas(target.topics.get(twin))
-        if (there >= here and there > 1) or replicas <= 1:
+        # Of two replicas both would have to be there for every record.
+        if replicas <= 1 or (there >= here and (there > 1 or replicas == 2)):
             continue
         yield Difference(
             Impact.LOSES if there < here else Impact.DEGRADES,
@@ -341,9 +353,9 @@ def _counts(facts: Facts, twins: Mapping[str, str]) -> Iterator[tuple[str, str, 
 
 
 def _replicated(facts: Facts) -> Iterator[tuple[str, int, int]]:
-    """Yield of each topic that both sides have the target's name and the least numbers of replicas."""
+    """Yield of each topic on both sides, Kafka's own too, the name on the target and the least numbers of replicas."""
     source, target = seen(facts.source), seen(facts.target)
-    for name, twin in facts.twins:
+    for name, twin in (*facts.twins, *((each, each) for each in _KAFKAS)):
         if name in source.topics and twin in target.topics:
             yield twin, _replicas(source.topics[name]), _replicas(target.topics[twin])
 
@@ -362,12 +374,6 @@ def _unlike(
         here, there = source.configs[name].get(key), target.configs[twin].get(key)
         if here is not None and there is not None and meaning(here) != meaning(there):
             yield _setting(target, impact, what, twin, key, here, there)
-
-
-def _smaller(facts: Facts, key: str, impact: Impact, what: str) -> Iterator[Difference]:
-    for target, twin, here, there in _limits(facts, key):
-        if _size(there) < _size(here):
-            yield _setting(target, impact, what, twin, key, str(here), str(there))
 
 
 def _larger(facts: Facts, key: str) -> Iterator[Difference]:

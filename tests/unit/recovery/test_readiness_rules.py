@@ -48,6 +48,10 @@ AWAY = NotSeen("all of west", "connection refused", "west", "start west")
 QUOTA = QuotaKey((("user", "ann"),), "producer_byte_rate")
 
 
+# The twins, and where they are.
+ENDS = (("source", TOPIC), ("target", TOPIC), ("target", COPY))
+
+
 def both(*changes: Change) -> Change:
     def change(known: Facts) -> Facts:
         for each in changes:
@@ -262,6 +266,23 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "unclean.leader.election.enable=false",
     ),
     ("single-replica", LOSES, topics("target", east_orders=topic(COPY, replicas=(1,))), COPY, "3 replicas"),
+    (
+        "single-replica",
+        LOSES,
+        topics("target", __consumer_offsets=topic("__consumer_offsets", replicas=(1,))),
+        "__consumer_offsets",
+        "3 replicas",
+    ),
+    (
+        "keeps-less",
+        COSMETIC,
+        both(
+            *(configs(end, name, cleanup_policy="compact") for end, name in ENDS),
+            configs("target", COPY, retention_ms="1"),
+        ),
+        f"{COPY}: retention.ms",
+        "retention.ms=604800000",
+    ),
     ("fewer-replicas", DEGRADES, topics("target", east_orders=topic(COPY, replicas=(1, 2))), COPY, "3 replicas"),
     ("acknowledged-by-one", LOSES, configs("target", COPY, min_insync_replicas="1"), COPY, "min.insync.replicas=2"),
     (
@@ -515,6 +536,14 @@ NONE: list[tuple[str, Change]] = [
             lambda known: status(partitions=known.status.partitions[:1])(known),  # type: ignore[union-attr]
         ),
     ),
+    # Two replicas cannot do better without losing the one that may be down.
+    (
+        "acknowledged-by-one",
+        both(
+            *(configs(end, name, min_insync_replicas="1") for end, name in ENDS),
+            topics("target", orders=topic(TOPIC, replicas=(1, 2)), east_orders=topic(COPY, replicas=(1, 2))),
+        ),
+    ),
     ("authorizer", both(acls("target"), settings("target", allow_everyone_if_no_acl_found="true"))),
     ("fenced", both(acls("source"), acls("target", acl("DENY WRITE", "elsewhere", principal="User:*")))),
     ("group-not-translated", moves(positions=(position(0, translation=NotMirrored()),))),
@@ -534,10 +563,7 @@ def test_on_one_broker_a_side_one_replica_is_no_worse_than_it_was() -> None:
         on("target", brokers=(1,)),
         topics("source", orders=single),
         topics("target", orders=single, east_orders=topic(COPY, replicas=(1,))),
-        *(
-            configs(end, name, min_insync_replicas="1")
-            for end, name in (("source", TOPIC), ("target", TOPIC), ("target", COPY))
-        ),
+        *(configs(end, name, min_insync_replicas="1") for end, name in ENDS),
     )
     assert {(each.impact, each.target) for each in only(small, "single-replica")} == {(DEGRADES, "1")}
     assert judge(small(facts())).verdict == "PASS"
