@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from mirror.config.settings import FlowSettings
@@ -123,7 +124,7 @@ class Ends:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """Both sides of a flow at one moment.
 
@@ -162,7 +163,7 @@ class Facts:
         """The flow as the file and commands name it."""
         return str(self.settings.flow)
 
-    @property
+    @cached_property
     def originals(self) -> dict[str, str]:
         """The topics of the target that producers will write to, by their names on the source.
 
@@ -176,7 +177,7 @@ class Facts:
             if copy == name or not (policy.can_detect_cycles and policy.topic_source(name) in self.aliases)
         }
 
-    @property
+    @cached_property
     def twins(self) -> list[tuple[str, str]]:
         """The topics of the source with those of the target that stand for them: each copy, and what is written to."""
         pairs = [*self.copies.items(), *self.originals.items()]

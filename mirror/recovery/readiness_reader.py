@@ -53,10 +53,7 @@ def read_facts(everything: MirrorSettings, settings: FlowSettings, *, rpo_second
     """
     flow, clusters = settings.flow, everything.clusters
     with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
-        source, target = pool.map(lambda alias: _connect(clusters[alias]), (flow.source, flow.target))
-        for each in (source, target):
-            if isinstance(each, Cluster):
-                stack.enter_context(each)
+        source, target = pool.map(lambda alias: _connect(clusters[alias], stack), (flow.source, flow.target))
         upstream, downstream = pool.map(_topics, (source, target))
         status = target if isinstance(target, NotSeen) else _status(everything, settings)
         copies = _copies(settings, upstream, status)
@@ -83,10 +80,16 @@ def read_facts(everything: MirrorSettings, settings: FlowSettings, *, rpo_second
         )
 
 
-def _connect(settings: ClusterSettings) -> Cluster | NotSeen:
+def _connect(settings: ClusterSettings, stack: ExitStack) -> Cluster | NotSeen:
+    """Connect to a cluster; the stack closes it, also where the other one's settings are refused meanwhile."""
     what = f"all of {settings.alias}"
     mend = f"start {settings.alias}, or correct {settings.alias}.bootstrap.servers and its security settings"
-    return _attempt(what, settings.alias, mend, lambda: Cluster.connect(settings, timeout_seconds=_PATIENCE_SECONDS))
+    return _attempt(
+        what,
+        settings.alias,
+        mend,
+        lambda: stack.enter_context(Cluster.connect(settings, timeout_seconds=_PATIENCE_SECONDS)),
+    )
 
 
 def _attempt(what: str, where: str, mend: str, ask: Callable[[], T]) -> T | NotSeen:

@@ -230,7 +230,7 @@ def _wanted(facts: Facts, acl: Acl, now: AclCheck) -> Iterator[tuple[Operation, 
         return now.allows(acl.principal, acl.host, operation, acl.resource, name)
 
     if acl.resource is Resource.TOPIC:
-        named = [name for name in facts.copies if _is_about(acl, name)]
+        named = _matching(acl, facts.copies)
         if acl.operation in _READS:
             readable = [name for name in named if is_allowed(Operation.READ, name)]
             # Who read the topic goes on with its copy, and with what producers write after the failover.
@@ -256,7 +256,7 @@ def _names(facts: Facts, acl: Acl) -> tuple[str, ...]:
     """Return the names of the target that an ACL of the source is about, as far as the flow has to do with them."""
     if acl.resource is Resource.TOPIC:
         twins = facts.originals if acl.operation is Operation.WRITE else facts.copies
-        return tuple(twin for name, twin in twins.items() if _is_about(acl, name))
+        return tuple(twins[name] for name in _matching(acl, twins))
     if acl.resource is Resource.GROUP:
         groups = [each.group for each in seen(seen(facts.source).groups) if each.is_consumer_group]
         followed = [each for each in groups if _is_about(acl, each) and facts.settings.group_filter.matches(each)]
@@ -266,6 +266,13 @@ def _names(facts: Facts, acl: Acl) -> tuple[str, ...]:
     if acl.resource is Resource.TRANSACTIONAL_ID:
         return (f"{acl.name}{_MORE}",) if acl.pattern is Pattern.PREFIXED else (acl.name,)
     return ()
+
+
+def _matching(acl: Acl, names: Collection[str]) -> list[str]:
+    """Return those of many names that an ACL is about."""
+    if acl.pattern is Pattern.LITERAL and not acl.is_wildcard:
+        return [acl.name] if acl.name in names else []
+    return [name for name in names if _is_about(acl, name)]
 
 
 def _is_about(acl: Acl, name: str) -> bool:
