@@ -93,7 +93,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def copied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    """A flow that has run, and was looked at before, while, and after it did: what it said is in the stage's folder."""
+    """Clusters between which a flow has run, and that were looked at before it did and while it did."""
     stage.east.create_topics([NewTopic(TOPIC, 2, 1)])
     producer = confluent_kafka.Producer({"bootstrap.servers": stage.lab["east"].bootstrap_servers})
     for number in range(100):

@@ -226,7 +226,8 @@ def lag(facts: Facts) -> tuple[int | None, float | None]:
 
 
 def _lagging(facts: Facts) -> list[PartitionStatus]:
-    partitions = seen(facts.status).partitions
+    """Return the partitions with records that are not copied; heartbeats are nobody's records."""
+    partitions = [each for each in seen(facts.status).partitions if each.topic in facts.copies]
     if any(each.lag_records is None for each in partitions):
         seen(facts.source)
         raise NotLookedAt(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.control.status import FlowStatus
+from mirror.control.status import FlowStatus, PartitionStatus
 from mirror.kafka.cluster import Partition, Topic
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.acl_check import AclCheck
@@ -82,6 +82,15 @@ def test_lag_within_the_objective_is_told_and_keeps_nobody_from_failing_over() -
         judged(lambda known: replace(known, rpo_seconds=0.3), partition(lag_records=1, lag_seconds=0.4)).verdict
         == "FAIL"
     )
+
+
+def test_heartbeats_are_nobodys_records() -> None:
+    """There is one a second: some are always about to be copied."""
+    known = facts()
+    assert isinstance(known.status, FlowStatus)
+    late = PartitionStatus("heartbeats", 0, 1, 9, 1, 8, 90.0)
+    found = judged(status(partitions=(*known.status.partitions, late)))
+    assert (found.verdict, found.lag_records, found.differences) == (Verdict.PASS, 0, ())
 
 
 def test_what_duplicates_or_degrades_is_told_and_keeps_nobody_from_failing_over() -> None:
