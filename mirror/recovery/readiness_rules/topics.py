@@ -42,6 +42,21 @@ _FELT: Final = frozenset(
 _JUDGED: Final = frozenset({*_TAKEN, *_KEPT, _CLEANUP, _UNCLEAN, _MIN_IN_SYNC})
 
 
+def nothing_selected(facts: Facts) -> Iterator[Difference]:
+    """A flow that copies nothing finds no difference in it: a filter that is misspelt, or topics that are not seen."""
+    source = seen(facts.source)
+    if not facts.copies:
+        own = [name for name, topic in source.topics.items() if not topic.is_internal]
+        yield Difference(
+            Impact.BLOCKS,
+            "the flow selects no topic of the source",
+            facts.flow,
+            f"{len(own)} topic(s) are seen",
+            "none is copied",
+            f"correct {mends.flow_key(facts, 'topics', '...')} and topics.exclude, or grant Describe on the topics",
+        )
+
+
 def copy_missing(facts: Facts) -> Iterator[Difference]:
     """Every topic that the flow selects has a copy (TOP-01)."""
     target = seen(facts.target)
@@ -313,6 +328,7 @@ def left_out(facts: Facts) -> Iterator[Difference]:
 
 
 RULES = (
+    Rule("nothing-selected", Impact.BLOCKS, nothing_selected),
     Rule("copy-missing", Impact.BLOCKS, copy_missing),
     Rule("partitions-missing", Impact.BLOCKS, partitions_missing),
     Rule("partitions-more", Impact.DEGRADES, partitions_more),

@@ -217,6 +217,7 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         "=900000",
     ),
     ("other-defaults", COSMETIC, settings("target", num_partitions="1"), "num.partitions", "num.partitions=6"),
+    ("nothing-selected", BLOCKS, lambda known: replace(known, copies={}), "east->west", "east->west.topics = ..."),
     (
         "copy-missing",
         BLOCKS,
