@@ -13,6 +13,7 @@ from mirror.recovery.readiness_rules import mends
 
 # From this share of its retention on, an uncopied record is near its deletion.
 _NEAR = 0.5
+_COPYING = ("RUNNING", "DEGRADED")
 _STOPPED, _GAPS = " is stopped: ", " in the copy: "
 
 
@@ -46,7 +47,7 @@ def same_cluster(facts: Facts) -> Iterator[Difference]:
 def not_copying(facts: Facts) -> Iterator[Difference]:
     """A flow that no engine leads does not bring anything over (no row: MM2 shows only that its tasks run)."""
     status = seen(facts.status)
-    if status.state in ("RUNNING", "DEGRADED"):
+    if status.state in _COPYING:
         return
     why = "; ".join(status.reasons)
     mend = f"mirror run {facts.file}"
@@ -100,8 +101,8 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
     """A partition with records of which no position is on record: none of them is known to be copied."""
     source, status, logs = seen(facts.source), seen(facts.status), seen(facts.ends)
     known = {TopicPartition(each.topic, each.partition) for each in status.partitions}
-    # Begun at the end, a partition has no position before its first new record.
-    if not known or facts.settings.auto_offset_reset == "latest":
+    # Of a flow that has never run that is told once. Begun at the end, a partition may have no position yet.
+    if not has_run(facts) or facts.settings.auto_offset_reset == "latest":
         return
     for topic in facts.copies:
         for partition in source.topics[topic].topic_partitions if topic in source.topics else ():
@@ -218,11 +219,17 @@ def lag(facts: Facts) -> tuple[int | None, float | None]:
         late = _lagging(facts)
     except NotLookedAt:
         return None, None
-    if not seen(facts.status).partitions:
+    if not has_run(facts):
         return None, None
     ages = [each.lag_seconds for each in late]
     oldest = None if None in ages else max((age for age in ages if age is not None), default=0.0)
     return sum(each.lag_records or 0 for each in late), oldest
+
+
+def has_run(facts: Facts) -> bool:
+    """Tell whether an engine has ever run the flow."""
+    status = seen(facts.status)
+    return status.state in _COPYING or bool(status.partitions)
 
 
 def _lagging(facts: Facts) -> list[PartitionStatus]:

@@ -13,6 +13,7 @@ from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, descri
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, seen
 from mirror.recovery.readiness_rules import mends
+from mirror.recovery.readiness_rules.flow import has_run
 from mirror.recovery.readiness_rules.transactional import applications_transactions
 
 _CONSOLE = "console-consumer-"
@@ -239,8 +240,7 @@ RULES = (
 def records_read_again(facts: Facts) -> int | None:
     """Return how many records all groups together would read again; None if that is not known."""
     try:
-        has_run = bool(seen(facts.status).partitions)
-        return sum(count for count, _ in _again(facts).values()) if has_run else None
+        return sum(count for count, _ in _again(facts).values()) if has_run(facts) else None
     except NotLookedAt:
         return None
 

@@ -93,6 +93,17 @@ def test_heartbeats_are_nobodys_records() -> None:
     assert (found.verdict, found.lag_records, found.differences) == (Verdict.PASS, 0, ())
 
 
+def test_an_engine_that_runs_and_has_no_position_at_all_is_not_ready() -> None:
+    found = judged(status(partitions=()))
+    assert (found.verdict, {each.rule for each in found.differences}) == (Verdict.FAIL, {"not-begun"})
+    never = judged(status(partitions=(), state="STOPPED"))
+    assert ({each.rule for each in never.differences}, never.lag_records, never.read_again) == (
+        {"not-copying"},
+        None,
+        None,
+    )
+
+
 def test_what_duplicates_or_degrades_is_told_and_keeps_nobody_from_failing_over() -> None:
     found = judged(
         lines("sync.group.offsets.enabled = false"),
