@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.differences import Difference, Impact, Rule
@@ -115,8 +116,8 @@ class Readiness:
         if self.lag_records is None:
             return "What a failover now would lose is not known."
         behind = f", up to {self.lag_seconds:,.1f} s old" if self.lag_records and self.lag_seconds is not None else ""
-        again = "" if self.read_again is None else f", and groups would read {self.read_again:,} record(s) again"
-        return f"A failover now would lose {self.lag_records:,} record(s) that are not copied yet{behind}{again}."
+        again = "" if self.read_again is None else f", and groups would read {counted(self.read_again, 'record')} again"
+        return f"A failover now would lose {counted(self.lag_records, 'record')} not copied yet{behind}{again}."
 
     def _why(self) -> str:
         said = ", ".join(f"{each.impact} -{each.points}" for each in self.deductions)

@@ -26,6 +26,7 @@ from mirror.kafka.jaas import BadJaas, parse_login
 from mirror.kafka.log import LogTail
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
+from mirror.model.counts import counted
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.recovery.group_moves import MovePlan, plan_moves, untranslated
@@ -167,7 +168,7 @@ def _side(
     acls = part("the ACLs", "Describe on the cluster", lambda: describe_acls(cluster, _KINDS))
     if isinstance(acls, AclListing) and acls.unknown:
         why = f"{acls.unknown[0]}, which this version does not know"
-        partly.append(NotSeen(f"{len(acls.unknown)} ACL(s) of {alias}", why, alias, "look at them by hand"))
+        partly.append(NotSeen(f"{counted(len(acls.unknown), 'ACL')} of {alias}", why, alias, "look at them by hand"))
     offers = part("what the brokers offer", "nothing: they do not answer", lambda: offered(cluster))
     has_transactions = _TRANSACTIONS_TOPIC in topics
     transactions = (

@@ -8,6 +8,7 @@ from mirror.control.users import missing_users
 from mirror.kafka.acls import NoAuthorizer
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.acl_check import AclCheck
+from mirror.model.counts import counted
 from mirror.model.flow_state import state_topic
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotLookedAt, NotSeen, Side, seen
@@ -31,7 +32,7 @@ def authorizer_on_one_side(facts: Facts) -> Iterator[Difference]:
             Impact.BLOCKS,
             "the target has no authorizer: everybody may do everything there",
             target.alias,
-            f"{len(here)} ACL(s)",
+            counted(len(here), "ACL"),
             "no authorizer",
             mends.set_brokers(
                 target, "authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -48,7 +49,7 @@ def authorizer_on_one_side(facts: Facts) -> Iterator[Difference]:
             "the target has an authorizer and the source has none: nobody is known to have the rights he needs",
             target.alias,
             "no authorizer",
-            f"{len(there)} ACL(s)",
+            counted(len(there), "ACL"),
             f"grant the applications what they need on {target.alias}, or set allow.everyone.if.no.acl.found=true",
         )
 

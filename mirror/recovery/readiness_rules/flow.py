@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mirror.control.status import PartitionStatus
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Configs, Ends, Facts, NotLookedAt, NotSeen, seen
@@ -13,7 +14,7 @@ from mirror.recovery.readiness_rules import mends
 
 # From this share of its retention on, an uncopied record is near its deletion.
 _NEAR = 0.5
-_COPYING = ("RUNNING", "DEGRADED")
+_COPYING = ("RUNNING", "DEGRADED", "PAUSED")
 _STOPPED, _GAPS = " is stopped: ", " in the copy: "
 
 
@@ -71,6 +72,20 @@ def partitions_stopped(facts: Facts) -> Iterator[Difference]:
             )
 
 
+def topics_paused(facts: Facts) -> Iterator[Difference]:
+    """What is paused falls behind until somebody resumes it (KIP-875 stops a connector in the same way)."""
+    paused = Counter(each.topic for each in seen(facts.status).partitions if each.is_paused)
+    for topic, partitions in paused.items():
+        yield Difference(
+            Impact.LOSES,
+            "copying is paused",
+            topic,
+            None,
+            f"{counted(partitions, 'partition')} paused",
+            f"mirror resume {facts.file} --flow '{facts.flow}'",
+        )
+
+
 def flow_troubled(facts: Facts) -> Iterator[Difference]:
     """What the engine complains about, but for what other rules tell partition by partition."""
     status = seen(facts.status)
@@ -91,7 +106,7 @@ def behind(facts: Facts) -> Iterator[Difference]:
                 f"records that are not copied are older than {facts.rpo_seconds:g} s",
                 _named(each),
                 f"end {each.source_end}",
-                f"copied up to {each.upstream_next}: {each.lag_records} record(s), {age}",
+                f"copied up to {each.upstream_next}: {counted(each.lag_records or 0, 'record')}, {age}",
                 f"wait until mirror status {facts.file} shows less; if it never does, more brokers or tasks: "
                 f"{mends.flow_key(facts, 'tasks.max', 'N')}",
             )
@@ -112,7 +127,7 @@ def not_begun(facts: Facts) -> Iterator[Difference]:
                     Impact.LOSES,
                     "nothing of a partition has been copied yet",
                     str(partition),
-                    f"{count} record(s)",
+                    counted(count, "record"),
                     "none",
                     f"mirror status {facts.file}; wait, or look at what the log of the engine says of it",
                 )
@@ -146,7 +161,7 @@ def gaps_open(facts: Facts) -> Iterator[Difference]:
                 "the copy has gaps that nobody has acknowledged",
                 _named(each),
                 None,
-                f"{each.gaps} gap(s)",
+                counted(each.gaps, "gap"),
                 f"mirror gaps {facts.file} --topic {each.topic} --partition {each.partition} lists them",
             )
 
@@ -164,7 +179,7 @@ def gaps_known(facts: Facts) -> Iterator[Difference]:
                 "the copy has gaps that were acknowledged",
                 f"{topic}-{partition}",
                 None,
-                f"{known} gap(s)",
+                counted(known, "gap"),
                 f"none is needed; mirror gaps {facts.file} --topic {topic} lists them",
             )
 
@@ -178,7 +193,7 @@ def records_parked(facts: Facts) -> Iterator[Difference]:
             "records that the target found too large are parked, not copied",
             str(facts.settings.parked_topic),
             None,
-            f"{count} record(s)",
+            counted(count, "record"),
             f"raise max.message.bytes of the copies, and bring them back from {facts.settings.parked_topic} by hand",
         )
 
@@ -191,7 +206,7 @@ def foreign_writers(facts: Facts) -> Iterator[Difference]:
             "others than the mirror have written into the copy",
             str(each.copy),
             None,
-            f"{each.records} record(s) from offset {each.first} on, producer id {each.producer_id}",
+            f"{counted(each.records, 'record')} from offset {each.first} on, producer id {each.producer_id}",
             f"take the right to write to {each.copy.topic} from everybody but the mirror",
         )
 
@@ -202,6 +217,7 @@ RULES = (
     Rule("same-cluster", Impact.BLOCKS, same_cluster),
     Rule("not-copying", Impact.BLOCKS, not_copying),
     Rule("partition-stopped", Impact.BLOCKS, partitions_stopped),
+    Rule("paused", Impact.LOSES, topics_paused),
     Rule("flow-troubled", Impact.DEGRADES, flow_troubled),
     Rule("lag", Impact.LOSES, behind),
     Rule("not-begun", Impact.LOSES, not_begun),
@@ -259,7 +275,7 @@ def _deleted_soon(each: PartitionStatus, configs: Configs, logs: Ends) -> tuple[
     partition = TopicPartition(each.topic, each.partition)
     length = logs.ends.get(partition, 0) - logs.starts.get(partition, 0)
     if keeps_bytes >= 0 and each.lag_records and each.lag_records > _NEAR * length:
-        return f"retention.bytes={keeps_bytes}", f"{each.lag_records} of {length} record(s) are not copied"
+        return f"retention.bytes={keeps_bytes}", f"{each.lag_records} of {counted(length, 'record')} are not copied"
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import is_shadow
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld, describe
@@ -67,7 +68,7 @@ def without_checkpoint(facts: Facts) -> Iterator[Difference]:
             Impact.LOSES,
             "a group has no checkpoint on the target",
             group,
-            f"{first.topic}-{first.partition} at {first.upstream}, {len(positions)} partition(s) in all",
+            f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             "no checkpoint",
             f"{mends.flow_key(facts, 'emit.checkpoints.enabled', 'true')}, and wait for "
             f"{facts.settings.emit_checkpoints_interval_seconds:g} s",
@@ -87,7 +88,7 @@ def not_translated(facts: Facts) -> Iterator[Difference]:
             Impact.LOSES,
             "the position of a group cannot be translated",
             group,
-            f"{first.topic}-{first.partition} at {first.upstream}, {len(positions)} partition(s) in all",
+            f"{first.topic}-{first.partition} at {first.upstream}, {counted(len(positions), 'partition')} in all",
             describe(first.translation),
             f"{mends.mirror(facts, 'offsets', f' --groups {group}')} tells why; let the group read on, or set its "
             "position on the target by hand",
@@ -106,7 +107,7 @@ def not_told(facts: Facts) -> Iterator[Difference]:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         raise NotLookedAt(
             NotSeen(
-                f"the positions of {len(names)} group(s)",
+                f"the positions of {counted(len(names), 'group')}",
                 told[0][1],
                 ", ".join(names[:3]) + more,
                 "grant Describe on these groups and on the topics they read, on both clusters",
@@ -164,7 +165,7 @@ def read_again(facts: Facts) -> Iterator[Difference]:
             "a group would read records again",
             group,
             f"{first.topic}-{first.partition} at {first.upstream}",
-            f"{count:,} record(s) again",
+            f"{counted(count, 'record')} again",
             f"checkpoints more often: {mends.flow_key(facts, 'emit.checkpoints.interval.seconds', '5')}; with the "
             f"source alive: {mends.mirror(facts, 'groups', f' --groups {group} --apply')}",
         )
@@ -216,7 +217,7 @@ def aborted_copied(facts: Facts) -> Iterator[Difference]:
             Impact.DUPLICATES,
             "records of transactions that are aborted, or cut in two, count as committed on the target",
             facts.flow,
-            f"{len(ids)} transactional id(s), {going_on} with a transaction going on",
+            f"{counted(len(ids), 'transactional id')}, {going_on} with a transaction going on",
             "isolation.level = read_uncommitted",
             f"{facts.settings.flow.source}.consumer.isolation.level = read_committed",
         )

@@ -10,6 +10,7 @@ from mirror.kafka.brokers import (
     STREAMS_GROUP_HEARTBEAT,
 )
 from mirror.kafka.cluster import Partition, Topic
+from mirror.model.counts import counted
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, Side, seen
 from mirror.recovery.readiness_rules import mends
@@ -49,7 +50,7 @@ def fewer_brokers(facts: Facts) -> Iterator[Difference]:
             target.alias,
             str(len(source.brokers)),
             str(len(target.brokers)),
-            f"start {len(source.brokers) - len(target.brokers)} more broker(s) of {target.alias}",
+            f"start {counted(len(source.brokers) - len(target.brokers), 'more broker')} of {target.alias}",
         )
 
 
@@ -96,7 +97,7 @@ def never_enough(facts: Facts) -> Iterator[Difference]:
                 "a topic of the target asks for more replicas in sync than it has",
                 topic.name,
                 None,
-                f"{_MIN_IN_SYNC}={needed}, {replicas} replica(s)",
+                f"{_MIN_IN_SYNC}={needed}, {counted(replicas, 'replica')}",
                 mends.set_topic(target, topic.name, _MIN_IN_SYNC, str(max(1, replicas - 1))),
             )
 
@@ -139,7 +140,7 @@ def protocol_missing(facts: Facts) -> Iterator[Difference]:
                 Impact.BLOCKS,
                 f"the target knows no {named}",
                 ", ".join(using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else ""),
-                f"{len(using)} group(s)",
+                counted(len(using), "group"),
                 "not offered",
                 f"kafka-features.sh --bootstrap-server {target.bootstrap} upgrade --feature {feature}=1"
                 + (", or group.protocol=classic for their members" if kind == "consumer" else ""),
@@ -280,7 +281,7 @@ def _never_made(facts: Facts, topic: str, key: str, what: str) -> Iterator[Diffe
             f"the target cannot have a {what} coordinator: {topic} is not there and cannot be made",
             topic,
             None,
-            f"{key}={wanted}, {len(target.brokers)} broker(s)",
+            f"{key}={wanted}, {counted(len(target.brokers), 'broker')}",
             mends.set_brokers(target, key, str(len(target.brokers))),
         )
 

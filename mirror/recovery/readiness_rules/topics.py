@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from mirror.kafka.cluster import Topic
+from mirror.model.counts import counted
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Facts, NotSeen, Side, seen
 from mirror.recovery.readiness_rules import mends
@@ -51,7 +52,7 @@ def nothing_selected(facts: Facts) -> Iterator[Difference]:
             Impact.BLOCKS,
             "the flow selects no topic of the source",
             facts.flow,
-            f"{len(own)} topic(s) are seen",
+            f"{counted(len(own), 'topic')} are seen",
             "none is copied",
             f"correct {mends.flow_key(facts, 'topics', '...')} and topics.exclude, or grant Describe on the topics",
         )
@@ -419,7 +420,7 @@ def _setting(side: Side, impact: Impact, what: str, topic: str, key: str, here: 
 def _partitions(side: Side | NotSeen, topic: str) -> str | None:
     if isinstance(side, NotSeen) or topic not in side.topics:
         return None
-    return f"{len(side.topics[topic].partitions)} partition(s)"
+    return counted(len(side.topics[topic].partitions), "partition")
 
 
 def _replicas(topic: Topic | None) -> int:

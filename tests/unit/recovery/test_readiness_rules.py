@@ -88,6 +88,7 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
     ("not-copying", BLOCKS, status(state="STOPPED", reasons=("silent",)), "east->west", "mirror run mm2.properties"),
     ("not-copying", BLOCKS, status(state="STARTING"), "east->west", "again"),
     ("partition-stopped", BLOCKS, partition(stopped="too large"), "orders-0", "--topic orders --partition 0"),
+    ("paused", LOSES, partition(is_paused=True), "orders", "mirror resume mm2.properties --flow 'east->west'"),
     ("flow-troubled", DEGRADES, status(state="DEGRADED", reasons=("x",)), "east->west", "mirror status mm2.properties"),
     ("lag", LOSES, partition(lag_records=9, lag_seconds=31.0), "orders-0", "tasks.max"),
     ("lag", LOSES, partition(lag_records=9, lag_seconds=None), "orders-0", "tasks.max"),
