@@ -237,7 +237,7 @@ def read_records(
     *,
     alias: str = "cluster",
     read_committed: bool = False,
-) -> Iterator[Record]:
+) -> Generator[Record]:
     """Yield the data records of ``partition`` with offsets from ``start`` up to, not including, ``end``.
 
     With ``read_committed`` those of aborted transactions are left out, and ``end`` may not lie behind one still open.

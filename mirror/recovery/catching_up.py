@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.kafka.log import read_records
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.recovery.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
@@ -34,6 +37,15 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
         the topics each group is to read.
     """
     ends: Found[TopicPartition, int] | None = None
+    without_records: set[tuple[TopicPartition, int, int]] = set()
+
+    def holds_records(partition: TopicPartition, start: int, end: int) -> bool:
+        if (partition, start, end) in without_records:
+            return False
+        if _has_records(settings, partition, start, end):
+            return True
+        without_records.add((partition, start, end))
+        return False
 
     def behind() -> list[str]:
         nonlocal ends
@@ -43,7 +55,7 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
                     described = client.topics(set().union(*wanted.values()))
                     partitions = [one for topic in described.values() for one in topic.topic_partitions]
                     ends = client.offsets(partitions, "latest")
-                left = unread(wanted, ends, client.positions_of_groups(list(wanted)))
+                left = unread(wanted, ends, client.positions_of_groups(list(wanted)), holds_records)
                 return [f"{settings.alias} {each}" for each in left]
         except AWAY as away:
             return [str(away)]
@@ -55,17 +67,39 @@ def unread(
     wanted: Mapping[str, Set[str]],
     ends: Found[TopicPartition, int],
     positions: Found[str, Found[TopicPartition, GroupPosition]],
+    holds_records: Callable[[TopicPartition, int, int], bool],
 ) -> list[str]:
-    """Return, for people, which groups have not read the topics they were to read up to these ends, or may not have."""
+    """Return, for people, which groups have not read the topics they were to read up to these ends, or may not have.
+
+    A group commits behind the last record that it was handed: markers of transactions that follow at the end of a log
+    stay behind its position for ever. ``holds_records`` tells whether there is a record from one offset up to another.
+    """
     left = [f"{partition}: {problem}" for partition, problem in ends.problems.items()]
     left += [f"group {group}: {problem}" for group, problem in positions.problems.items()]
     for group, topics in wanted.items():
         found: Mapping[TopicPartition, GroupPosition] = positions.get(group, {})
         for partition, end in ends.items():
-            missing = end - (found[partition].position if partition in found else 0)
-            if partition.topic in topics and missing > 0 and group not in positions.problems:
-                left.append(f"{partition}, group {group}: {missing} records")
+            position = found[partition].position if partition in found else 0
+            missing = end - position
+            if partition.topic not in topics or missing <= 0 or group in positions.problems:
+                continue
+            if holds_records(partition, position, end):
+                left.append(f"{partition}, group {group}: {counted(missing, 'record')}")
     return left
+
+
+def _has_records(settings: ClusterSettings, partition: TopicPartition, start: int, end: int) -> bool:
+    """Tell whether a log holds a record, and not only markers, from one offset up to, not including, another."""
+    channel = Channel(settings.alias, settings.client)
+    try:
+        first = channel.offsets([partition], EARLIEST)[partition]
+    finally:
+        channel.close()
+    if max(start, first) >= end:
+        return False
+    records = read_records(settings.client, partition, max(start, first), end, alias=settings.alias)
+    with closing(records):
+        return next(records, None) is not None
 
 
 def _left(behind: Callable[[], list[str]], what: str, seconds: float) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,21 @@ from typer.testing import CliRunner
 
 from mirror import cli
 from mirror.cli import app
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import NeverRun
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
 from mirror.kafka.cluster import GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.pause import PausePlan
+from mirror.recovery.rehearsal_plan import RehearsalPlan
+from tests.unit.recovery import sides
 
 
 def test_it_says_which_version_it_is() -> None:
@@ -91,6 +97,70 @@ def test_a_flow_whose_state_cannot_be_told_is_a_failure(monkeypatch: pytest.Monk
     assert json.loads(text)["flows"][0]["state"] == "FAILED"
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "checked"),
+    [("RUNNING", 0, 0), ("STARTING", 0, 1), ("DEGRADED", 0, 1), ("STOPPED", 0, 1), ("FAILED", 1, 1)],
+)
+def test_monitoring_hears_of_every_flow_that_does_not_run_and_scripts_that_exist_go_on(
+    monkeypatch: pytest.MonkeyPatch, file: Path, state: State, code: int, checked: int
+) -> None:
+    """A flow that is DEGRADED or STOPPED was as good as one that runs, by the exit code."""
+    found = FlowStatus(FLOW, state, (), ())
+    assert shown(monkeypatch, 80, found, "status", str(file))[0] == code
+    assert shown(monkeypatch, 80, found, "status", str(file), "--check")[0] == checked
+    status, text = shown(monkeypatch, 80, found, "status", str(file), "--check", "--json")
+    assert (status, json.loads(text)["flows"][0]["state"]) == (checked, state)
+
+
+def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    def never(*_: object) -> None:
+        raise NeverRun("west", "mm2-state.east.internal")
+
+    monkeypatch.setattr(cli, "list_gaps", never)
+    why = "this flow has never run: west has no topic mm2-state.east.internal"
+    found = FlowStatus(FLOW, "STOPPED", (), ())
+    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, f"east->west: {why}\n")
+    status, text = shown(monkeypatch, 120, found, "gaps", str(file), "--json")
+    assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (0, [("never-run", why)])
+    monkeypatch.setattr(cli, "list_gaps", lambda *_: [])
+    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
+
+
+ORDERS = TopicPartition("orders", 0)
+TRIED = ShadowPartition("billing", ORDERS, TopicPartition("east.orders", 0), 5, 5, forecast=Forecast(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "unread", "code"),
+    [
+        ((TRIED,), (), 0),
+        ((), (), 1),
+        ((TRIED,), ("group audit on east: not authorized",), 1),
+        ((replace(TRIED, refusal="the group would have no position on the target"),), (), 1),
+        ((TRIED, replace(TRIED, forecast=Forecast(2, 0))), (), 1),
+    ],
+)
+def test_a_dry_run_of_a_rehearsal_in_order_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+    partitions: tuple[ShadowPartition, ...],
+    unread: tuple[str, ...],
+    code: int,
+) -> None:
+    """It ended with 1 whatever it had found."""
+
+    def plan(_: object, flow: FlowSettings, **__: object) -> RehearsalPlan:
+        return RehearsalPlan(flow, "now", TakenFrom.CHECKPOINTS, partitions, (), unread, ())
+
+    monkeypatch.setattr(cli, "plan_rehearsal", plan)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    assert shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run")[0] == code
+    status, text = shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run", "--json")
+    assert (status, json.loads(text)["verdict"]) == (code, "UNKNOWN"), "it proves nothing"
+
+
 @pytest.mark.parametrize("command", ["offsets", "rehearse"])
 def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
     done = CliRunner().invoke(app, [command, str(file), "--group", "("])
@@ -99,7 +169,7 @@ def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
 
 
 def test_every_note_is_told_once_in_the_text_and_in_json(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    notes = ("ACLs east->west: 3 ACL(s) of east are not carried over", "an engine on host-1 stands by")
+    notes = ("ACLs east->west: 3 ACLs of east are not carried over", "an engine on host-1 stands by")
     found = FlowStatus(FLOW, "RUNNING", (), partitions(4), notes=notes)
     _, text = shown(monkeypatch, 120, found, "status", str(file))
     assert [text.count(note) for note in notes] == [1, 1]
@@ -194,3 +264,42 @@ def test_what_was_moved_is_put_back_along_the_flow_that_the_snapshot_names(
     monkeypatch.setattr(cli, "look_at", lambda _, flow, *__: asked.append(flow) or ())
     assert CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved)]).exit_code == 1
     assert asked == [Flow("west", "east")]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_readiness_shows_the_worst_first_how_to_mend_it_and_ends_with_the_answer(
+    monkeypatch: pytest.MonkeyPatch, file: Path, width: int
+) -> None:
+    """What one rule says of many topics is one row, unless all are asked for; class and answer are never cut."""
+    known = sides.facts()
+    names = {f"orders-{number}": f"east.orders-{number}" for number in range(40)}
+    known = replace(known, copies={**known.copies, **names}, rpo_seconds=1.0)
+    known = sides.partition(lag_records=7, lag_seconds=5.0)(known)
+    asked = []
+    monkeypatch.setattr(cli, "read_facts", lambda *_, rpo_seconds: asked.append(rpo_seconds) or known)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    status, text = shown(monkeypatch, width, found, "readiness", str(file), "--rpo-seconds", "1")
+    assert (status, asked) == (1, [1.0])
+    table, mends = text.split("To mend them:")
+    assert max(map(len, table.splitlines())) <= width
+    for word in ("difference", "where", "source", "target", "1. blocks:", "selects", "37", "more"):
+        assert word in table
+    assert table.index("blocks") < table.index("loses")
+    assert "kafka-topics.sh --bootstrap-server west:9092 --create --topic orders-0" in " ".join(mends.split())
+    assert "Not ready: 80 things block a failover and 1 thing loses records. A failover now would lose 7" in " ".join(
+        mends.split()
+    )
+    _, text = shown(monkeypatch, width, found, "readiness", str(file), "--all")
+    assert "orders-39" in text
+    status, text = shown(monkeypatch, width, found, "readiness", str(file), "--json")
+    assert (status, json.loads(text)["verdict"], len(json.loads(text)["differences"])) == (1, "FAIL", 81)
+
+
+def test_who_is_ready_is_told_so_and_leaves_with_0(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    monkeypatch.setattr(cli, "read_facts", lambda *_, **__: sides.facts())
+    done = CliRunner().invoke(app, ["readiness", str(file)])
+    assert done.exit_code == 0
+    assert "verdict PASS" in done.stdout
+    assert "differences" not in done.stdout
+    assert CliRunner().invoke(app, ["readiness", str(file), "--rpo-seconds", "-1"]).exit_code == 2
+    assert CliRunner().invoke(app, ["readiness", str(file), "--flow", "west->north"]).exit_code == 2

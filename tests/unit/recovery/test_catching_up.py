@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.partition import TopicPartition
-from mirror.recovery.catching_up import await_copies, unread
+from mirror.recovery.catching_up import await_copies
+from mirror.recovery.catching_up import unread as unread_of
 
 ORDERS, EMPTY, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 ENDS = Found({ORDERS: 9, EMPTY: 0, OTHER: 5})
@@ -14,10 +15,25 @@ def at(**positions: int) -> Found[str, Found[TopicPartition, GroupPosition]]:
     return Found({group: Found({ORDERS: GroupPosition(position)}) for group, position in positions.items()})
 
 
+def unread(
+    wanted: dict[str, set[str]],
+    ends: Found[TopicPartition, int],
+    positions: Found[str, Found[TopicPartition, GroupPosition]],
+    markers: frozenset[tuple[TopicPartition, int, int]] = frozenset(),
+) -> list[str]:
+    """Who is behind, where all offsets but the ``markers`` hold records."""
+    return unread_of(wanted, ends, positions, lambda *stretch: stretch not in markers)
+
+
 def test_who_stands_at_the_end_or_behind_it_has_read_all_and_who_stands_before_it_has_not() -> None:
     assert unread({"billing": {"orders"}}, ENDS, at(billing=9)) == []
     assert unread({"billing": {"orders"}}, ENDS, at(billing=12)) == []
     assert unread({"billing": {"orders"}}, ENDS, at(billing=7)) == ["orders-0, group billing: 2 records"]
+
+
+def test_who_stands_before_markers_alone_has_read_all() -> None:
+    """No consumer is handed them, so no group gets past them until another record comes."""
+    assert unread({"billing": {"orders"}}, ENDS, at(billing=7), frozenset({(ORDERS, 7, 9)})) == []
 
 
 def test_who_has_no_position_has_read_nothing() -> None:
