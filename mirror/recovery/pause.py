@@ -31,6 +31,7 @@ from mirror.waiting import WaitTimeout, wait_until
 _PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _NAMED = 3
 _NOBODY = "no engine leads the flow"
+_NEVER_LED = "no engine has ever led the flow; a Java MirrorMaker would know nothing of a pause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +318,8 @@ class _Waiting:
         if busy:
             said = f"what was sent to the copies of {len(busy)} partition(s) may still arrive: {_named(busy)}"
             return replace(nothing, positions=positions, problem=said)
-        found = replace(nothing, confirmed_by=leader or _NOBODY, has_engine=leader is not None, positions=positions)
+        nobody = _NEVER_LED if state.claim is None else _NOBODY
+        found = replace(nothing, confirmed_by=leader or nobody, has_engine=leader is not None, positions=positions)
         # What no engine looks up stays open.
         if awaits_open_ends and found.open_ends and leader is not None:
             source, why = next(iter(found.open_ends.items()))
@@ -365,7 +367,7 @@ class _Waiting:
     def _silence(self, state: FlowState) -> str:
         leader = _leader(state)
         if leader is not None:
-            return f"{leader}, which leads the flow, has not taken it in; versions before this one do not know of it"
+            return f"{leader}, which leads the flow, has not confirmed it; earlier versions know nothing of pauses"
         if not self._is_read:
             return "the wish lies behind a transaction that has not ended"
         return "no engine leads the flow, and something that one has sent before may still arrive"
