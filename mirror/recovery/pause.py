@@ -352,17 +352,23 @@ class _Waiting:
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
-        leader = _leader(state)
-        if self._is_read and state.pause_report is not None and self._wish.wish in state.pause_report.wishes:
-            return state.pause_report, leader
+        leader, report = _leader(state), state.pause_report
+        if not self._is_read or (report is not None and self._wish.wish not in report.wishes):
+            report = None
+        if report is not None and not any(
+            self._wish.speaks_of(each.topic) for each in (*report.busy, *report.unsettled)
+        ):
+            return report, leader
         if self._is_read and (state.claim is None or (state.claim.is_released and state.claim.is_settled)):
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
-            return None, leader
+            return report, leader
         if self._ousting is None:
             self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
-        return self._ousting.try_once(self._log), None
+        # Who has said that something is open may be gone by now.
+        ousted = self._ousting.try_once(self._log)
+        return (ousted, None) if ousted is not None else (report, leader)
 
     def _silence(self, state: FlowState) -> str:
         leader = _leader(state)
