@@ -241,10 +241,11 @@ def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions
 def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines: Engines) -> None:
     """And the one before is told, or was served before."""
     paused(engines)
+    settings, flow = flow_of(engines)
     found: list[Paused | Resumed] = []
 
     def wish_for(topics: str | None, wished: Callable[..., Paused | Resumed]) -> None:
-        found.append(wished(*flow_of(engines), topics, timeout_seconds=60))
+        found.append(wished(settings, flow, topics, timeout_seconds=60))
 
     wishes = [(None, pause), (None, resume), (None, pause), (None, resume)]
     people = [threading.Thread(target=wish_for, args=each) for each in wishes]
@@ -252,7 +253,6 @@ def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines
         each.start()
     for each in people:
         each.join()
-    settings, flow = flow_of(engines)
     with closing(FlowLog(settings.clusters["west"].client, state_topic(flow.flow.source), alias="west")) as log:
         (last,) = log.poll().wishes.wishes
     (served,) = [each for each in found if each.wish == last]
