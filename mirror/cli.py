@@ -824,7 +824,7 @@ def _user(file: Path) -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        raise ConfigError(file, None, "--by", "the system does not know your name; say who acknowledges") from None
+        raise ConfigError(file, None, "--by", "the system does not know your name; say who you are") from None
 
 
 def _flow(settings: MirrorSettings, name: str | None) -> FlowSettings:
