@@ -244,7 +244,7 @@ class FlowObserver:
         )
         notes += _left(deselected)
         is_confirmed = is_paused and _is_pause_confirmed(state)
-        notes += _paused(state, is_confirmed=is_confirmed)
+        notes += _paused(state, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
         return FlowStatus(
             flow,
             verdict,
@@ -351,6 +351,19 @@ def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:
         return ()
     so_far = "nothing more is appended to its copies" if is_confirmed else "not confirmed by an engine yet"
     return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
+
+
+def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    """Say what lies on the source behind the end of what is paused: nobody copies it, and it may still grow."""
+    behind = [each for each in partitions if each.is_paused and each.lag_records]
+    if not behind:
+        return ()
+    count = sum(each.lag_records or 0 for each in behind)
+    said = (
+        f"{len(behind)} paused partition(s) have {count:,} offset(s) on {flow.source} that are not copied; who still "
+        f"writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
+    )
+    return (said,)
 
 
 def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:
