@@ -17,6 +17,7 @@ from mirror.control.state_notes import state_notes
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     FlowState,
@@ -360,8 +361,8 @@ def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[s
         return ()
     count = sum(each.lag_records or 0 for each in behind)
     said = (
-        f"{len(behind)} paused partition(s) have {count:,} offset(s) on {flow.source} that are not copied; who still "
-        f"writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
+        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} not copied from {flow.source}; "
+        f"who still writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
     )
     return (said,)
 

@@ -24,6 +24,7 @@ from mirror.kafka.acls import NoAuthorizer, create_acls, delete_acls, describe_a
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.model.acl import EVERY_NAME, EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
+from mirror.model.counts import counted
 from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
@@ -298,7 +299,7 @@ def bare_topics_warning(topics: Collection[str], acls: Collection[Acl]) -> tuple
     if not bare:
         return ()
     said = (
-        f"{len(bare)} topic(s) have no ACL, such as {bare[0]}: where brokers let everybody use those "
+        f"{counted(len(bare), 'topic')} without any ACL, such as {bare[0]}: where brokers let everybody use those "
         "(allow.everyone.if.no.acl.found), nobody but super users can read them either until it is lifted"
     )
     return (said,)

@@ -56,7 +56,7 @@ def test_topics_without_acls_may_be_closed_to_readers_and_that_is_said() -> None
     allowed = Acl(Resource.TOPIC, Pattern.PREFIXED, "ord", "User:ann", "*", Operation.ALL, Permission.ALLOW)
     assert bare_topics_warning(["orders"], [allowed]) == ()
     (said,) = bare_topics_warning(["orders", "bills"], [allowed])
-    assert said.startswith("1 topic(s) have no ACL, such as bills: ")
+    assert said.startswith("1 topic without any ACL, such as bills: ")
 
 
 def test_every_limit_of_producers_is_lowered_and_no_other() -> None:

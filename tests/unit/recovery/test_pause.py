@@ -127,7 +127,7 @@ def test_what_may_arrive_late_is_no_confirmation_until_the_engine_says_otherwise
 def test_open_ends_are_waited_for_if_that_is_wanted(tmp_path: Path, reports: list[PauseReport | None]) -> None:
     reports += [None, None]
     found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS))
-    assert found.problem == "1 position(s) are not final, the first that of orders-0: why"
+    assert found.problem == "1 position not final yet, the first that of orders-0: why"
     found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS), awaits_open_ends=False)
     assert (found.verdict, found.problem) == (Verdict.UNKNOWN, None)
 
