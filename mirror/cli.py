@@ -51,6 +51,8 @@ from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
 from mirror.recovery import rehearsal_rows
+from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
+from mirror.recovery.fence_record import FenceRecord
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
@@ -61,6 +63,7 @@ from mirror.recovery.readiness_reader import read_facts
 from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
@@ -410,6 +413,62 @@ def resume(
 
 
 @app.command()
+def fence(
+    file: File,
+    cluster: Annotated[str, typer.Option(help="The cluster, by its alias.", metavar="A")],
+    lift: Annotated[bool, typer.Option("--lift", help="Take back exactly what fencing has added.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Where it is on record what is added; by default fence-A.json.", metavar="PATH")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--watch", min=0, help="Change nothing; say who writes in so many seconds.", metavar="SECONDS"),
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep producers from writing to a cluster: by ACLs, or, where it looks at none, hold them back by quotas.
+
+    What is added is put on record in a file first, from which it is lifted; what is under way is taken up. Exit code 1
+    unless nothing is written any more for some seconds: quotas alone never prove that.
+    """
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        if cluster not in settings.clusters:
+            known = ", ".join(settings.clusters)
+            raise ConfigError(file, None, "--cluster", f"{cluster} is not among clusters: {known}")
+        path = record or Path(f"fence-{cluster}.json")
+        if lift:
+            _lift_fence(settings, cluster, path, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        plan = plan_fence(settings, cluster, path, by=by or _user(file))
+        if seconds is not None:
+            _say_who_writes(cluster, watch_fenced(plan, settings, seconds), as_json=as_json)
+            return
+        if not as_json:
+            _print_fence_plan(plan)
+        if dry_run:
+            if as_json:
+                _print_json(plan.as_json() | {"verdict": Verdict.UNKNOWN.value})
+            return
+        _consent(file, f"Fence {cluster}?", yes=yes)
+        found = apply_fence(plan, settings, path)
+    if as_json:
+        _print_json(found.as_json() | {"record": str(path)})
+    else:
+        for problem in found.problems:
+            _out.print(f"  {problem}", markup=False)
+        for said in found.watched.said():
+            _out.print(f"  still written: {said}", markup=False)
+        _out.print(f"Lift it with: mirror fence {file} --cluster {cluster} --lift --record {path}", markup=False)
+        _out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
 def rehearse(
     file: File,
     flow: FlowName = None,
@@ -645,6 +704,58 @@ def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
     _out.print(f"  {plan.leader or 'no engine'} leads the flow", markup=False, style="dim")
 
 
+def _print_fence_plan(plan: FencePlan) -> None:
+    rows = [
+        {"quota": str(key), "before": each.before, "fenced": each.fenced} for key, each in plan.record.quotas.items()
+    ]
+    rows += [{"ACL": str(each)} for each in plan.record.acls]
+    title = f"To fence {plan.record.cluster}" + (", as on record" if plan.is_taken_up else "")
+    _print_table(title, rows, most=MOST_ROWS)
+    for topic, why in list(plan.left_open.items())[:_MOST_REASONS]:
+        _out.print(f"  not fenced: {topic}: {why}", markup=False, style="dim")
+    for warning in plan.warnings:
+        _out.print(f"  note: {warning}", markup=False)
+    for each in plan.open_to:
+        _out.print(f"  it does not stop {each}", markup=False)
+
+
+def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
+    """Say who writes to a fenced cluster; exit code 1 if anybody does, or it is not known."""
+    verdict = Verdict.FAIL if found.written else Verdict.UNKNOWN if found.unknown else Verdict.PASS
+    if as_json:
+        unknown = [{"partition": str(each), "reason": why} for each, why in sorted(found.unknown.items())]
+        written = found.as_json()
+        _print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
+    else:
+        for said in found.said():
+            _out.print(f"  {said}", markup=False)
+        _out.print(f"verdict {verdict}", highlight=False)
+    if verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+def _lift_fence(settings: MirrorSettings, cluster: str, path: Path, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Take a fence back; exit code 1 if something of it is left."""
+    record = FenceRecord.load(path)
+    if dry_run:
+        added = [*map(str, record.acls), *map(str, record.quotas)]
+        if as_json:
+            _print_json({"verdict": Verdict.UNKNOWN.value, "cluster": record.cluster, "put_back": added})
+        else:
+            _print_table(f"To be taken back on {record.cluster}", [{"added": each} for each in added], most=MOST_ROWS)
+        return
+    _consent(settings.path, f"Lift the fence of {cluster}, by {record.by} at {iso_time(record.at_ms)}?", yes=yes)
+    found = lift_fence(settings, cluster, path)
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        for said in (*found.left, *found.problems):
+            _out.print(f"  {said}", markup=False)
+        _out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
 def _paused_row(each: PausedPosition) -> dict[str, Any]:
     return {
         "partition": str(each.source),
@@ -790,7 +901,7 @@ def _user(file: Path) -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        raise ConfigError(file, None, "--by", "the system does not know your name; say who acknowledges") from None
+        raise ConfigError(file, None, "--by", "the system does not know your name; say who you are") from None
 
 
 def _flow(settings: MirrorSettings, name: str | None) -> FlowSettings:

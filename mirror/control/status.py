@@ -17,6 +17,7 @@ from mirror.control.state_notes import state_notes
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     FlowState,
@@ -244,7 +245,7 @@ class FlowObserver:
         )
         notes += _left(deselected)
         is_confirmed = is_paused and _is_pause_confirmed(state)
-        notes += _paused(state, is_confirmed=is_confirmed)
+        notes += _paused(state, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
         return FlowStatus(
             flow,
             verdict,
@@ -351,6 +352,19 @@ def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:
         return ()
     so_far = "nothing more is appended to its copies" if is_confirmed else "not confirmed by an engine yet"
     return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
+
+
+def _behind_pauses(flow: Flow, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    """Say what lies on the source behind the end of what is paused: nobody copies it, and it may still grow."""
+    behind = [each for each in partitions if each.is_paused and each.lag_records]
+    if not behind:
+        return ()
+    count = sum(each.lag_records or 0 for each in behind)
+    said = (
+        f"{counted(count, 'offset')} of {counted(len(behind), 'paused partition')} not copied from {flow.source}; "
+        f"who still writes there: mirror fence FILE --cluster {flow.source} --watch SECONDS"
+    )
+    return (said,)
 
 
 def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:

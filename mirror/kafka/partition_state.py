@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown, View
 from mirror.model.partition import TopicPartition, by_topic
 
 _TOPIC_RESOURCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """What the leader of a partition knows of a producer with an id that has written there, and is not forgotten yet.
+
+    Attributes
+    ----------
+    last_sequence, last_timestamp_ms
+        of the last batch; -1 where the leader does not know.
+    open_since
+        the offset at which its open transaction begins, None if none is open.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    open_since: int | None = None
 
 
 def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
@@ -79,24 +99,68 @@ def producer_epochs(
     ConnectionFailed
         if no broker can be reached.
     """
-    found, _ = channel.ask_leaders(
-        "producers", list(partitions), lambda node, led: _producer_epochs(channel, node, led, producer_id)
-    )
-    return {partition: epoch for partition, epoch in found.items() if epoch is not None}
+    found, _ = active_producers(channel, partitions)
+    return {
+        partition: each.epoch
+        for partition, producers in found.items()
+        for each in producers
+        if each.producer_id == producer_id
+    }
 
 
-def _producer_epochs(
-    channel: Channel, node: int, led: Sequence[TopicPartition], producer_id: int
-) -> Iterator[tuple[TopicPartition, int, int | None]]:
-    """Yield (partition, error code, the producer's epoch, None if the broker knows none)."""
+def active_producers(
+    channel: Channel, partitions: Iterable[TopicPartition]
+) -> tuple[Mapping[TopicPartition, tuple[ActiveProducer, ...]], Mapping[TopicPartition, LeaderUnknown | BrokerRefused]]:
+    """Return the producers with an id that the leaders of partitions know, and of which partitions none tells.
+
+    KIP-664; clients without idempotence have no id, and are not among them.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    return channel.ask_leaders("producers", list(partitions), lambda node, led: _producers(channel, node, led))
+
+
+def transactional_ids(channel: Channel, producer_ids: Collection[int]) -> dict[int, str]:
+    """Return the transactional ids of those producer ids that have one, as far as brokers tell (KIP-664).
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    found: dict[int, str] = {}
+    nodes = sorted({each.node_id for each in channel.call(MetadataRequest(topics=[])).brokers})
+    for node in nodes if producer_ids else ():
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0)
+        answer = channel.call(request, node)
+        found |= {each.producer_id: each.transactional_id for each in answer.transaction_states or ()}
+    return found
+
+
+def _producers(
+    channel: Channel, node: int, led: Sequence[TopicPartition]
+) -> Iterator[tuple[TopicPartition, int, tuple[ActiveProducer, ...]]]:
+    """Yield (partition, error code, its producers)."""
     asked = DescribeProducersRequest.TopicRequest
     request = DescribeProducersRequest(
         topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
     )
     for topic in channel.call(request, node).topics:
         for entry in topic.partitions:
-            epochs = (each.producer_epoch for each in entry.active_producers or () if each.producer_id == producer_id)
-            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, next(epochs, None)
+            producers = tuple(
+                ActiveProducer(
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.last_sequence,
+                    each.last_timestamp,
+                    each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                )
+                for each in entry.active_producers or ()
+            )
+            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, producers
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:

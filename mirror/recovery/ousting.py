@@ -81,6 +81,8 @@ class Ousting:
         self._election.say(pause_report_record(report))
         # The marks of positions as settled are of a clean stop, which this is not.
         self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
+        # Led once more, the producers are taken once more: another may have had them in between.
+        self._lease = None
         return report
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ from mirror.waiting import WaitTimeout, wait_until
 _PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _NAMED = 3
 _NOBODY = "no engine leads the flow"
+_NEVER_LED = "no engine has ever led the flow; a Java MirrorMaker would know nothing of a pause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +319,8 @@ class _Waiting:
         if busy:
             said = f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
             return replace(nothing, positions=positions, problem=said)
-        found = replace(nothing, confirmed_by=leader or _NOBODY, has_engine=leader is not None, positions=positions)
+        nobody = _NEVER_LED if state.claim is None else _NOBODY
+        found = replace(nothing, confirmed_by=leader or nobody, has_engine=leader is not None, positions=positions)
         # What no engine looks up stays open.
         if awaits_open_ends and found.open_ends and leader is not None:
             source, why = next(iter(found.open_ends.items()))
@@ -351,22 +353,28 @@ class _Waiting:
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
-        leader = _leader(state)
-        if self._is_read and state.pause_report is not None and self._wish.wish in state.pause_report.wishes:
-            return state.pause_report, leader
+        leader, report = _leader(state), state.pause_report
+        if not self._is_read or (report is not None and self._wish.wish not in report.wishes):
+            report = None
+        if report is not None and not any(
+            self._wish.speaks_of(each.topic) for each in (*report.busy, *report.unsettled)
+        ):
+            return report, leader
         if self._is_read and (state.claim is None or (state.claim.is_released and state.claim.is_settled)):
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
-            return None, leader
+            return report, leader
         if self._ousting is None:
             self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
-        return self._ousting.try_once(self._log), None
+        # Who has said that something is open may be gone by now.
+        ousted = self._ousting.try_once(self._log)
+        return (ousted, None) if ousted is not None else (report, leader)
 
     def _silence(self, state: FlowState) -> str:
         leader = _leader(state)
         if leader is not None:
-            return f"{leader}, which leads the flow, has not taken it in; versions before this one do not know of it"
+            return f"{leader}, which leads the flow, has not confirmed it; earlier versions know nothing of pauses"
         if not self._is_read:
             return "the wish lies behind a transaction that has not ended"
         return "no engine leads the flow, and something that one has sent before may still arrive"

@@ -22,9 +22,10 @@ from mirror.control.status import (
 )
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, RunReport, Standby
+from mirror.model.flow_state import FlowState, Position, RunReport, Standby, pause_record, pause_report_record
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
 
 
 @pytest.fixture
@@ -128,6 +129,30 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
     assert found.deselected == (left,)
     assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
     assert any("no longer selected" in note and "bills" in note for note in found.notes)
+
+
+def test_what_lies_on_the_source_behind_a_pause_is_told(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not on the standby: whoever has failed over wants to know that somebody still writes to the old side."""
+    orders, bills = TopicPartition("orders", 0), TopicPartition("bills", 3)
+    state = FlowState(positions={orders: Position(7, 7, 0, complete=True), bills: Position(1, 1, 0, complete=True)})
+    state.apply(*pause_record(PauseWish("one", "orders", True, "ann", 5)))
+    state.apply(*pause_report_record(PauseReport("engine", ("one",))))
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    monkeypatch.setattr(FlowObserver, "_age", lambda *_: 1.0)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        found = observer.look()
+        observer._source = None
+    assert {each.topic: each.is_paused for each in found.partitions} == {"orders": True, "bills": False}
+    assert found.is_pause_confirmed
+    (note,) = [note for note in found.notes if "paused partition" in note]
+    assert note.startswith("2 offsets of 1 paused partition not copied from east")
+    assert found.as_json()["pauses"] == [
+        {"topics": "orders", "paused": True, "by": "ann", "since": "1970-01-01T00:00:00Z"}
+    ]
 
 
 @pytest.mark.parametrize(

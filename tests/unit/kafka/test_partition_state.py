@@ -43,7 +43,16 @@ class Brokers:
                 error_code=0,
                 active_producers=None
                 if known is None
-                else [Answer(producer_id=producer, producer_epoch=epoch) for producer, epoch in known],
+                else [
+                    Answer(
+                        producer_id=producer,
+                        producer_epoch=epoch,
+                        last_sequence=7,
+                        last_timestamp=8,
+                        current_txn_start_offset=-1,
+                    )
+                    for producer, epoch in known
+                ],
             )
             for partition, (leader, known) in self.producers.items()
             if leader == node

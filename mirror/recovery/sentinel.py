@@ -1,0 +1,248 @@
+"""Who still writes to a cluster that nobody should write to: two looks at its logs, and what differs.
+
+Brokers tell of producers with an id: the id, its epoch, its last sequence, and the transactional id if it has one. Of
+clients without idempotence they tell nothing, and of no producer its client id or address: those are in the brokers'
+own logs of requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
+from mirror.model.partition import TopicPartition
+from mirror.waiting import WaitTimeout, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the leaders of some partitions said at one time.
+
+    Attributes
+    ----------
+    ends
+        where the logs end.
+    producers
+        the producers with an id that they know.
+    unknown
+        the partitions of which one or the other is not told, and why.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    producers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] = field(default_factory=dict)
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StillWritten:
+    """A partition that was written to between two looks.
+
+    Attributes
+    ----------
+    start, end
+        where its log ended at the first look and at the second; -1 where the first could not tell.
+    producers
+        who has written meanwhile, with an id; none: a client without one, or a marker that ended a transaction.
+    is_marker
+        whether a transaction has ended there, which appends a marker and no record.
+    """
+
+    partition: TopicPartition
+    start: int
+    end: int
+    producers: tuple[ActiveProducer, ...] = ()
+    is_marker: bool = False
+
+    def as_json(self, names: Mapping[int, str]) -> dict[str, Any]:
+        """Return it for programs; ``names`` has the transactional ids of producer ids."""
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "from": self.start,
+            "to": self.end,
+            "end_of_a_transaction": self.is_marker,
+            "producers": [
+                {
+                    "producer_id": each.producer_id,
+                    "epoch": each.epoch,
+                    "transactional_id": names.get(each.producer_id),
+                    "last_sequence": each.last_sequence,
+                    "last_timestamp_ms": each.last_timestamp_ms,
+                }
+                for each in self.producers
+            ],
+        }
+
+    def said(self, names: Mapping[int, str]) -> str:
+        """Return it for people."""
+        if self.is_marker:
+            return f"{self.partition} from {self.start} to {self.end}: a transaction has ended"
+        who = ", ".join(
+            f"producer {each.producer_id} (epoch {each.epoch}"
+            + (f", transactional id {names[each.producer_id]}" if each.producer_id in names else "")
+            + ")"
+            for each in self.producers
+        )
+        return f"{self.partition} from {self.start} to {self.end}: {who or 'a client without a producer id'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What was seen while a cluster was watched.
+
+    Attributes
+    ----------
+    written
+        the partitions that were written to, at last.
+    names
+        the transactional ids of the producers among them.
+    unknown
+        the partitions of which it is not known, and why.
+    """
+
+    written: tuple[StillWritten, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return what was written to, for programs."""
+        return [each.as_json(self.names) for each in self.written]
+
+    def said(self) -> tuple[str, ...]:
+        """Return what was seen, for people."""
+        return (
+            *(each.said(self.names) for each in self.written),
+            *(f"{partition} is not known: {why}" for partition, why in sorted(self.unknown.items())),
+        )
+
+
+def still_written(before: Look, now: Look) -> tuple[StillWritten, ...]:
+    """Return the partitions that were written to between two looks, and by whom."""
+    found = []
+    for partition, end in sorted(now.ends.items()):
+        start = before.ends.get(partition, -1)
+        if start == end or (start < 0 and partition in before.unknown):
+            continue
+        known = {each.producer_id: each for each in before.producers.get(partition, ())}
+        changed = [each for each in now.producers.get(partition, ()) if known.get(each.producer_id) != each]
+        wrote = tuple(each for each in changed if _has_written(known.get(each.producer_id), each))
+        ended = [each for each in changed if each not in wrote]
+        is_marker = not wrote and bool(ended) and end - start <= len(ended)
+        found.append(StillWritten(partition, start, end, wrote, is_marker))
+    return tuple(found)
+
+
+def look(channel: Channel, partitions: Collection[TopicPartition]) -> Look:
+    """Look at partitions of a cluster once.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    ends, no_ends = channel.find_offsets(list(partitions), LATEST)
+    producers, _ = active_producers(channel, partitions)
+    return Look(ends, producers, {partition: _said(why) for partition, why in no_ends.items()})
+
+
+def watch(
+    settings: ClusterSettings, partitions: Collection[TopicPartition], *, quiet_seconds: float, most_seconds: float
+) -> Watched:
+    """Watch partitions until none was written to for ``quiet_seconds``, or ``most_seconds`` have passed.
+
+    Returns
+    -------
+    what was written to at last, if it did not end; of which partitions it is not known
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    with closing(Channel(settings.alias, settings.client)) as channel:
+        written, last = until_quiet(lambda: look(channel, partitions), quiet_seconds, most_seconds)
+        ids = {each.producer_id for one in written for each in one.producers}
+        return Watched(written, transactional_ids(channel, ids) if ids else {}, last.unknown)
+
+
+def watch_for(settings: ClusterSettings, partitions: Collection[TopicPartition], seconds: float) -> Watched:
+    """Watch partitions for so long; return all that was written to meanwhile, whether or not it has ended.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    with closing(Channel(settings.alias, settings.client)) as channel:
+        written, last = seen_in(lambda: look(channel, partitions), seconds)
+        ids = {each.producer_id for one in written for each in one.producers}
+        return Watched(written, transactional_ids(channel, ids) if ids else {}, last.unknown)
+
+
+def seen_in(look_once: Callable[[], Look], seconds: float) -> tuple[tuple[StillWritten, ...], Look]:
+    """Look again and again for so long; return what was written to meanwhile, and the last look."""
+    last = look_once()
+    written: dict[TopicPartition, StillWritten] = {}
+
+    def see() -> bool:
+        nonlocal last
+        now = look_once()
+        for each in still_written(last, now):
+            written[each.partition] = _joined(written.get(each.partition), each)
+        # What one look could not tell the one before could.
+        last = Look({**last.ends, **now.ends}, {**last.producers, **now.producers}, now.unknown)
+        return False
+
+    with suppress(WaitTimeout):
+        wait_until(see, "the time to be over", timeout_seconds=seconds)
+    return tuple(each for _, each in sorted(written.items()) if not each.is_marker), last
+
+
+def _joined(before: StillWritten | None, now: StillWritten) -> StillWritten:
+    if before is None:
+        return now
+    producers = {each.producer_id: each for each in (*before.producers, *now.producers)}
+    is_marker = before.is_marker and now.is_marker
+    return StillWritten(now.partition, before.start, now.end, tuple(producers.values()), is_marker)
+
+
+def until_quiet(
+    look_once: Callable[[], Look],
+    quiet_seconds: float,
+    most_seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[tuple[StillWritten, ...], Look]:
+    """Look until nothing was written for ``quiet_seconds``; return what still was, and the last look."""
+    before = look_once()
+    quiet_since = clock()
+    written: tuple[StillWritten, ...] = ()
+
+    def is_quiet() -> bool:
+        nonlocal before, quiet_since, written
+        now = look_once()
+        # A marker is the end of what was written, not more of it.
+        if found := tuple(each for each in still_written(before, now) if not each.is_marker):
+            written, quiet_since = found, clock()
+        before = now
+        return clock() - quiet_since >= quiet_seconds
+
+    with suppress(WaitTimeout):
+        wait_until(is_quiet, "nothing to be written", timeout_seconds=most_seconds)
+        return (), before
+    return written, before
+
+
+def _has_written(before: ActiveProducer | None, now: ActiveProducer) -> bool:
+    if before is None or before.epoch != now.epoch:
+        return now.last_sequence >= 0
+    return (before.last_sequence, before.last_timestamp_ms) != (now.last_sequence, now.last_timestamp_ms)
+
+
+def _said(why: LeaderUnknown | BrokerRefused) -> str:
+    return str(why)

@@ -1,0 +1,126 @@
+"""What a fence adds, what it leaves open, and that it is taken back as it was put on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from mirror.config.errors import ConfigError
+from mirror.config.settings import MirrorSettings, load
+from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
+from mirror.recovery.fence import (
+    _quotas_to_put_back,
+    _warnings,
+    bare_topics_warning,
+    denial,
+    is_denied,
+    own_topics,
+    planned_quotas,
+)
+from mirror.recovery.fence_record import FenceRecord, QuotaChange
+
+RATE = "producer_byte_rate"
+EVERY = QuotaKey((("client-id", None), ("user", None)), RATE)
+SHOP = QuotaKey((("client-id", "shop"),), RATE)
+ANN = QuotaKey((("client-id", "shop"), ("user", "ann")), RATE)
+RECORD = FenceRecord(
+    "east", "id of east", "ann", 5, (denial("orders"),), {EVERY: QuotaChange(None, 1.0), SHOP: QuotaChange(5e6, 1.0)}
+)
+
+
+def settings(tmp_path: Path, *more: str) -> MirrorSettings:
+    file = tmp_path / "mirror.properties"
+    lines = ("clusters = east, west", "east.bootstrap.servers = e:1", "west.bootstrap.servers = w:1", *more)
+    file.write_text("\n".join(lines))
+    return load(file)
+
+
+def test_a_denial_is_one_that_is_not_carried_to_other_clusters() -> None:
+    assert denial("orders").is_fence
+
+
+def test_what_is_denied_already_is_known_by_name_prefix_or_for_all() -> None:
+    def deny(pattern: Pattern, name: str, operation: Operation = Operation.WRITE, host: str = "*") -> Acl:
+        return Acl(Resource.TOPIC, pattern, name, "User:*", host, operation, Permission.DENY)
+
+    assert is_denied("orders", [deny(Pattern.LITERAL, "orders")])
+    assert is_denied("orders", [deny(Pattern.LITERAL, "*", Operation.ALL)])
+    assert is_denied("orders", [deny(Pattern.PREFIXED, "ord")])
+    assert not is_denied("orders", [deny(Pattern.LITERAL, "ord"), deny(Pattern.PREFIXED, "orders-")])
+    assert not is_denied("orders", [deny(Pattern.LITERAL, "orders", host="10.0.0.1")])
+
+
+def test_topics_without_acls_may_be_closed_to_readers_and_that_is_said() -> None:
+    allowed = Acl(Resource.TOPIC, Pattern.PREFIXED, "ord", "User:ann", "*", Operation.ALL, Permission.ALLOW)
+    assert bare_topics_warning(["orders"], [allowed]) == ()
+    (said,) = bare_topics_warning(["orders", "bills"], [allowed])
+    assert said.startswith("1 topic without any ACL, such as bills: ")
+
+
+def test_every_limit_of_producers_is_lowered_and_no_other() -> None:
+    reading = QuotaKey((("user", "ann"),), "consumer_byte_rate")
+    address = QuotaKey((("ip", "10.0.0.1"),), "connection_creation_rate")
+    assert planned_quotas({SHOP: 5e6, ANN: 7.0, reading: 9.0, address: 2.0}) == {
+        EVERY: QuotaChange(None, 1.0),
+        SHOP: QuotaChange(5e6, 1.0),
+        ANN: QuotaChange(7.0, 1.0),
+    }
+    assert planned_quotas({EVERY: 3.0}) == {EVERY: QuotaChange(3.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("now", "back", "left"),
+    [
+        ({EVERY: 1.0, SHOP: 1.0}, {EVERY: None, SHOP: 5e6}, 0),
+        # Cut off in the middle: the others are as they were.
+        ({EVERY: 1.0, SHOP: 5e6}, {EVERY: None}, 0),
+        ({SHOP: 5e6}, {}, 0),
+        # Somebody has set it since.
+        ({EVERY: 1.0, SHOP: 8.0}, {EVERY: None}, 1),
+        ({EVERY: 1.0}, {EVERY: None}, 1),
+    ],
+)
+def test_limits_are_put_back_that_are_still_as_the_fence_set_them(
+    now: Mapping[QuotaKey, float], back: Mapping[QuotaKey, float | None], left: int
+) -> None:
+    found, named = _quotas_to_put_back(RECORD, now)
+    assert (found, len(named)) == (back, left)
+
+
+def test_mirrors_go_on_with_copies_and_side_topics(tmp_path: Path) -> None:
+    both = settings(tmp_path, "east->west.enabled = true", "west->east.enabled = true")
+    why = own_topics(both, "east")
+    assert why("orders") is None
+    assert why("west.orders") == "it is a copy, which mirrors alone write to"
+    assert why("heartbeats") == "heartbeats are written there"
+    for side in ("mm2-offset-syncs.west.internal", "mm2-state.west.internal", "west.checkpoints.internal"):
+        assert why(side) == "mirrors keep their own records there", side
+    assert _warnings(both, "east", ["orders"]) == ()
+
+
+def test_with_unchanged_names_the_flow_that_writes_to_what_is_fenced_is_named(tmp_path: Path) -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    both = settings(tmp_path, identity, "east->west.enabled = true", "west->east.enabled = true")
+    assert own_topics(both, "east")("orders") is None
+    (said,) = _warnings(both, "east", ["orders"])
+    assert said.startswith("west->east writes to what is fenced")
+
+
+def test_the_record_is_read_back_and_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "fence.json"
+    RECORD.save(path)
+    assert FenceRecord.load(path) == RECORD
+    with pytest.raises(ConfigError, match=r"fence\.json"):
+        RECORD.save(path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"kind": "fence of a cluster", "version": 2}', "[1]"])
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "fence.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"fence\.json"):
+        FenceRecord.load(path)
+    with pytest.raises(ConfigError, match=r"nowhere\.json"):
+        FenceRecord.load(tmp_path / "nowhere.json")

@@ -1,0 +1,173 @@
+"""What is made of what a flow's leader says of a pause, and of its silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.control.tick import now_ms
+from mirror.model.flow_state import (
+    FlowState,
+    Position,
+    Standby,
+    StateRecord,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
+from mirror.model.verdict import Verdict
+from mirror.recovery import pause as module
+from mirror.recovery.pause import Paused, _Waiting
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+WISH = PauseWish("mine", "orders", True, "ann", 5)
+ENGINE = Claim("engine", 3, host="host", pid=7)
+
+
+class Log:
+    """The state topic, read to its end unless a transaction is open in it."""
+
+    def __init__(self, *records: StateRecord) -> None:
+        self.state, self.position = FlowState(), len(records)
+        for record in records:
+            self.state.apply(*record)
+
+    def poll(self) -> FlowState:
+        return self.state
+
+    def close(self) -> None:
+        pass
+
+
+class NobodyLeads:
+    """In the place of an ousting: of these reports one is given at each try; None: the engine lives."""
+
+    reports: list[PauseReport | None]
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def try_once(self, _: object) -> PauseReport | None:
+        return self.reports.pop(0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PauseReport | None]]:
+    """What making sure that no engine writes comes to, try by try; it is not tried more often."""
+    found: list[PauseReport | None] = []
+    monkeypatch.setattr(NobodyLeads, "reports", found, raising=False)
+    monkeypatch.setattr(module, "Ousting", NobodyLeads)
+    yield found
+    assert found == []
+
+
+def look(
+    tmp_path: Path, *records: StateRecord, awaits_open_ends: bool = True, hidden: int = 0, wish: PauseWish = WISH
+) -> Paused:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
+    )
+    settings = load(file)
+    waiting = _Waiting(settings, settings.flows[0], wish)
+    before = (Position(9, 11, 0, True).record(ORDERS), Position(4, 4, 0, True).record(BILLS), pause_record(WISH))
+    log = Log(*before, *records)
+    log.position -= hidden
+    waiting._log, waiting._offset = log, 2  # type: ignore[assignment]
+    return waiting.look(awaits_open_ends=awaits_open_ends)
+
+
+def said(*, busy: TopicPartition | None = None, unsettled: TopicPartition | None = None) -> StateRecord:
+    return pause_report_record(
+        PauseReport("engine", ("mine",), frozenset(filter(None, [busy])), {unsettled: "why"} if unsettled else {})
+    )
+
+
+def test_an_engine_that_has_said_so_confirms_and_the_positions_of_what_was_meant_are_told(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    found = look(tmp_path, claim_record(ENGINE), said())
+    assert (found.verdict, found.has_engine, found.problem) == (Verdict.PASS, True, None)
+    (position,) = found.positions
+    assert (position.source, position.upstream, position.copy, position.downstream, position.open_end) == (
+        ORDERS,
+        9,
+        TopicPartition("east.orders", 0),
+        11,
+        None,
+    )
+
+
+def test_what_others_have_paused_is_not_waited_for(tmp_path: Path, reports: list[PauseReport | None]) -> None:
+    assert look(tmp_path, claim_record(ENGINE), said(busy=BILLS)).verdict is Verdict.PASS
+
+
+def test_what_may_arrive_late_is_no_confirmation_until_the_engine_says_otherwise_or_is_gone(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    reports.append(None)
+    found = look(tmp_path, claim_record(ENGINE), said(busy=ORDERS))
+    assert (found.verdict, found.confirmed_by) == (Verdict.FAIL, None)
+    assert "orders-0" in str(found.problem)
+    reports.append(PauseReport("me", ("mine",), frozenset(), {ORDERS: "it was killed"}))
+    found = look(tmp_path, claim_record(ENGINE), said(busy=ORDERS))
+    assert (found.verdict, found.has_engine, found.problem) == (Verdict.UNKNOWN, False, None)
+    assert found.open_ends == {ORDERS: "it was killed"}
+
+
+def test_open_ends_are_waited_for_if_that_is_wanted(tmp_path: Path, reports: list[PauseReport | None]) -> None:
+    reports += [None, None]
+    found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS))
+    assert found.problem == "1 position not final yet, the first that of orders-0: why"
+    found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS), awaits_open_ends=False)
+    assert (found.verdict, found.problem) == (Verdict.UNKNOWN, None)
+
+
+def test_a_silent_engine_is_not_taken_for_gone_while_another_stands_by(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    standby = Standby("other", "host", 8, now_ms()).record()
+    found = look(tmp_path, claim_record(ENGINE), standby)
+    assert found.verdict is Verdict.FAIL
+    assert "earlier versions know nothing of pauses" in str(found.problem)
+
+
+def test_after_a_clean_stop_nobody_needs_to_be_kept_from_writing(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    found = look(tmp_path, claim_record(ENGINE.released(is_settled=True)))
+    assert found.confirmed_by == "no engine leads the flow"
+    assert list(found.open_ends) == [ORDERS], "it was not marked as settled"
+    reports.append(None)
+    found = look(tmp_path, claim_record(ENGINE.released(is_settled=False)))
+    assert found.problem == "no engine leads the flow, and something that one has sent before may still arrive"
+
+
+def test_a_flow_that_was_never_led_is_said_to_be_so(tmp_path: Path, reports: list[PauseReport | None]) -> None:
+    assert "Java MirrorMaker" in str(look(tmp_path).confirmed_by)
+
+
+def test_somebody_who_wished_otherwise_since_is_named(tmp_path: Path, reports: list[PauseReport | None]) -> None:
+    other = PauseWish("other", None, False, "eve", 6)
+    found = look(tmp_path, claim_record(ENGINE), pause_record(other), said())
+    assert (found.verdict, found.is_superseded) == (Verdict.FAIL, True)
+    assert "resumed by eve" in str(found.problem)
+
+
+def test_a_wish_behind_an_open_transaction_is_not_taken_for_superseded(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    reports.append(None)
+    mine = PauseWish("not read yet", "orders", True, "ann", 7)
+    found = look(tmp_path, claim_record(ENGINE.released(is_settled=True)), hidden=2, wish=mine)
+    assert not found.is_superseded
+    assert found.problem == "the wish lies behind a transaction that has not ended"

@@ -1,0 +1,83 @@
+"""Who has written between two looks: by id where brokers tell, and markers are no records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror.kafka.partition_state import ActiveProducer
+from mirror.model.partition import TopicPartition
+from mirror.recovery.sentinel import Look, StillWritten, Watched, seen_in, still_written, until_quiet
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+SHOP = ActiveProducer(40, 2, 7, 1_000)
+TILL = ActiveProducer(41, 0, 3, 900)
+
+
+def test_who_wrote_is_named_and_who_was_there_before_is_not() -> None:
+    before = Look({ORDERS: 10, BILLS: 5}, {ORDERS: (SHOP, TILL), BILLS: (TILL,)})
+    later = replace(SHOP, last_sequence=9)
+    now = Look({ORDERS: 12, BILLS: 5}, {ORDERS: (later, TILL), BILLS: (TILL,)})
+    assert still_written(before, now) == (StillWritten(ORDERS, 10, 12, (later,)),)
+    assert still_written(now, now) == ()
+
+
+def test_a_new_producer_and_one_with_a_new_epoch_have_written() -> None:
+    before = Look({ORDERS: 10}, {ORDERS: (SHOP,)})
+    again = replace(SHOP, epoch=3, last_sequence=0)
+    (found,) = still_written(before, Look({ORDERS: 12}, {ORDERS: (again, TILL)}))
+    assert found.producers == (again, TILL)
+
+
+def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
+    (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
+    assert (found.producers, found.is_marker) == ((), False)
+    assert found.said({}) == "orders-0 from 10 to 11: a client without a producer id"
+
+
+def test_the_end_of_a_transaction_is_no_writing_but_a_record_beside_it_is() -> None:
+    before = Look({ORDERS: 10}, {ORDERS: (replace(SHOP, open_since=8),)})
+    (found,) = still_written(before, Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
+    assert found.is_marker
+    (found,) = still_written(before, Look({ORDERS: 12}, {ORDERS: (SHOP,)}))
+    assert not found.is_marker
+
+
+def test_of_a_partition_that_could_not_be_looked_at_before_nothing_is_claimed() -> None:
+    before = Look({}, {}, {ORDERS: "it has no leader"})
+    assert still_written(before, Look({ORDERS: 11})) == ()
+    (found,) = still_written(Look({}), Look({ORDERS: 11}))
+    assert found.start == -1
+
+
+def test_it_is_quiet_once_nothing_was_written_for_a_while_and_the_last_that_was_is_told() -> None:
+    ends = iter([1, 2, 3, 3, 3, 3, 3, 3])
+    time = iter(range(100))
+    written, last = until_quiet(lambda: Look({ORDERS: next(ends)}), 3, 60, lambda: next(time))
+    assert (written, last.ends) == ((), {ORDERS: 3})
+    more = iter(range(1_000_000))
+    written, _ = until_quiet(lambda: Look({ORDERS: next(more)}), 600, 0.05)
+    assert [each.partition for each in written] == [ORDERS]
+
+
+def test_all_that_was_written_in_a_time_is_told_together() -> None:
+    looks = iter(
+        [
+            Look({ORDERS: 1, BILLS: 5}),
+            Look({ORDERS: 2, BILLS: 5}, {ORDERS: (SHOP,)}),
+            Look({ORDERS: 4}, {ORDERS: (SHOP, TILL)}, {BILLS: "it has no leader"}),
+        ]
+    )
+    last = Look({ORDERS: 4, BILLS: 5}, {ORDERS: (SHOP, TILL)})
+    written, seen = seen_in(lambda: next(looks, last), 0.2)
+    assert written == (StillWritten(ORDERS, 1, 4, (SHOP, TILL)),)
+    assert seen.unknown == {}
+
+
+def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
+    watched = Watched((StillWritten(ORDERS, 1, 2, (SHOP, TILL)),), {40: "till-7"}, {BILLS: "it has no leader"})
+    assert watched.said() == (
+        "orders-0 from 1 to 2: producer 40 (epoch 2, transactional id till-7), producer 41 (epoch 0)",
+        "bills-0 is not known: it has no leader",
+    )
+    (row,) = watched.as_json()
+    assert [each["transactional_id"] for each in row["producers"]] == ["till-7", None]
