@@ -55,7 +55,7 @@ def test_a_command_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
     """A start that leaves a service behind, which has inherited its output."""
-    code = 'import subprocess, sys; print(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE).pid)'
+    code = 'import subprocess, sys; print(subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE).pid)'
     found = commands(tmp_path, f"timeout_seconds = 20\n[clusters.west]\nstart = {python(code)}").start("west")
     assert isinstance(found, Done)
     assert found.detail.isdigit()
