@@ -36,6 +36,7 @@ from mirror.engine.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.engine.rehearsal import rehearse as carry_out
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.engine.run_log import LogLevel, set_up
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ItemResult
@@ -579,7 +580,7 @@ def _print_rehearsal_plan(plan: RehearsalPlan) -> None:
 
 def _print_rehearsal(found: Rehearsal) -> None:
     _print_table("Measured", rehearsal_rows.group_table(found))
-    style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
+    style = VERDICT_STYLES[found.verdict]
     for reason in found.reasons:
         _out.print(f"  {reason}", markup=False)
     for line in rehearsal_rows.aftermath(found):

@@ -1,1 +1,1 @@
-"""The runbook engine: steps, gates, journal, strict notebook runner, evidence and report."""
+"""The runbook engine: steps, gates, strict notebook runner, judgement and report."""

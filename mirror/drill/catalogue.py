@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.drill.definition_files import DefinitionKind
+from mirror.definition_files import DefinitionKind
 from mirror.drill.runbook import Runbook
 
 RUNBOOKS = DefinitionKind("runbook", Runbook)

@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
     find_runbook,
@@ -18,12 +19,12 @@ from mirror.drill.catalogue import (
     runbook_files,
     runbooks_folder,
 )
-from mirror.drill.definition_files import DefinitionRefused
-from mirror.drill.facts import FactError
-from mirror.drill.refusal import Refused
-from mirror.drill.runbook import ParameterValue, Runbook, Step, plan_steps
-from mirror.drill.rundir import RunDirectory
-from mirror.drill.terminal import VERDICT_STYLES
+from mirror.drill.runbook import Runbook, Step, plan_steps
+from mirror.evidence.facts import FactError
+from mirror.evidence.refusal import Refused
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import ParameterValue
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts
 from mirror.model.verdict import Verdict
 
@@ -129,9 +130,9 @@ def resume(
     runbooks: RunbooksOption = None,
 ) -> None:
     """Go on with a run where it stopped: steps that passed are passed over, the parameters stay."""
-    from mirror.drill.evidence import read_settings
     from mirror.drill.progress import observer_for
     from mirror.drill.runner import resume_run
+    from mirror.evidence.run_evidence import read_settings
 
     console = Console()
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
-from mirror.drill.refusal import Refused
+from mirror.evidence.refusal import Refused
 
 
 class Condition(Protocol):

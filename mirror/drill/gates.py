@@ -6,9 +6,9 @@ import shutil
 from dataclasses import dataclass
 from typing import Protocol
 
-from mirror.drill.facts import FactError
-from mirror.drill.rundir import RunDirectory
-from mirror.drill.seals import broken, outside_the_ledger, read_sealed
+from mirror.evidence.facts import FactError
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.seals import broken, outside_the_ledger, read_sealed
 from mirror.model.verdict import Verdict
 
 

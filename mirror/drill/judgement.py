@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirror.drill.evidence import Evidence
+from mirror.evidence.run_evidence import Evidence
 from mirror.model.verdict import Verdict, worst
 
 

@@ -24,13 +24,14 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from mirror.drill.facts import FactError
 from mirror.drill.kernel import OwnInterpreterKernelManager
 from mirror.drill.notebook_page import write_page
-from mirror.drill.outcome import Outcome, StepNotPassed
-from mirror.drill.refusal import Refused
-from mirror.drill.runbook import RUN_DIRECTORY_PARAMETER, ParameterValue
-from mirror.drill.rundir import RunDirectory
+from mirror.drill.runbook import RUN_DIRECTORY_PARAMETER
+from mirror.evidence.facts import FactError
+from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.refusal import Refused
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import ParameterValue
 from mirror.model.verdict import Verdict
 
 _TYPES: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from mirror.drill.notebook import CellProgress
 from mirror.drill.runbook import Decision, PlannedStep, Step
-from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import StepResult
-from mirror.drill.terminal import VERDICT_STYLES
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 
 
 @dataclass(slots=True)

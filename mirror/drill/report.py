@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from mirror.drill.evidence import Evidence, Totals, read_evidence
-from mirror.drill.facts import Json
-from mirror.drill.journal import Event
 from mirror.drill.judgement import Judgement, judge
-from mirror.drill.pictures import picture
-from mirror.drill.plots import (
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Event
+from mirror.evidence.pages import page_templates
+from mirror.evidence.pictures import picture
+from mirror.evidence.plots import (
     TimelineMark,
     flows,
     lag_plot,
@@ -26,7 +24,8 @@ from mirror.drill.plots import (
     timeline_marks,
     timeline_plot,
 )
-from mirror.drill.rundir import RunDirectory
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import Evidence, Totals, read_evidence
 from mirror.model.verdict import Verdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -80,13 +79,7 @@ def write_report(run: RunDirectory) -> Path:
 
 def render_report(evidence: Evidence) -> str:
     """Return the page."""
-    templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = page_templates(_TEMPLATES)
     templates.filters.update(
         count=_count, seconds=_seconds, size=_size, clock=_clock, moment=_moment, relative=_relative, value=_value
     )

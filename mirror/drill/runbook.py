@@ -8,11 +8,9 @@ from enum import StrEnum
 
 from mirror.drill.conditions import Condition
 from mirror.drill.gates import Gate
-from mirror.drill.refusal import Refused
+from mirror.evidence.refusal import Refused
+from mirror.evidence.run_evidence import ParameterValue
 from mirror.model.verdict import Verdict
-
-ParameterValue = bool | int | float | str
-"""What a parameter can be: a JSON scalar."""
 
 RUN_DIRECTORY_PARAMETER = "run_directory"
 """The parameter every notebook gets: the directory of the run, as text."""

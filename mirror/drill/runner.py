@@ -15,11 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mirror.drill.catalogue import LoadedRunbook
-from mirror.drill.environment import describe_environment
-from mirror.drill.evidence import RunSettings, StepSettings, read_evidence, read_settings
-from mirror.drill.facts import FactError
 from mirror.drill.gates import Gate, GateResult
-from mirror.drill.journal import Event, JournalReading
 from mirror.drill.judgement import judge
 from mirror.drill.notebook import (
     INTERRUPTED,
@@ -30,19 +26,22 @@ from mirror.drill.notebook import (
     inspect,
     run_notebook,
 )
-from mirror.drill.outcome import Outcome
-from mirror.drill.refusal import Refused
 from mirror.drill.runbook import (
     RUN_DIRECTORY_PARAMETER,
     Decision,
-    ParameterValue,
     PlannedStep,
     Runbook,
     Step,
     plan_steps,
 )
-from mirror.drill.rundir import RunDirectory, write_json
-from mirror.drill.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_end, seal_files
+from mirror.evidence.environment import describe_environment
+from mirror.evidence.facts import FactError
+from mirror.evidence.journal import Event, JournalReading
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.refusal import Refused
+from mirror.evidence.run_directory import RunDirectory, write_json
+from mirror.evidence.run_evidence import ParameterValue, RunSettings, StepSettings, read_evidence, read_settings
+from mirror.evidence.seals import Wrong, broken, outside_the_ledger, read_sealed, seal_end, seal_files
 from mirror.model.verdict import Verdict
 
 

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mirror import tables
-from mirror.drill.definition_files import DefinitionRefused
-from mirror.drill.facts import FactError
-from mirror.drill.refusal import Refused
-from mirror.drill.terminal import VERDICT_STYLES
+from mirror.definition_files import DefinitionRefused
+from mirror.evidence.facts import FactError
+from mirror.evidence.refusal import Refused
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts
 
 if TYPE_CHECKING:

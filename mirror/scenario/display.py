@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mirror.drill.terminal import VERDICT_STYLES
+from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.scenario.series import Progress, Wanted
 
 

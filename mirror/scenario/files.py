@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.drill.definition_files import DefinitionKind
+from mirror.definition_files import DefinitionKind
 from mirror.scenario.declaration import Scenario
 
 SCENARIOS = DefinitionKind("scenario", Scenario)

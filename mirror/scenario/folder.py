@@ -4,8 +4,8 @@
 
     <series>/<scenario>-<replicator>-<seed>/
       plan.json         what is to be done, when and to whom; decided before anything is started
-      journal.jsonl     what happened (mirror.drill.journal)
-      seal.json         where the journal ended (mirror.drill.seals)
+      journal.jsonl     what happened (mirror.evidence.journal)
+      seal.json         where the journal ended (mirror.evidence.seals)
       mirror.properties the file the replicator runs from
       direct.properties the same with the brokers' own addresses, where the replicator has links
       ledger/ logs/ lab/
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.drill.journal import Journal
+from mirror.evidence.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mirror.drill.facts import Facts
+from mirror.evidence.facts import Facts
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario.declaration import Judged, Replicator

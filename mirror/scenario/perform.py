@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirror.control.gaps import Choice, list_gaps
-from mirror.drill.digests import seal_of, seal_of_text
-from mirror.drill.journal import Event
-from mirror.drill.rundir import json_text, write_json
-from mirror.drill.seals import ledger_parts, seal_end
+from mirror.evidence.digests import seal_of, seal_of_text
+from mirror.evidence.journal import Event
+from mirror.evidence.run_directory import json_text, write_json
+from mirror.evidence.seals import ledger_parts, seal_end
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.lab.errors import LabError

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from mirror.drill.plots import PALETTE, empty_figure, styled
+from mirror.evidence.plots import PALETTE, empty_figure, styled
 from mirror.scenario.declaration import Replicator
 from mirror.scenario.summary import Line
 from mirror.scenario.words import NAMES

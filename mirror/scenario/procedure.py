@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from mirror.drill.journal import Event
+from mirror.evidence.journal import Event
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-import mirror.drill
-from mirror.drill.environment import describe_environment
-from mirror.drill.pictures import picture
+from mirror.evidence.environment import describe_environment
+from mirror.evidence.pages import page_templates
+from mirror.evidence.pictures import picture
 from mirror.model.verdict import Verdict
 from mirror.scenario import words
 from mirror.scenario.declaration import Scenario
@@ -20,7 +18,6 @@ from mirror.scenario.series import Series
 from mirror.scenario.summary import summarise
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_STYLES = Path(mirror.drill.__file__).parent / "templates"
 
 
 def write_report(series: Series, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> Path:
@@ -31,27 +28,24 @@ def write_report(series: Series, scenarios: Sequence[Scenario], outcomes: Sequen
 
 def render(name: str, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutcome]) -> str:
     """Return the page."""
-    templates = Environment(
-        loader=FileSystemLoader([_TEMPLATES, _STYLES]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     lines = summarise(outcomes)
     good = sum(outcome.is_as_expected for outcome in outcomes)
     failed = any(outcome.verdict is Verdict.FAIL and (not outcome.must_fail or outcome.beside) for outcome in outcomes)
     open_ones = any(not outcome.is_as_expected for outcome in outcomes)
     verdict = Verdict.FAIL if failed else Verdict.UNKNOWN if open_ones or not outcomes else Verdict.PASS
-    return templates.get_template("series.html.j2").render(
-        name=name,
-        verdict=verdict.value,
-        headline=f"{good} of {len(outcomes)} runs ended as they should",
-        lines=lines,
-        outcomes=outcomes,
-        scenarios={scenario.name: scenario for scenario in scenarios},
-        picture=picture("series", "What went wrong", comparison_plot(lines), comparison_plot(lines, narrow=True)),
-        words=words,
-        environment=describe_environment(),
-        written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    return (
+        page_templates(_TEMPLATES)
+        .get_template("series.html.j2")
+        .render(
+            name=name,
+            verdict=verdict.value,
+            headline=f"{good} of {len(outcomes)} runs ended as they should",
+            lines=lines,
+            outcomes=outcomes,
+            scenarios={scenario.name: scenario for scenario in scenarios},
+            picture=picture("series", "What went wrong", comparison_plot(lines), comparison_plot(lines, narrow=True)),
+            words=words,
+            environment=describe_environment(),
+            written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        )
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mirror.drill.facts import FactError, Facts
-from mirror.drill.rundir import read_json, write_json
-from mirror.drill.seals import is_finished, seals, touched, with_end
+from mirror.evidence.facts import FactError, Facts
+from mirror.evidence.run_directory import read_json, write_json
+from mirror.evidence.seals import is_finished, seals, touched, with_end
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.scenario.declaration import Replicator, Scenario

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mirror.evidence.statistics import Distribution, Interval, distribution, wilson
 from mirror.model.verdict import Verdict, worst
 from mirror.scenario.declaration import Judged, Replicator
 from mirror.scenario.outcome import RunOutcome
-from mirror.scenario.statistics import Distribution, Interval, distribution, wilson
 
 
 @dataclass(frozen=True, slots=True)

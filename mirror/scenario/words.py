@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mirror.evidence.statistics import Distribution
 from mirror.proof.findings import Era
 from mirror.scenario.declaration import Replicator, Tolerated
-from mirror.scenario.statistics import Distribution
 from mirror.scenario.summary import Line
 
 NOT_MEASURED = "-"

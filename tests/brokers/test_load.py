@@ -50,7 +50,7 @@ def running(module: str, ledger: Path, servers: str, *arguments: str) -> Iterato
 def ended(process: subprocess.Popen[str]) -> int:
     """Ask a process to end, and return its exit code."""
     process.terminate()
-    return process.wait(20)
+    return process.wait(SECONDS)
 
 
 def rows(directory: Path, columns: tuple = SENDS) -> list[dict[str, object]]:  # type: ignore[type-arg]

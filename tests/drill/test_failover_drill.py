@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mirror.drill.catalogue import find_runbook
-from mirror.drill.evidence import read_evidence
-from mirror.drill.journal import Event
 from mirror.drill.judgement import judge
-from mirror.drill.rundir import RunDirectory
-from mirror.drill.seals import broken, read_sealed
+from mirror.evidence.journal import Event
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import read_evidence
+from mirror.evidence.seals import broken, read_sealed
 from mirror.model.verdict import Verdict
 
 pytestmark = pytest.mark.drill

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.evidence import Evidence, read_evidence
-from mirror.drill.outcome import Outcome
-from mirror.drill.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
 from mirror.drill.report import render_report, summarise, write_report
-from mirror.drill.rundir import RunDirectory
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import Evidence, read_evidence
 from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import STRANDED, SyntheticRun, with_more_lag_partitions
 

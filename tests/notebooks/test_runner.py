@@ -10,14 +10,14 @@ import nbformat
 import pytest
 
 from mirror.drill.catalogue import LoadedRunbook
-from mirror.drill.evidence import read_evidence
 from mirror.drill.gates import StepsPassed
-from mirror.drill.journal import Event
 from mirror.drill.notebook import NotebookRefused, NotebookResult, run_notebook
 from mirror.drill.report import write_report
 from mirror.drill.runbook import Decision
-from mirror.drill.rundir import RunDirectory, write_json
 from mirror.drill.runner import ResumeRefused, RunStatus, resume_run, start_run
+from mirror.evidence.journal import Event
+from mirror.evidence.run_directory import RunDirectory, write_json
+from mirror.evidence.run_evidence import read_evidence
 from mirror.model.verdict import Verdict
 from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
 

@@ -10,11 +10,6 @@ import pandas as pd
 import pyarrow as pa
 
 from mirror.control.status import observe
-from mirror.drill.evidence import AccountClass, Failback, Totals, read_settings
-from mirror.drill.evidence import Finding as FindingFact
-from mirror.drill.facts import Facts
-from mirror.drill.journal import Event
-from mirror.drill.outcome import Outcome
 from mirror.drill.steps import failover, verification
 from mirror.drill.steps.failover import copy_routes, event, located, write_positions
 from mirror.drill.steps.stage import (
@@ -29,6 +24,11 @@ from mirror.drill.steps.stage import (
     TOPICS,
     Stage,
 )
+from mirror.evidence.facts import Facts
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_evidence import AccountClass, Failback, Totals, read_settings
+from mirror.evidence.run_evidence import Finding as FindingFact
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
 from mirror.model.ledger import SENDS, Column

@@ -9,7 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mirror.control.flow_log import FlowLog
-from mirror.drill.evidence import (
+from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.evidence.journal import Entry, Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.plots import lag_plot, rto_chain_plot
+from mirror.evidence.run_evidence import (
     ChainLink,
     Failover,
     Finding,
@@ -18,10 +22,6 @@ from mirror.drill.evidence import (
     Totals,
     read_evidence,
 )
-from mirror.drill.journal import Entry, Event
-from mirror.drill.outcome import Outcome
-from mirror.drill.plots import lag_plot, rto_chain_plot
-from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
 from mirror.lab.faults import resume, suspend
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, state_topic

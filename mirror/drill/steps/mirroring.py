@@ -6,10 +6,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mirror.control.status import FlowStatus, observe
-from mirror.drill.evidence import read_evidence
-from mirror.drill.outcome import Outcome
-from mirror.drill.plots import lag_plot
 from mirror.drill.steps.stage import ACTIVE, FORWARD, LAG_SAMPLER, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.plots import lag_plot
+from mirror.evidence.run_evidence import read_evidence
 from mirror.kafka.cluster import Cluster
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict

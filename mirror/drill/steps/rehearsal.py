@@ -12,14 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.conditions import flow_of_file
-from mirror.drill.evidence import Cluster as ClusterFact
-from mirror.drill.evidence import Factual, Finding
-from mirror.drill.journal import Event
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory
 from mirror.engine import rehearsal_rows
 from mirror.engine.rehearsal import Rehearsal, rehearse
 from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import Cluster as ClusterFact
+from mirror.evidence.run_evidence import Factual, Finding
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
 from mirror.model.shadow import TakenFrom

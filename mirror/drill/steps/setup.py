@@ -7,9 +7,9 @@ from importlib.metadata import version
 import pandas as pd
 
 from mirror.config.settings import load
-from mirror.drill.evidence import Cluster as ClusterFact
-from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import ACTIVE, GROUPS, JUDGES, STANDBY, TOPICS, Stage
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_evidence import Cluster as ClusterFact
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters as lab_clusters
 from mirror.lab import mm2, spark_cluster

@@ -17,8 +17,8 @@ from typing import ParamSpec, TypeVar
 import pandas as pd
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
-from mirror.drill.journal import Event
-from mirror.drill.rundir import RunDirectory
+from mirror.evidence.journal import Event
+from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import clusters as lab_clusters
 from mirror.lab import processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mirror.drill.evidence import Factual, Finding
-from mirror.drill.journal import Event
-from mirror.drill.outcome import Outcome
 from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
 from mirror.engine.verify import verify_flow
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_evidence import Factual, Finding
 from mirror.lab.faults import remove_first_records
 from mirror.model.absences import AbsenceKind
 from mirror.model.flow import Flow

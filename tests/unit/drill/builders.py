@@ -12,14 +12,14 @@ from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.gates import Gate
 from mirror.drill.notebook import CellProgress
 from mirror.drill.runbook import Parameter, PlannedStep, Runbook, Step
-from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import StepResult
+from mirror.evidence.run_directory import RunDirectory
 
 PARAMETERS = 'run_directory: str = ""  # the run\'s directory'
 
 CONCLUDE = """\
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory
 from mirror.model.verdict import Verdict
 RunDirectory.open(run_directory).conclude(Outcome("{step}", Verdict.{verdict}, {{"seen": 1}}, ("{reason}",)))"""
 

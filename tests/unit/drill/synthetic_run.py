@@ -12,7 +12,11 @@ from pathlib import Path
 
 import nbformat
 
-from mirror.drill.evidence import (
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Event, Journal
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory, write_json
+from mirror.evidence.run_evidence import (
     AccountClass,
     ChainLink,
     Failback,
@@ -24,11 +28,7 @@ from mirror.drill.evidence import (
     StepSettings,
     Totals,
 )
-from mirror.drill.facts import Json
-from mirror.drill.journal import Event, Journal
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory, write_json
-from mirror.drill.seals import seal_end
+from mirror.evidence.seals import seal_end
 from mirror.model.verdict import Verdict
 
 STARTED_AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)

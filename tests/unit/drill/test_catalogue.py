@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mirror.definition_files import DefinitionNotFound, DefinitionRefused
 from mirror.drill.catalogue import find_runbook, load_runbook, runbooks_folder
 from mirror.drill.commands import app
-from mirror.drill.definition_files import DefinitionNotFound, DefinitionRefused
-from mirror.drill.runbook import ParameterValue, Runbook
+from mirror.drill.runbook import Runbook
 from mirror.drill.runner import check_runbook
+from mirror.evidence.run_evidence import ParameterValue
 from tests.unit.drill.builders import write_notebook
 from tests.unit.drill.synthetic_run import SyntheticRun
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.drill.gates import FreeSpace, GateResult, JournalIntact, StepsPassed
-from mirror.drill.journal import Event
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory
 from mirror.drill.runner import start_run
-from mirror.drill.seals import seal_files
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.seals import seal_files
 from mirror.model.verdict import Verdict
 from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.evidence import Failback, Failover, read_evidence
-from mirror.drill.facts import Facts, Json
-from mirror.drill.journal import Event
 from mirror.drill.judgement import judge
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory
-from mirror.drill.seals import seal_end
+from mirror.evidence.facts import Facts, Json
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.run_evidence import Failback, Failover, read_evidence
+from mirror.evidence.seals import seal_end
 from mirror.model.verdict import Verdict
 from tests.unit.drill.synthetic_run import SyntheticRun
 

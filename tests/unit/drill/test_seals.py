@@ -8,15 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.digests import seal_of, seal_of_text
-from mirror.drill.evidence import RunSettings, read_evidence
 from mirror.drill.gates import JournalIntact
-from mirror.drill.journal import Event
 from mirror.drill.judgement import judge
-from mirror.drill.outcome import Outcome
-from mirror.drill.rundir import RunDirectory, write_json
 from mirror.drill.runner import ResumeRefused, _settings_of, _verdicts, resume_run
-from mirror.drill.seals import Wrong, broken, is_finished, outside_the_ledger, read_sealed, seal_end, seal_files, seals
+from mirror.evidence.digests import seal_of, seal_of_text
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory, write_json
+from mirror.evidence.run_evidence import RunSettings, read_evidence
+from mirror.evidence.seals import (
+    Wrong,
+    broken,
+    is_finished,
+    outside_the_ledger,
+    read_sealed,
+    seal_end,
+    seal_files,
+    seals,
+)
 from mirror.model.verdict import Verdict
 from tests.unit.drill.builders import Told, conclude, loaded, runbook, step, write_notebook
 from tests.unit.drill.synthetic_run import STARTED_AT

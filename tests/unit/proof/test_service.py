@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.rundir import RunDirectory
 from mirror.drill.steps.stage import JUDGES, Stage
+from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import processes
 from mirror.proof.service import ask
 

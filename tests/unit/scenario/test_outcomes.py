@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.facts import FactError
+from mirror.evidence.facts import FactError
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
 from mirror.scenario import words

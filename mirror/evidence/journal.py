@@ -7,7 +7,7 @@ entry's canonical JSON without ``hash``).
 
 An altered, inserted or removed line breaks the chain and is named by `read_journal`. Lines removed from the end leave
 a shorter chain that is whole in itself: against that the head, the hash of the last entry, is kept elsewhere, as are
-digests of what the run has left behind inside (`mirror.drill.seals`).
+digests of what the run has left behind inside (`mirror.evidence.seals`).
 
 The orchestrating process and the notebooks' kernels append to the same file; a file lock keeps their entries apart.
 """
@@ -27,7 +27,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
-from mirror.drill.facts import FactError, Facts, Json, plain
+from mirror.evidence.facts import FactError, Facts, Json, plain
 
 GENESIS = "0" * 64
 """What the first entry names as the hash of its predecessor."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from mirror.drill.plots import PALETTE, svg
+from mirror.evidence.plots import PALETTE, svg
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.facts import FactError
-from mirror.drill.journal import GENESIS, Event, Journal, JournalBroken
+from mirror.evidence.facts import FactError
+from mirror.evidence.journal import GENESIS, Event, Journal, JournalBroken
 
 AT = datetime(2026, 3, 14, 9, 26, 53, 250_000, tzinfo=UTC)
 
@@ -60,7 +60,7 @@ def resealed(line: str) -> str:
     other = Journal(Path("unused"), now=lambda: AT, monotonic=lambda: 12.5)
     document = json.loads(line)
     entry = other._entry(document["n"] - 0, document["previous"], "2wo", Event(document["event"]), document["facts"])
-    from mirror.drill.journal import _line
+    from mirror.evidence.journal import _line
 
     return _line(entry).decode()
 

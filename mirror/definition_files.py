@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import mirror
-from mirror.drill.refusal import Refused
+from mirror.evidence.refusal import Refused
 
 
 class Named(Protocol):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.scenario.statistics import distribution, wilson
+from mirror.evidence.statistics import distribution, wilson
 
 
 @pytest.mark.parametrize(

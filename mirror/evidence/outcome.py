@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from mirror.drill.facts import Facts, Json, plain
+from mirror.evidence.facts import Facts, Json, plain
 from mirror.model.verdict import Verdict, worst
 
 
@@ -25,7 +25,7 @@ class Outcome:
     verdict
         whether the step's objectives were met.
     facts
-        measured values as JSON; `mirror.drill.evidence` defines the ones the report reads.
+        measured values as JSON; `mirror.evidence.run_evidence` defines the ones the report reads.
     reasons
         sentences for people: why the verdict is not PASS, or what PASS rests on.
     """

@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from mirror.drill.evidence import Evidence, FaultInterval
-from mirror.drill.journal import Entry, Event
+from mirror.evidence.journal import Entry, Event
+from mirror.evidence.run_evidence import Evidence, FaultInterval
 from mirror.model.verdict import Verdict
 
 PALETTE = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mirror.drill.facts import FactError
-from mirror.drill.outcome import Outcome, StepNotPassed
-from mirror.drill.rundir import NotARunDirectory, RunDirectory, RunInUse, write_json
+from mirror.evidence.facts import FactError
+from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.run_directory import NotARunDirectory, RunDirectory, RunInUse, write_json
 from mirror.model.verdict import Verdict
 
 AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)

@@ -5,8 +5,8 @@
     runs/<utc>-<runbook>/
       run.json            what was started: runbook, steps, parameters, environment
       run.lock            held by the process that is running the runbook
-      journal.jsonl       what happened (mirror.drill.journal)
-      seal.json           where the journal ended when the run was finished (mirror.drill.seals)
+      journal.jsonl       what happened (mirror.evidence.journal)
+      seal.json           where the journal ended when the run was finished (mirror.evidence.seals)
       notebooks/          executed notebooks and their HTML pages; earlier/ keeps those of earlier attempts
       outcomes/           <step>.json, one a step; earlier/ keeps those of earlier attempts
       ledger/ plots/ logs/ lab/
@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mirror.drill.digests import seal_of_text
-from mirror.drill.facts import FactError, Facts, Json, plain
-from mirror.drill.journal import Event, Journal
-from mirror.drill.outcome import Outcome, StepNotPassed
-from mirror.drill.refusal import Refused
+from mirror.evidence.digests import seal_of_text
+from mirror.evidence.facts import FactError, Facts, Json, plain
+from mirror.evidence.journal import Event, Journal
+from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.refusal import Refused
 from mirror.model.verdict import Verdict
 from mirror.whole_file import write_whole
 

@@ -38,7 +38,7 @@ is a problem, named with file and key, and keeps the run from being PASS.
     one sample a line: ``{"at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds"}``; the two lags are null
     when they could not be measured (the source is down).
 ``journal.jsonl``
-    `mirror.drill.journal`; the fault interval lies between ``fault_injected`` (facts ``cluster``, ``fault``) and
+    `mirror.evidence.journal`; the fault interval lies between ``fault_injected`` (facts ``cluster``, ``fault``) and
     ``fault_healed``.
 """
 
@@ -52,15 +52,17 @@ from typing import Self
 
 import pandas as pd
 
-from mirror.drill.facts import FactError, Facts, Json, plain
-from mirror.drill.journal import Event, JournalReading
-from mirror.drill.outcome import Outcome
-from mirror.drill.runbook import ParameterValue
-from mirror.drill.rundir import RunDirectory, read_json
-from mirror.drill.seals import Broken, broken, is_finished, read_sealed
+from mirror.evidence.facts import FactError, Facts, Json, plain
+from mirror.evidence.journal import Event, JournalReading
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_directory import RunDirectory, read_json
+from mirror.evidence.seals import Broken, broken, is_finished, read_sealed
 from mirror.model.verdict import Verdict
 
 LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
+
+ParameterValue = bool | int | float | str
+"""What a parameter of a run can be: a JSON scalar."""
 
 Factual = dict[str, Json]
 """Facts in the form of an outcome file."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from mirror.drill.digests import seal_of
-from mirror.drill.facts import FactError
-from mirror.drill.journal import Entry, Event, Journal, JournalReading
-from mirror.drill.rundir import RunDirectory, read_json, write_json
+from mirror.evidence.digests import seal_of
+from mirror.evidence.facts import FactError
+from mirror.evidence.journal import Entry, Event, Journal, JournalReading
+from mirror.evidence.run_directory import RunDirectory, read_json, write_json
 
 
 class Wrong(StrEnum):
