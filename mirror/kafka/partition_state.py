@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -51,10 +52,22 @@ def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> 
     }
 
 
-def producer_epochs(
-    channel: Channel, partitions: Iterable[TopicPartition], producer_id: int
-) -> Mapping[TopicPartition, int]:
-    """Return the newest epoch of a producer id that the leaders of partitions know; of those that do not tell, nothing.
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer that the leader of a partition remembers; ``transaction_start`` is where its open transaction began.
+
+    None while it has none.
+    """
+
+    producer_id: int
+    epoch: int
+    transaction_start: int | None
+
+
+def active_producers(
+    channel: Channel, partitions: Iterable[TopicPartition]
+) -> Mapping[TopicPartition, tuple[ActiveProducer, ...]]:
+    """Return the producers that the leaders of partitions remember; of leaders that do not tell, nothing.
 
     KIP-664; asked of brokers that do not have it, it is not told of any.
 
@@ -63,24 +76,50 @@ def producer_epochs(
     ConnectionFailed
         if no broker can be reached.
     """
-    found, _ = channel.ask_leaders(
-        "producers", list(partitions), lambda node, led: _producer_epochs(channel, node, led, producer_id)
-    )
-    return {partition: epoch for partition, epoch in found.items() if epoch is not None}
+    found, _ = channel.ask_leaders("producers", list(partitions), lambda node, led: _producers(channel, node, led))
+    return found
 
 
-def _producer_epochs(
-    channel: Channel, node: int, led: Sequence[TopicPartition], producer_id: int
-) -> Iterator[tuple[TopicPartition, int, int | None]]:
-    """Yield (partition, error code, the producer's epoch, None if the broker knows none)."""
+def producer_epochs(
+    channel: Channel, partitions: Iterable[TopicPartition], producer_id: int
+) -> Mapping[TopicPartition, int]:
+    """Return the newest epoch of a producer id that the leaders of partitions know; of those that do not tell, nothing.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    return {
+        partition: each.epoch
+        for partition, producers in active_producers(channel, partitions).items()
+        for each in producers
+        if each.producer_id == producer_id
+    }
+
+
+def _producers(
+    channel: Channel, node: int, led: Sequence[TopicPartition]
+) -> Iterator[tuple[TopicPartition, int, tuple[ActiveProducer, ...]]]:
+    """Yield (partition, error code, the producers that the broker remembers)."""
     asked = DescribeProducersRequest.TopicRequest
     request = DescribeProducersRequest(
         topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
     )
     for topic in channel.call(request, node).topics:
         for entry in topic.partitions:
-            epochs = (each.producer_epoch for each in entry.active_producers or () if each.producer_id == producer_id)
-            yield TopicPartition(topic.name, entry.partition_index), entry.error_code, next(epochs, None)
+            yield (
+                TopicPartition(topic.name, entry.partition_index),
+                entry.error_code,
+                tuple(
+                    ActiveProducer(
+                        each.producer_id,
+                        each.producer_epoch,
+                        each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                    )
+                    for each in entry.active_producers or ()
+                ),
+            )
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:

@@ -94,11 +94,11 @@ class Nobody:
         """See `Applications`."""
         return Unobserved(f"whether the applications on {cluster} are started: {self.why}")
 
-    def first_write(self, cluster: str, since_ms: int) -> Answer:
+    def first_write(self, cluster: str, since_ms: int) -> Answer:  # noqa: ARG002  # nobody looks
         """See `Applications`."""
         return Unobserved(f"when {cluster} accepted a first write: {self.why}")
 
-    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
         """See `Applications`."""
         return dict.fromkeys(groups, Unobserved(f"when it first read on {cluster}: {self.why}"))
 
@@ -129,11 +129,11 @@ class Person:
         """See `Applications`."""
         return self._asked(f"Start the applications on {cluster}. Are they started?", f"they are started on {cluster}")
 
-    def first_write(self, cluster: str, since_ms: int) -> Answer:
+    def first_write(self, cluster: str, since_ms: int) -> Answer:  # noqa: ARG002  # a person knows since when
         """See `Applications`."""
         return self._asked(f"Has {cluster} accepted a first write?", f"{cluster} has accepted a first write")
 
-    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
         """See `Applications`."""
         return {
             group: self._asked(
@@ -206,7 +206,8 @@ class Commands:
             path,
             flow,
             {alias: _commands(path, alias, clusters.get(alias, {})) for alias in aliases},
-            *(_seconds(path, key, content.get(key, default)) for key, default in _TIMES.items()),
+            timeout_seconds=_seconds(path, "timeout_seconds", content),
+            service_seconds=_seconds(path, "service_seconds", content),
         )
 
     def stop(self, cluster: str) -> Answer:
@@ -265,9 +266,7 @@ class Commands:
             return NotDone(f"{command} ended with {process.returncode}", output[-_OUTPUT:])
         return Done(output or f"{command} ended with 0", self.now_ms())
 
-    def _probed(
-        self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]
-    ) -> dict[str, Answer]:
+    def _probed(self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]) -> dict[str, Answer]:
         """Ask the probe until it tells of all that is wanted: of groups by their names, of the first write by ''."""
         argv = self.clusters[cluster].probe
         if argv is None:
@@ -313,7 +312,8 @@ def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _seconds(path: Path, key: str, value: Any) -> float:
+def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
+    value = content.get(key, _TIMES[key])
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ConfigError(path, None, key, f"is a number of seconds above 0, not {value!r}")
     return float(value)

@@ -50,7 +50,7 @@ MAY_IMPORT["engine"] = {
 UPPER_ROOMS = ("evidence", "definition_files", "recovery", "drill", "scenario", "cli")
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
-MAY_IMPORT["recovery"] = {"whole_file", "waiting", "model", "config", "kafka", "control", "proof"}
+MAY_IMPORT["recovery"] = {"whole_file", "waiting", "model", "config", "kafka", "control", "proof", "evidence"}
 MAY_IMPORT["drill"] = {
     "interrupting",
     "waiting",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.kafka.channel import Channel
-from mirror.kafka.partition_state import producer_epochs, unable_to_append
+from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append
 from mirror.model.partition import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(6)]
@@ -43,7 +43,10 @@ class Brokers:
                 error_code=0,
                 active_producers=None
                 if known is None
-                else [Answer(producer_id=producer, producer_epoch=epoch) for producer, epoch in known],
+                else [
+                    Answer(producer_id=producer, producer_epoch=epoch, current_txn_start_offset=epoch - 5)
+                    for producer, epoch in known
+                ],
             )
             for partition, (leader, known) in self.producers.items()
             if leader == node
@@ -91,3 +94,6 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
         ORDERS[3]: (1, None),
     }
     assert producer_epochs(cast(Channel, brokers), ORDERS, 7) == {ORDERS[0]: 3, ORDERS[1]: 4}
+    told = active_producers(cast(Channel, brokers), ORDERS[:4])
+    assert told[ORDERS[0]] == (ActiveProducer(6, 9, 4), ActiveProducer(7, 3, None), ActiveProducer(8, 9, 4))
+    assert told[ORDERS[3]] == ()
