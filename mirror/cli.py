@@ -30,11 +30,7 @@ from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
-from mirror.engine import rehearsal_rows
 from mirror.engine.refusals import NotReachable
-from mirror.engine.rehearsal import Rehearsal, clean_up, left_behind
-from mirror.engine.rehearsal import rehearse as carry_out
-from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.engine.run_log import LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts, stop_when_told
@@ -51,8 +47,12 @@ from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
+from mirror.recovery import rehearsal_rows
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
+from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
+from mirror.recovery.rehearsal import rehearse as carry_out
+from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
@@ -380,7 +380,7 @@ def verify(
 
     Exit code 1 unless the verdict is PASS.
     """
-    from mirror.engine.verify import verify_flow
+    from mirror.recovery.verify import verify_flow
 
     with _explained():
         settings = load(file, applies_transforms=False)

@@ -79,8 +79,14 @@ class Entry:
 
     @property
     def at_ms(self) -> int:
-        """Return ``at`` in milliseconds since the epoch, Kafka's unit."""
+        """Return ``at``, when it was written, in milliseconds since the epoch, Kafka's unit."""
         return round(self.at.timestamp() * 1000)
+
+    @property
+    def happened_at_ms(self) -> int:
+        """Return when it happened: where that was found in the ledger afterwards, before the entry was written."""
+        at_ms = self.facts.get("first_at_ms")
+        return at_ms if isinstance(at_ms, int) else self.at_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,12 +132,11 @@ def flows(evidence: Evidence) -> tuple[str, ...]:
 
 
 def timeline_marks(evidence: Evidence) -> tuple[TimelineMark, ...]:
-    """Return the journal's marked events, numbered in their order."""
-    entries = sorted(
-        (entry for entry in evidence.journal.entries if entry.event in MARKED_EVENTS), key=lambda e: e.at_ms
-    )
+    """Return the journal's marked events, numbered in the order in which they happened."""
+    marked = (entry for entry in evidence.journal.entries if entry.event in MARKED_EVENTS)
+    entries = sorted(marked, key=lambda entry: entry.happened_at_ms)
     return tuple(
-        TimelineMark(number, entry.at_ms, MARKED_EVENTS[entry.event], _detail(entry))
+        TimelineMark(number, entry.happened_at_ms, MARKED_EVENTS[entry.event], _detail(entry))
         for number, entry in enumerate(entries, start=1)
     )
 

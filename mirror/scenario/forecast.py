@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from mirror.config.errors import ConfigError
-from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
+from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.scenario.declaration import Replicator
 from mirror.scenario.stage import Stage
 

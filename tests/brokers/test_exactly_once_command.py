@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.engine.verify import plan_pairs
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState, state_topic
+from mirror.recovery.verify import plan_pairs
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.in_transactions import committed

@@ -15,16 +15,16 @@ import pytest
 
 from mirror.config import settings as configuration
 from mirror.config.settings import MirrorSettings
-from mirror.control.shadow_groups import create_shadows, delete_shadows, find_shadows
-from mirror.engine import rehearsal_rows
-from mirror.engine.rehearsal import clean_up, rehearse
-from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.group_reader import ReadLimits
 from mirror.lab import processes
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import TakenFrom, TriedPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery import rehearsal_rows
+from mirror.recovery.rehearsal import clean_up, rehearse
+from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
+from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_shadows
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 

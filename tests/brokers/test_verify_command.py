@@ -14,7 +14,6 @@ import pytest
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, load
-from mirror.engine.verify import verify_flow
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
@@ -26,6 +25,7 @@ from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write

@@ -50,7 +50,18 @@ MAY_IMPORT["engine"] = {
 UPPER_ROOMS = ("evidence", "definition_files", "recovery", "drill", "scenario", "cli")
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
-MAY_IMPORT["recovery"] = {"whole_file", "waiting", "model", "config", "kafka", "control", "proof", "evidence"}
+MAY_IMPORT["recovery"] = {
+    "whole_file",
+    "waiting",
+    "spark",
+    "model",
+    "config",
+    "kafka",
+    "control",
+    "proof",
+    "engine",
+    "evidence",
+}
 MAY_IMPORT["drill"] = {
     "interrupting",
     "waiting",
@@ -61,7 +72,6 @@ MAY_IMPORT["drill"] = {
     "control",
     "proof",
     "lab",
-    "engine",
     "evidence",
     "definition_files",
     "recovery",
@@ -78,7 +88,6 @@ MAY_IMPORT["scenario"] = {
     "control",
     "proof",
     "lab",
-    "engine",
     "evidence",
     "definition_files",
     "recovery",
@@ -195,6 +204,8 @@ def test_what_a_room_may_import_is_what_it_imports(room: str) -> None:
         ("scenario", "from mirror import spark"),
         ("recovery", "from mirror.drill.steps import failover"),
         ("recovery", "from mirror.lab import load"),
+        ("engine", "from mirror.recovery.verify import verify_flow"),
+        ("control", "from mirror.recovery import shadow_groups"),
         ("evidence", "from mirror.recovery import probing"),
         ("evidence", "from mirror.proof.objectives import RtoChain"),
         ("cli", "from mirror.copier import epochs"),
@@ -211,7 +222,7 @@ def test_an_import_against_the_direction_is_seen(room: str, code: str) -> None:
         ("kafka", "from kafka.protocol import types\nfrom mirror.model.flow import Flow"),
         ("kafka", "import kafkaesque"),
         ("lab", "import confluent_kafka\nfrom mirror.kafka.log import LogTail"),
-        ("drill", "from mirror import engine\nfrom mirror.lab import clusters"),
+        ("drill", "from mirror import recovery\nfrom mirror.lab import clusters"),
     ],
 )
 def test_an_import_along_the_direction_is_allowed(room: str, code: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirror.drill.report import render_report, summarise, write_report
+from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import PALETTE, RunFigure, lag_plot, rto_chain_plot, svg, timeline_marks, timeline_plot
 from mirror.evidence.run_directory import RunDirectory
@@ -158,6 +159,21 @@ def test_marks_are_numbered_in_the_order_of_time(evidence: Evidence) -> None:
     assert [mark.number for mark in marks] == list(range(1, len(marks) + 1))
     assert [mark.at_ms for mark in marks] == sorted(mark.at_ms for mark in marks)
     assert ("group reads new records", "billing") in [(mark.label, mark.detail) for mark in marks]
+
+
+def test_the_timeline_and_the_chain_tell_one_instant_of_what_was_noticed_later_than_it_happened(
+    evidence: Evidence, html: str
+) -> None:
+    failover = evidence.failover
+    assert failover is not None
+    told = {(mark.label, mark.detail.removeprefix("west").strip()): mark.at_ms for mark in timeline_marks(evidence)}
+
+    assert told["first accepted write", ""] == failover.first_write_at_ms
+    for group, at_ms in failover.groups_reading_at_ms.items():
+        assert told["group reads new records", group] == at_ms
+    noticed = {entry.at_ms for entry in evidence.journal.entries if entry.event is Event.FIRST_WRITE}
+    assert failover.first_write_at_ms not in noticed
+    assert all(said in Page(html).text for said in ("+6.1 s", "+7.3 s", "+9.9 s"))
 
 
 def test_many_partitions_share_one_line_for_the_rest(tmp_path: Path) -> None:

@@ -12,9 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.conditions import flow_of_file
-from mirror.engine import rehearsal_rows
-from mirror.engine.rehearsal import Rehearsal, rehearse
-from mirror.engine.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -24,6 +21,9 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict, worst
+from mirror.recovery import rehearsal_rows
+from mirror.recovery.rehearsal import Rehearsal, rehearse
+from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 
 STEP = "test_failover"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
-from mirror.engine.verify import verify_flow
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import Factual, Finding
@@ -15,6 +14,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.left_out import unchecked
+from mirror.recovery.verify import verify_flow
 
 STEP = "verify"
 

@@ -202,9 +202,10 @@ class SyntheticRun:
         self.note(62.41, Event.FENCED, name, {"cluster": "east"})
         self.note(64.02, Event.CUT, name, {"flow": "east->west"})
         self.note(65.2, Event.OFFSETS_APPLIED, name)
-        self.note(66.07, Event.FIRST_WRITE, name, {"cluster": "west"})
-        self.note(67.3, Event.GROUP_READING, name, {"group": "billing"})
-        self.note(69.94, Event.GROUP_READING, name, {"group": "shipping"})
+        # Read in the ledger once all had come about: noticed later than it happened, and in another order.
+        self.note(70.1, Event.GROUP_READING, name, {"group": "shipping", "first_at_ms": ms(69.94)})
+        self.note(70.2, Event.GROUP_READING, name, {"group": "billing", "first_at_ms": ms(67.3)})
+        self.note(70.3, Event.FIRST_WRITE, name, {"cluster": "west", "first_at_ms": ms(66.07)})
         failover = Failover(
             fault_at_ms=ms(60.0),
             detected_at_ms=ms(62.13),

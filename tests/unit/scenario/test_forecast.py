@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.engine.rehearsal_plan import RehearsalPlan
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast, Processed, ShadowPartition, TakenFrom
+from mirror.recovery.rehearsal_plan import RehearsalPlan
 from mirror.scenario.forecast import total
 from tests.unit.config.files import flows_of
 

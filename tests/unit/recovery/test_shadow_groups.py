@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from mirror.control import shadow_groups
-from mirror.control.shadow_groups import create_shadows, delete_shadows, find_shadows
 from mirror.kafka.cluster import Cluster, GroupListing, GroupPosition, ItemResult
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import ShadowPartition, shadow_name
+from mirror.recovery import shadow_groups
+from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_shadows
 
 ORDERS, STOCK = TopicPartition("east.orders", 0), TopicPartition("east.stock", 1)
 

@@ -15,8 +15,6 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.engine.mirrors import Mirrors
-from mirror.engine.parked_records import parked_contents
-from mirror.engine.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
 from mirror.kafka.cluster import Cluster, Found
 from mirror.kafka.log import LogReader
@@ -32,6 +30,8 @@ from mirror.proof.outside import Outside, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
+from mirror.recovery.parked_records import parked_contents
+from mirror.recovery.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.spark import spark_session
 from mirror.whole_file import write_whole
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.control.untouched import GroupsSeen, compare
 from mirror.model.partition import TopicPartition
+from mirror.recovery.untouched import GroupsSeen, compare
 
 HERE = TopicPartition("orders", 0)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.uncompared import Begin, begin_of, judged, undecided
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
@@ -17,6 +16,7 @@ from mirror.proof.equivalence import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
+from mirror.recovery.uncompared import Begin, begin_of, judged, undecided
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)

@@ -13,9 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
-from mirror.control.shadow_groups import create_shadows, delete_shadows, find_shadows
-from mirror.control.untouched import GroupsSeen, Touched, compare, see_groups
-from mirror.engine.rehearsal_plan import CopyMaps, RehearsalPlan, returns
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.cluster import Cluster, ItemResult
 from mirror.kafka.group_reader import ReadGoal, ReadLimits, read_as_group
@@ -27,6 +24,9 @@ from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Handed, Seen, ShadowPartition, SourceWindow, TriedPartition, judge
 from mirror.model.verdict import Verdict, worst
 from mirror.model.watch import Watch, nobody
+from mirror.recovery.rehearsal_plan import CopyMaps, RehearsalPlan, returns
+from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_shadows
+from mirror.recovery.untouched import GroupsSeen, Touched, compare, see_groups
 from mirror.waiting import WaitTimeout, wait_until
 
 _GROUPS_AT_ONCE = 8

@@ -13,7 +13,6 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import TranslatedPosition, view_groups
-from mirror.control.shadow_groups import find_shadows
 from mirror.control.unread import unread
 from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
@@ -30,6 +29,7 @@ from mirror.model.shadow import (
     shadow_name,
 )
 from mirror.model.translation import Bounded, NothingRead, NotMirrored, TooOld, describe
+from mirror.recovery.shadow_groups import find_shadows
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mirror.engine.rehearsal import Rehearsal
-from mirror.engine.rehearsal_plan import RehearsalPlan
 from mirror.model.shadow import TriedPartition
 from mirror.model.verdict import worst
+from mirror.recovery.rehearsal import Rehearsal
+from mirror.recovery.rehearsal_plan import RehearsalPlan
 
 
 def as_json(rehearsal: Rehearsal) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirror.control.status import SILENT_AFTER_MS
-from mirror.engine import verify
 from mirror.model.flow_state import FlowState, RunReport
 from mirror.proof.equivalence import Equivalence
+from mirror.recovery import verify
 from tests.unit.config.files import flows_of
 
 FLOW = flows_of("A->B")[0]
