@@ -50,6 +50,9 @@ from mirror.proof.left_out import LeftOut
 from mirror.recovery import rehearsal_rows
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
+from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
+from mirror.recovery.pause import pause as pause_flow
+from mirror.recovery.pause import resume as resume_flow
 from mirror.recovery.rehearsal import Rehearsal, clean_up, left_behind
 from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
@@ -60,6 +63,14 @@ VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 
 _STANDARD_ERROR = 2
 _MOST_ABSENCES = 20
+_STATE_COLOURS = {
+    "RUNNING": "green",
+    "STARTING": "yellow",
+    "PAUSED": "yellow",
+    "DEGRADED": "yellow",
+    "STOPPED": "red",
+    "FAILED": "red",
+}
 _MOST_REASONS = 10
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
@@ -81,9 +92,9 @@ app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
 
 
-def _require_pattern(text: str) -> str:
+def _require_pattern(text: str | None) -> str | None:
     try:
-        re.compile(text)
+        re.compile(text or "")
     except re.error as problem:
         raise typer.BadParameter(f"{text!r} is not a regular expression: {problem}") from None
     return text
@@ -96,6 +107,14 @@ GroupPattern = Annotated[
     str,
     typer.Option("--group", "--groups", help="Groups whose whole id matches.", metavar="RE", callback=_require_pattern),
 ]
+TopicPattern = Annotated[
+    str | None,
+    typer.Option(
+        "--topics", help="Only topics of the source whose whole name matches.", metavar="RE", callback=_require_pattern
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 'east->west'.", metavar="'A->B'")]
 
 _LIMITS = ReadLimits()
@@ -245,8 +264,8 @@ def groups(
     taken_from: Annotated[
         TakenFrom, typer.Option("--positions", help="Where groups stand: by the source, or by the checkpoints.")
     ] = TakenFrom.SOURCE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Move groups to where they go on, on the target, or put them back; the positions before are saved first.
@@ -274,6 +293,81 @@ def groups(
             flows=settings.enabled_flows,
         )
         _move_groups(settings, plan, group, snapshot, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@app.command()
+def pause(
+    file: File,
+    flow: FlowName = None,
+    topics: TopicPattern = None,
+    timeout_seconds: Annotated[
+        float, typer.Option("--timeout", min=0, help="How long to wait until it is confirmed.", metavar="SECONDS")
+    ] = 60.0,
+    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy nothing more of a flow, or of some topics, until resumed; engines that run and later ones keep to it.
+
+    Returns when nothing more is appended to the copies, and says how far each partition is copied. Exit code 1 if that
+    is not confirmed in time (the wish stays on record), or some position is not final.
+    """
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        chosen = _flow(settings, flow)
+        plan = plan_pause(settings, chosen, topics)
+        _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        what = "all topics" if topics is None else f"topics that match {topics}"
+        _consent(file, f"Pause {what} of {chosen.flow}?", yes=yes)
+        found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or _user(file))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        _print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
+        for said in filter(None, (found.confirmed_by and f"confirmed by: {found.confirmed_by}", found.problem)):
+            _out.print(f"  {said}", markup=False)
+        _out.print(f"verdict {found.verdict}", highlight=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
+def resume(
+    file: File,
+    flow: FlowName = None,
+    topics: TopicPattern = None,
+    timeout_seconds: Annotated[
+        float, typer.Option("--timeout", min=0, help="How long to wait for the engine.", metavar="SECONDS")
+    ] = 60.0,
+    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a flow, or some of its topics, again after a pause, from where that left them.
+
+    Exit code 1 if the engine that leads the flow does not take it in in time; the wish stays on record.
+    """
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        chosen = _flow(settings, flow)
+        plan = plan_pause(settings, chosen, topics, is_pause=False)
+        _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        what = "all topics" if topics is None else f"topics that match {topics}"
+        _consent(file, f"Copy {what} of {chosen.flow} again?", yes=yes)
+        found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or _user(file))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        said = found.problem or f"resumed; {found.confirmed_by or 'no engine leads the flow: the next one copies it'}"
+        _out.print(f"{chosen.flow}: {said}", markup=False)
+    if found.verdict is not Verdict.PASS:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
@@ -488,6 +582,27 @@ def _verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdi
     return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
 
 
+def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        if dry_run:
+            _print_json(plan.as_json())
+        return
+    verb = "paused" if plan.is_pause else "copied again"
+    named = ", ".join(plan.changed[:_MOST_REASONS]) + (" and others" if len(plan.changed) > _MOST_REASONS else "")
+    _out.print(f"{plan.flow}: to be {verb}: {named or 'no topic that is on record'}", markup=False)
+    _out.print(f"  {plan.leader or 'no engine'} leads the flow", markup=False, style="dim")
+
+
+def _paused_row(each: PausedPosition) -> dict[str, Any]:
+    return {
+        "partition": str(each.source),
+        "copied up to": each.upstream,
+        "copy": str(each.copy),
+        "up to": each.downstream,
+        "open end": each.open_end or "",
+    }
+
+
 def _restore_groups(
     settings: MirrorSettings,
     flow: FlowSettings,
@@ -631,10 +746,7 @@ def _print_json(content: Any) -> None:
 
 
 def _print_status(status: FlowStatus, *, show_all: bool) -> None:
-    colour = {"RUNNING": "green", "STARTING": "yellow", "DEGRADED": "yellow", "STOPPED": "red", "FAILED": "red"}[
-        status.state
-    ]
-    _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, colour)))
+    _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, _STATE_COLOURS[status.state])))
     if status.claim is not None and not status.claim.is_released:
         _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
     shown = status.reasons if show_all else status.reasons[:_MOST_REASONS]
@@ -658,7 +770,7 @@ def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _partition_row(each: PartitionStatus) -> dict[str, Any]:
-    troubles = ["stopped"] if each.stopped is not None else []
+    troubles = (["paused"] if each.is_paused else []) + (["stopped"] if each.stopped is not None else [])
     troubles += [f"{each.gaps} gap{'s' if each.gaps > 1 else ''}"] if each.gaps else []
     return {
         "partition": f"{each.topic}-{each.partition}",

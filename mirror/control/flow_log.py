@@ -84,6 +84,11 @@ class FlowLog:
         return self._tail.exists()
 
     @property
+    def position(self) -> int:
+        """The offset up to which the topic was read; what lies in a transaction that is open, or behind, is not."""
+        return self._tail.position()
+
+    @property
     def loss(self) -> str | None:
         """What has become of records that were read, None while they are there; :meth:`restored` sets it back."""
         return self._tail.loss

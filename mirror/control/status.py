@@ -30,8 +30,9 @@ from mirror.model.flow_state import (
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
 
-State = Literal["STARTING", "RUNNING", "DEGRADED", "FAILED", "STOPPED"]
+State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"]
 
 # An engine reports every two seconds; one that has been silent for so long is not running.
 SILENT_AFTER_MS = 15_000
@@ -66,6 +67,8 @@ class PartitionStatus:
         how many gaps in it nobody has acknowledged.
     stopped
         why it is stopped, None while it is not.
+    is_paused
+        whether somebody has paused its topic.
     """
 
     topic: str
@@ -78,6 +81,7 @@ class PartitionStatus:
     left_out: int = 0
     gaps: int = 0
     stopped: str | None = None
+    is_paused: bool = False
 
 
 def worst_first(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
@@ -95,6 +99,8 @@ class FlowStatus:
 
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
     ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
+    ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
+    the word of who led the flow since.
     """
 
     flow: Flow
@@ -107,6 +113,8 @@ class FlowStatus:
     claim: Claim | None = None
     standbys: tuple[Standby, ...] = ()
     deselected: tuple[TopicPartition, ...] = ()
+    pauses: Pauses = Pauses()  # noqa: RUF009  # frozen
+    is_pause_confirmed: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -120,6 +128,11 @@ class FlowStatus:
                 {"engine": each.engine, "host": each.host, "pid": each.pid, "differs_in": list(each.differs_in)}
                 for each in self.standbys
             ],
+            "pauses": [
+                {"topics": each.topics, "paused": each.is_pause, "by": each.by, "since": iso_time(each.at_ms)}
+                for each in (self.pauses.wishes if self.pauses.in_force else ())
+            ],
+            "pause_confirmed": self.is_pause_confirmed,
             "partitions": [asdict(partition) for partition in self.partitions],
             "no_longer_selected": [{"topic": each.topic, "partition": each.partition} for each in self.deselected],
             "foreign_writers": [
@@ -141,10 +154,13 @@ def _leader(claim: Claim) -> dict[str, Any]:
     return {"engine": claim.engine, "host": claim.host, "pid": claim.pid, "term": claim.term}
 
 
-def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> tuple[State, tuple[str, ...]]:
+def judge_state(
+    run: RunReport | None, now_ms: int, trouble: Iterable[str], *, is_paused: bool = False
+) -> tuple[State, tuple[str, ...]]:
     """Return a flow's state and reasons from its engine's last report and from what was met while reading.
 
-    STARTING until a first epoch has reported: whether anything can be copied is not known before.
+    STARTING until a first epoch has reported: whether anything can be copied is not known before. PAUSED if some of it
+    is, and nothing is wrong.
     """
     met = tuple(trouble)
     if run is None:
@@ -158,7 +174,9 @@ def judge_state(run: RunReport | None, now_ms: int, trouble: Iterable[str]) -> t
             *dict.fromkeys((*run.reasons, *met)),
         )
     reasons = tuple(dict.fromkeys((*run.reasons, *met)))
-    return ("DEGRADED" if reasons else "STARTING" if run.state == "STARTING" else "RUNNING"), reasons
+    if reasons:
+        return "DEGRADED", reasons
+    return ("PAUSED" if is_paused else "STARTING" if run.state == "STARTING" else "RUNNING"), ()
 
 
 class FlowObserver:
@@ -205,11 +223,14 @@ class FlowObserver:
         gaps_of = Counter(gap.source for gap in state.open_gaps)
         stops = state.stops | (state.run.stops(positions) if state.run is not None else {})
         partitions = tuple(
-            replace(each, gaps=gaps_of[source], stopped=stops.get(source))
+            replace(
+                each, gaps=gaps_of[source], stopped=stops.get(source), is_paused=state.pauses.is_paused(source.topic)
+            )
             for each in partitions
             for source in (TopicPartition(each.topic, each.partition),)
         )
-        verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble)
+        is_paused = state.pauses.pauses_any
+        verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble, is_paused=is_paused)
         told = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
         notes += (*told, *(note for note in state_notes(flow, state) if not any(note in each for each in told)))
@@ -222,7 +243,22 @@ class FlowObserver:
             for each in standbys
         )
         notes += _left(deselected)
-        return FlowStatus(flow, verdict, reasons, partitions, gaps, foreign, notes, state.claim, standbys, deselected)
+        is_confirmed = is_paused and _is_pause_confirmed(state)
+        notes += _paused(state, is_confirmed=is_confirmed)
+        return FlowStatus(
+            flow,
+            verdict,
+            reasons,
+            partitions,
+            gaps,
+            foreign,
+            notes,
+            state.claim,
+            standbys,
+            deselected,
+            state.pauses,
+            is_confirmed,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -289,6 +325,20 @@ class FlowObserver:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _is_pause_confirmed(state: FlowState) -> bool:
+    """Whether who led the flow last has said of every wish that nothing more is appended to what it pauses."""
+    report = state.pause_report
+    return report is not None and {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+
+
+def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:
+    """Say what is paused, and whether that is so already."""
+    if not state.pauses.pauses_any:
+        return ()
+    so_far = "nothing more is appended to its copies" if is_confirmed else "not confirmed by an engine yet"
+    return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
 
 
 def _left(deselected: Collection[TopicPartition]) -> tuple[str, ...]:

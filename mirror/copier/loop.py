@@ -204,6 +204,9 @@ class CopyLoop:
         for lane in lanes:
             self._lanes[lane.work.flow].append(lane)
             self._active[lane.work.flow][lane] = None
+            if lane.work.is_paused:
+                # Only its position is written down.
+                continue
             self._unplaced.append((self._clusters[lane.work.flow, "source"], lane))
             self._unplaced.append((self._clusters[lane.work.flow, "target"], lane.stream))
 

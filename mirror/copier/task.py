@@ -272,6 +272,8 @@ class Share:
         if self.transactions:
             self.transactions.serve(lane)
         self.lanes.append(lane)
+        # Somebody may wait for its position, so the epoch is not a long one.
+        self.has_news |= work.is_paused
         self._skipped[work.source] = ready.skipped_by_match
 
     def close(self) -> list[PartitionResult]:

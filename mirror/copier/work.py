@@ -186,6 +186,8 @@ class PartitionWork:
         whether nobody but mirrors is to write into ``target``, so that it is told where somebody has.
     sequence
         the flow's producer's next sequence on ``target``; without transactions.
+    is_paused
+        whether it is only found out, and recorded, how far it is copied: nothing is appended to its copy.
     """
 
     flow: Flow
@@ -201,6 +203,7 @@ class PartitionWork:
     left_out: tuple[str, ...] = ()
     is_watched: bool = False
     sequence: int = 0
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from mirror.model.flow_state import (
     state_topic,
 )
 from mirror.model.leadership import Claim, Silence, differing
+from mirror.model.pause import Pauses
 
 # How often a claim is renewed, and in what part of the time-out at least.
 _RENEWAL_SECONDS = 2.0
@@ -34,8 +35,8 @@ _RENEWAL_SHARE = 0.25
 _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
 _FORGOTTEN_SECONDS = 60.0
-# The only records that an election is about: a state topic holds thousands of others for each of them.
-_KEYS = (b'["claim"]', b'["standby",')
+# The only records that a leader's thread must know: a state topic holds thousands of others for each of them.
+_KEYS = (b'["claim"]', b'["standby",', b'["pause"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Election:
         timeout_seconds: float,
         settings: Mapping[str, str],
         topic: str | None = None,
+        is_engine: bool = True,
     ) -> None:
         """Take part in the election of ``flow``, whose state topic exists.
 
@@ -89,6 +91,9 @@ class Election:
             after so long without a renewal another engine may lead.
         settings
             digests of what engines of one flow must have in common, by key.
+        is_engine
+            False for who never copies, and leads only to make sure that nobody else does: it is not told as standing
+            by.
 
         Raises
         ------
@@ -102,6 +107,7 @@ class Election:
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._settings = settings
+        self._is_engine = is_engine
         self._topic = topic or state_topic(flow.source)
         # Claims are written outside of transactions, and must be seen although one is open before them.
         self._tail = LogTail(consumer, self._topic, alias=flow.target, committed=False)
@@ -125,20 +131,36 @@ class Election:
             if the state topic cannot be read or written now; whether this engine leads is then as it was.
         """
         now = steady_seconds()
-        if self.term is not None and now < self._renew_at:
-            return True
         try:
+            # Also when it need not be renewed yet: what is wished of the flow does not wait for that.
             self._read()
+            if self.term is not None and now < self._renew_at:
+                return True
             if self.term is None and self._may_bid(now):
                 self._bid()
             if self.term is not None:
                 self._renew(report())
-            elif now >= self._stand_by_at:
+            elif self._is_engine and now >= self._stand_by_at:
                 self._stand_by()
         except BaseException:
             self._silence.unreadable()
             raise
         return self.term is not None
+
+    @property
+    def pauses(self) -> Pauses:
+        """What is wished of the flow's topics, as far as the state topic was read."""
+        return self._state.pauses
+
+    def say(self, record: StateRecord) -> None:
+        """Say something as the leader; it does not count if another leads by then.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if it cannot be written now.
+        """
+        self._append([record])
 
     def release(self, report: RunReport, *, is_settled: bool) -> None:
         """Lead, or stand by, no longer.

@@ -18,7 +18,8 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
-from mirror.model.flow_state import RunReport
+from mirror.model.flow_state import RunReport, pause_report_record
+from mirror.model.pause import PauseReport
 
 _LOOK_SECONDS = 0.5
 
@@ -59,6 +60,7 @@ class FlowLeader:
         self._is_settled = False
         self._said = ""
         self._could_copy = True
+        self._answered: PauseReport | None = None
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
         """Take part until :meth:`end`; then release the flow."""
@@ -122,6 +124,8 @@ class FlowLeader:
         try:
             leads = election.round(self._report)
         finally:
+            # Before the right to write is renewed: an engine that was stopped meanwhile does not write what is paused.
+            self._take_pauses(election)
             # Also when the target does not answer: what was sent before an outage is not refused after it.
             if self._standing.term is not None and self._standing.term == election.term:
                 self._standing.lease.renew(election.renewed_at)
@@ -135,11 +139,31 @@ class FlowLeader:
             self._stand_by(f"engine {election.claim.where if election.claim else ''} leads the flow now")
         if not leads and not self._ended.is_set():
             self._say_standby(election)
+        if leads:
+            self._answer_pauses(election)
         return 1, ()
+
+    def _take_pauses(self, election: Election) -> None:
+        before = self._standing.pauses
+        if self._standing.take_pauses(election.pauses):
+            said = "; ".join(election.pauses.told()) or "nothing any more"
+            if before.pauses_any or election.pauses.pauses_any:
+                self._log.info("paused: %s", said)
+
+    def _answer_pauses(self, election: Election) -> None:
+        """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
+        found = self._standing.pause_report(self._identity.engine)
+        if found is None or found == self._answered:
+            return
+        election.say(pause_report_record(found))
+        self._answered = found
+        if not found.busy and self._standing.pauses.pauses_any:
+            open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
+            self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None
-        self._said = ""
+        self._said, self._answered = "", None
         lease = Lease(LEASE_SHARE * self._timeout_seconds)
         lease.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
@@ -181,7 +205,8 @@ class FlowLeader:
     def _report(self) -> RunReport:
         with self._standing.lock:
             reasons, notes = self._standing.reasons(), self._standing.notes()
-            state = "DEGRADED" if reasons else "STARTING" if self._standing.is_starting else "RUNNING"
+            otherwise = "STARTING" if self._standing.is_starting else "RUNNING"
+            state = "DEGRADED" if reasons else "PAUSED" if self._standing.pauses.pauses_any else otherwise
         return RunReport(state, reasons, now_ms(), notes)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:

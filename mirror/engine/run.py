@@ -328,6 +328,7 @@ class Engine:
             except EpochFailed as failure:
                 for standing in self._standings.values():
                     with standing.lock:
+                        standing.at_work = frozenset()
                         standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
                         # What the tasks wrote is on the target; the control thread reads it back.
                         standing.is_known = False
@@ -342,6 +343,8 @@ class Engine:
                 self._take_result(work, result, begun, lasted)
             self._take_slots(results, begun)
             for flow, standing in self._standings.items():
+                # Only now: what is to be said of the partitions that are paused is known.
+                standing.at_work = frozenset()
                 standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
     def _take_result(self, work: TaskWork, result: TaskResult, begun: Mapping[Flow, int], seconds: float) -> None:
@@ -400,14 +403,18 @@ class Engine:
                 standing.left_out.get(source.topic, ()),
                 source.topic in standing.watched,
                 writing[flow].sequences.get(target, 0),
+                standing.pauses.is_paused(source.topic),
             )
             for flow, standing in self._standings.items()
             if standing.is_known and standing.may_be_copied
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped
             and source not in standing.takeovers
+            and not standing.is_at_rest(source)
             and not standing.waits(source, target)
         ]
+        for flow, standing in self._standings.items():
+            standing.at_work = frozenset(work.source for work in partitions if work.flow == flow and not work.is_paused)
         engine = self._settings.engine
         self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [

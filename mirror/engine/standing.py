@@ -39,10 +39,12 @@ from mirror.model.flow_state import (
 )
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, paused_of
 from mirror.model.writers import WrittenBy
 
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
+_BEING_COMPARED = "what lies on the target is being compared with the source"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -137,6 +139,9 @@ class FlowStanding:
     foreign: tuple[ForeignWriter, ...] = ()
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
+    pauses: Pauses = field(default_factory=Pauses)
+    # To the copies of which the tasks of the running epoch may append.
+    at_work: frozenset[TopicPartition] = frozenset()
     is_known: bool = False
     # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
     has_looked: bool = False
@@ -301,6 +306,50 @@ class FlowStanding:
             self._is_to_be_read_again = self.is_known = False
         if self.is_known:
             self.given_up.clear()
+
+    @_alone
+    def take_pauses(self, pauses: Pauses) -> bool:
+        """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
+        if pauses == self.pauses:
+            return False
+        self.pauses = pauses
+        self.changed()
+        return True
+
+    @_alone
+    def is_at_rest(self, source: TopicPartition) -> bool:
+        """Whether a partition is paused, and it is on record how far it is copied."""
+        return self.pauses.is_paused(source.topic) and self._is_final(source)
+
+    @_alone
+    def pause_report(self, engine: str) -> PauseReport | None:
+        """Return what is to be said of the paused topics; None: it is not known yet, or nothing was ever paused."""
+        if not self.is_known or not (self.pauses.wishes or self.pauses.obscure):
+            return None
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies |= {source: target.topic for source, target, *_ in self.partitions}
+        paused = paused_of(self.pauses, copies)
+        late = {
+            source
+            for source in paused
+            if TopicPartition(copies[source] or self.settings.copy_of(source.topic), source.partition) in self.unfenced
+        }
+        busy = (paused & self.at_work) | late
+        return PauseReport(
+            engine,
+            tuple(each.wish for each in self.pauses.wishes),
+            busy,
+            {
+                source: self.stopped.get(source) or self.troubles.get(source) or _BEING_COMPARED
+                for source in sorted(paused - busy)
+                if not self._is_final(source)
+            },
+        )
+
+    def _is_final(self, source: TopicPartition) -> bool:
+        """Whether it is on record how far a partition is copied, or that nothing of it is."""
+        handover = self.handovers.get(source)
+        return handover is None or (handover.clean and handover.is_recorded)
 
     @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:

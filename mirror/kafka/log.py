@@ -414,6 +414,11 @@ class LogTail:
             raise
         return found
 
+    def position(self, partition: int = 0) -> int:
+        """Return the offset up to which a partition was read, 0 before the first poll."""
+        reader = self._readers.get(TopicPartition(self._topic, partition))
+        return reader.position if reader is not None else 0
+
     def exists(self) -> bool:
         """Ask the cluster whether it has the topic.
 

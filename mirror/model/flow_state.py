@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -28,14 +28,16 @@ from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
 
 RUNS_PER_CHUNK = 256
 
 _TERM = "term"
+_PAUSE = "pause"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
-_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["takeover",', b'["producer"]', b'["run"]')
+_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["takeover",', b'["producer"]', b'["run"]', b'["paused"]')
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -461,6 +463,16 @@ def no_standby_record(engine: str) -> StateRecord:
     return _compact(["standby", engine]), None
 
 
+def pause_record(wish: PauseWish) -> StateRecord:
+    """Return the record that keeps what somebody wishes of the flow's topics."""
+    return _record(wish.key, wish.content())
+
+
+def pause_report_record(report: PauseReport) -> StateRecord:
+    """Return the record of what the leader says of the paused topics."""
+    return _record(["paused"], report.content())
+
+
 @dataclass(frozen=True, slots=True)
 class DataProducer:
     """The producer id with which a flow writes its copies when it uses no transactions, as its tasks share it.
@@ -595,6 +607,9 @@ class FlowState:
     source_id: str = ""
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
+    #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
+    wishes: Pauses = field(default_factory=Pauses)
+    pause_report: PauseReport | None = None
     loss: Loss | None = None
     #: The partitions whose tails are not known since the last loss: nothing was recorded of them behind it.
     unsettled: set[TopicPartition] = field(default_factory=set)
@@ -686,6 +701,10 @@ class FlowState:
                 self.producer = None
             case ["run"]:
                 self.run = None
+            case ["pause", *topics]:
+                self.wishes = self.wishes.without(topics[0] if topics else None)
+            case ["paused"]:
+                self.pause_report = None
             case ["lost"]:
                 self.loss = None
                 self.unsettled.clear()
@@ -751,6 +770,14 @@ class FlowState:
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+            case ["pause"]:
+                self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
+                # Whatever was wished before, it is over.
+                self.unread = {key: each for key, each in self.unread.items() if each.kind != _PAUSE}
+            case ["pause", str(topics)]:
+                self.wishes = self.wishes.with_wish(PauseWish.of(topics, content))
+            case ["paused"]:
+                self.pause_report = PauseReport.of(content)
             case ["lost"]:
                 self.loss = Loss(**_known(Loss, content))
                 self.unsettled = set(self.positions) if self.loss.are_tails_unknown else set()
@@ -760,6 +787,12 @@ class FlowState:
                 _keep(self.quotas, _quota_key(entity, limit), content["value"])
             case _:
                 raise ValueError("this program knows no such kind of record")
+
+    @property
+    def pauses(self) -> Pauses:
+        """Return what is paused; everything, if there is a wish that this version does not understand."""
+        problem = next((each.problem for each in self.unread.values() if each.kind == _PAUSE), None)
+        return replace(self.wishes, obscure=problem)
 
     @property
     def stops(self) -> dict[TopicPartition, str]:
@@ -795,6 +828,8 @@ class FlowState:
                 return self.producer.record()
             case ["run"] if self.run is not None:
                 return self.run.record()
+            case ["paused"] if self.pause_report is not None:
+                return pause_report_record(self.pause_report)
             case _:
                 return key, None
 

@@ -2,113 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import read_records
-from mirror.lab import faults, processes
-from mirror.lab.processes import ManagedProcess
-from mirror.model.partition import TopicPartition
+from mirror.lab import faults
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
-from tests.brokers.copying import ends_of
-
-PARTITIONS = 4
-_PATIENCE_SECONDS = 120
-
-
-@dataclass
-class Engines:
-    """Two engines of one flow, and a load of numbered records."""
-
-    source: dict[str, str]
-    target: dict[str, str]
-    topic: str
-    alias: str
-    directory: Path
-    settings: str = ""
-    running: dict[str, ManagedProcess] = field(default_factory=dict)
-    sent: int = 0
-    _lives: int = 0
-
-    @property
-    def file(self) -> Path:
-        """The properties file of all of them."""
-        path = self.directory / "mirror.properties"
-        path.write_text(
-            f"clusters = {self.alias}, west\n"
-            f"{self.alias}.bootstrap.servers = {self.source['bootstrap.servers']}\n"
-            f"west.bootstrap.servers = {self.target['bootstrap.servers']}\n"
-            f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
-            f"mirror.tasks = 2\n{FACTORS}{self.settings}"
-        )
-        return path
-
-    def start(self) -> ManagedProcess:
-        self._lives += 1
-        argv = [sys.executable, "-m", "mirror", "run", str(self.file)]
-        return processes.start(self.directory, f"engine-{self._lives}", argv, owner_pid=os.getpid())
-
-    def send(self, count: int) -> None:
-        producer = confluent_kafka.Producer({**self.source, "linger.ms": 5})
-        for number in range(self.sent, self.sent + count):
-            producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
-        assert producer.flush(20) == 0
-        self.sent += count
-
-    @property
-    def copies(self) -> list[TopicPartition]:
-        return [TopicPartition(f"{self.alias}.{self.topic}", number) for number in range(PARTITIONS)]
-
-    def copied(self) -> int:
-        try:
-            return sum(ends_of(self.target, self.copies).values())
-        except Exception:  # noqa: BLE001  # the topic is not there yet
-            return 0
-
-    def await_all(self, timeout_seconds: float = _PATIENCE_SECONDS) -> float:
-        """Wait until every record that was sent is there; return how long it took, in seconds."""
-        began = time.monotonic()
-        wait_until(
-            self.numbers,
-            f"{self.sent} records; engines said { {name: one.log_tail(4) for name, one in self.running.items()} }",
-            timeout_seconds=timeout_seconds,
-            until=lambda found: sum(map(len, found)) >= self.sent,
-        )
-        return time.monotonic() - began
-
-    def numbers(self) -> list[list[int]]:
-        """Return what each copy holds, in the order of its log."""
-        if not self.copied():
-            return []
-        ends = ends_of(self.target, self.copies)
-        return [
-            [int(record.value or b"-1") for record in read_records(self.target, each, 0, end, read_committed=True)]
-            for each, end in ((each, ends[each]) for each in self.copies)
-        ]
-
-    def assert_each_once(self) -> None:
-        assert self.numbers() == [list(range(number, self.sent, PARTITIONS)) for number in range(PARTITIONS)]
-
-    def status(self) -> dict[str, Any]:
-        done = mirror("status", str(self.file), "--json")
-        (flow,) = json.loads(done.stdout)["flows"]
-        found: dict[str, Any] = flow
-        return found
+from tests.brokers.engines import PARTITIONS, Engines
 
 
 @pytest.fixture

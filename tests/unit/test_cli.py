@@ -22,6 +22,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.pause import PausePlan
 
 
 def test_it_says_which_version_it_is() -> None:
@@ -154,6 +155,24 @@ def test_a_snapshot_that_was_not_written_is_not_spoken_of(
     options = ["--apply", "--yes", "--json", "--snapshot", str(tmp_path / "before.json")]
     done = CliRunner().invoke(app, ["groups", str(file), *options])
     assert (done.exit_code, json.loads(done.stdout)["snapshot"]) == (1, None)
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--topics", "(", "--yes"], "not a regular expression"),
+        (["--flow", "west->nowhere", "--yes"], "not an enabled flow"),
+        ([], "--yes"),
+    ],
+)
+def test_a_pause_that_cannot_be_meant_or_consented_to_is_bad_usage(
+    monkeypatch: pytest.MonkeyPatch, file: Path, command: str, argv: list[str], said: str
+) -> None:
+    monkeypatch.setattr(cli, "plan_pause", lambda *_, is_pause=True: PausePlan(FLOW, None, is_pause))
+    done = CliRunner().invoke(app, [command, str(file), *argv])
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 def test_a_flow_that_the_shell_has_cut_is_told_how_to_quote(file: Path) -> None:

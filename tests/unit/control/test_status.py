@@ -114,5 +114,13 @@ def test_a_flow_runs_only_once_an_epoch_has_reported(
     assert judge_state(run, 1_000_000 + age_ms, ())[0] == judged
 
 
+def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_an_engine_runs() -> None:
+    run = RunReport("PAUSED", (), 1_000)
+    assert judge_state(run, 2_000, [], is_paused=True) == ("PAUSED", ())
+    assert judge_state(run, 2_000, ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
+    assert judge_state(run, 2_000 + SILENT_AFTER_MS, [], is_paused=True)[0] == "STOPPED"
+    assert judge_state(run, 2_000, []) == ("RUNNING", ()), "it was resumed since the report"
+
+
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
     assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))

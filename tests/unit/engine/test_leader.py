@@ -26,9 +26,10 @@ from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DataProducer, FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
 from mirror.waiting import wait_until
 from tests.flows import flow_work
 from tests.unit.control.builders import flow_settings
@@ -45,6 +46,11 @@ class Electing:
         self.claim = None
         self.renewed_at = steady_seconds()
         self.released: list[bool] = []
+        self.pauses = Pauses()
+        self.said: list[StateRecord] = []
+
+    def say(self, record: StateRecord) -> None:
+        self.said.append(record)
 
     def round(self, _: object) -> bool:
         self.term = self.terms.pop(0)

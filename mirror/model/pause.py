@@ -1,0 +1,183 @@
+"""Pauses of a flow: which topics are not to be copied for now, and what the flow's leader says of that.
+
+Both are records of the state topic on the target. A wish speaks of all topics or of those whose whole name matches a
+regular expression, and holds until a later one speaks of the same topic: the order of the log decides, never a clock.
+Each wish is one record, so that of two people who pause and resume at once the last one wins as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from mirror.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PauseWish:
+    """That topics of a flow are not copied from now on, or are copied again.
+
+    Attributes
+    ----------
+    wish
+        tells it from every other one.
+    topics
+        a regular expression for whole names of topics on the source; None: all of them, also later ones.
+    is_pause
+        whether they are paused; otherwise they are copied again.
+    by, at_ms
+        who wants it, and since when, in ms since the epoch.
+    """
+
+    wish: str
+    topics: str | None
+    is_pause: bool
+    by: str
+    at_ms: int
+
+    @property
+    def key(self) -> list[str]:
+        """Return what its record is kept under: the newest that names the same topics replaces it."""
+        return ["pause"] if self.topics is None else ["pause", self.topics]
+
+    def content(self) -> dict[str, Any]:
+        """Return the value of its record."""
+        return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms}
+
+    @classmethod
+    def of(cls, topics: str | None, content: dict[str, Any]) -> PauseWish:
+        """Return the wish that a record holds.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            if it is none that this version understands.
+        """
+        if topics is not None:
+            try:
+                re.compile(topics)
+            except re.error as problem:
+                raise ValueError(f"{topics!r} is not a regular expression: {problem}") from problem
+        if not isinstance(content["paused"], bool):
+            raise ValueError("it does not say whether the topics are paused")
+        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"])
+
+    def speaks_of(self, topic: str) -> bool:
+        """Whether it is about a topic of the source."""
+        return self.topics is None or re.fullmatch(self.topics, topic) is not None
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        what = "all topics" if self.topics is None else f"topics that match {self.topics}"
+        return f"{what}, {'paused' if self.is_pause else 'resumed'} by {self.by} at {since}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is wished of a flow's topics, in the order of the log.
+
+    Attributes
+    ----------
+    wishes
+        the newest of each expression; nothing from before the newest that speaks of all topics.
+    obscure
+        why one of them is not understood: then no topic is copied, for it might be about any.
+    """
+
+    wishes: tuple[PauseWish, ...] = ()
+    obscure: str | None = None
+
+    def with_wish(self, wish: PauseWish) -> Pauses:
+        """Return them with one that was read behind them."""
+        others = () if wish.topics is None else self.without(wish.topics).wishes
+        return Pauses((*others, wish), self.obscure)
+
+    def without(self, topics: str | None) -> Pauses:
+        """Return them without the one that is kept for these topics."""
+        return Pauses(tuple(each for each in self.wishes if each.topics != topics), self.obscure)
+
+    def is_paused(self, topic: str) -> bool:
+        """Whether a topic of the source is not to be copied."""
+        newest = next((each for each in reversed(self.wishes) if each.speaks_of(topic)), None)
+        return self.obscure is not None or (newest is not None and newest.is_pause)
+
+    def has(self, wish: str) -> bool:
+        """Whether a wish still counts, for some topics at least."""
+        return any(each.wish == wish for each in self.wishes)
+
+    @property
+    def in_force(self) -> tuple[PauseWish, ...]:
+        """The wishes by which something is paused."""
+        return tuple(each for each in self.wishes if each.is_pause)
+
+    @property
+    def pauses_any(self) -> bool:
+        """Whether some topic may be paused."""
+        return self.obscure is not None or bool(self.in_force)
+
+    def told(self) -> tuple[str, ...]:
+        """Return in words for people what is paused; of what was resumed only exceptions from that."""
+        if self.obscure is not None:
+            return (f"nothing is copied, since a wish to pause or resume is not understood: {self.obscure}",)
+        return tuple(map(str, self.wishes)) if self.in_force else ()
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReport:
+    """What the flow's leader says of its paused topics; what was said by an earlier leader does not count.
+
+    Attributes
+    ----------
+    engine
+        the leader's id.
+    wishes
+        the wishes that it has taken in.
+    busy
+        the partitions of paused topics to whose copies something may still be appended.
+    unsettled
+        the others of which it is not known how far they are copied, and why: their recorded positions may lie before
+        the end of what was copied.
+    """
+
+    engine: str
+    wishes: tuple[str, ...]
+    busy: frozenset[TopicPartition] = frozenset()
+    unsettled: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """Return the value of its record."""
+        return {
+            "engine": self.engine,
+            "wishes": list(self.wishes),
+            "busy": _by_topic(self.busy),
+            "unsettled": [[*source, why] for source, why in sorted(self.unsettled.items())],
+        }
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> PauseReport:
+        """Return the report that a record holds."""
+        return cls(
+            content["engine"],
+            tuple(content["wishes"]),
+            frozenset(
+                TopicPartition(topic, number) for topic, numbers in content["busy"].items() for number in numbers
+            ),
+            {TopicPartition(topic, partition): why for topic, partition, why in content["unsettled"]},
+        )
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def paused_of(pauses: Pauses, sources: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    """Return those of some partitions of the source whose topics are paused."""
+    sources = list(sources)
+    topics = {topic for topic in {source.topic for source in sources} if pauses.is_paused(topic)}
+    return frozenset(source for source in sources if source.topic in topics)

@@ -1,0 +1,421 @@
+"""Pausing and resuming a flow: a wish on record on its target, and what whoever leads the flow says of it.
+
+The wish outlives engines. A pause is confirmed once nothing more is appended to the copies of the paused topics; the
+positions on record are final then, but for those that are named.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.flow_log import FlowLog, NeverRun
+from mirror.control.status import SILENT_AFTER_MS
+from mirror.control.tick import now_ms
+from mirror.control.topics import create_state_topic
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.log import LogWriter
+from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState, pause_record, stamped, state_topic
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish, paused_of
+from mirror.model.verdict import Verdict
+from mirror.recovery.ousting import Ousting, report_without_engine
+from mirror.waiting import WaitTimeout, wait_until
+
+_PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
+_NAMED = 3
+_NOBODY = "no engine leads the flow"
+
+
+@dataclass(frozen=True, slots=True)
+class PausePlan:
+    """What a pause, or the end of one, would change; nothing is written yet.
+
+    Attributes
+    ----------
+    topics
+        a regular expression for topics of the source; None: all of them.
+    is_pause
+        whether they are to be paused; otherwise they are to be copied again.
+    changed
+        the topics on record that would be paused, or copied, and are not now.
+    leader
+        the engine that leads the flow, in words for people; None: none does, as far as is known.
+    """
+
+    flow: Flow
+    topics: str | None
+    is_pause: bool
+    changed: tuple[str, ...] = ()
+    leader: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that ``--dry-run --json`` prints."""
+        return {
+            "verdict": Verdict.UNKNOWN.value,
+            "flow": str(self.flow),
+            "topics": self.topics,
+            "changed": list(self.changed),
+            "leader": self.leader,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PausedPosition:
+    """How far a partition of a paused topic is copied, by what is on record.
+
+    ``open_end``: why the copy may reach further than that; None when it does not.
+    """
+
+    source: TopicPartition
+    upstream: int
+    copy: TopicPartition
+    downstream: int
+    open_end: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return a row of ``mirror pause --json``."""
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "last_mirrored_upstream": self.upstream - 1 if self.upstream else None,
+            "upstream_next": self.upstream,
+            "downstream_topic": self.copy.topic,
+            "downstream_next": self.downstream,
+            "open_end": self.open_end,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What has become of a wish to pause topics of a flow.
+
+    Attributes
+    ----------
+    confirmed_by
+        who says that nothing more is appended: the engine that leads the flow, or that none does; None: nobody yet.
+    has_engine
+        whether an engine leads the flow, which goes on with what is not paused; otherwise the next one honours it.
+    positions
+        of each partition of the topics that are paused by then, how far it is copied; final if confirmed and without
+        an open end.
+    problem
+        why it is not confirmed, or what of it is open.
+    is_superseded
+        whether somebody has wished otherwise since.
+    """
+
+    flow: Flow
+    wish: PauseWish
+    confirmed_by: str | None = None
+    has_engine: bool = False
+    positions: tuple[PausedPosition, ...] = ()
+    problem: str | None = None
+    is_superseded: bool = False
+
+    @property
+    def open_ends(self) -> Mapping[TopicPartition, str]:
+        """The partitions whose copies may reach further than is on record, and why."""
+        return {each.source: each.open_end for each in self.positions if each.open_end is not None}
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS: nothing more is appended, and the positions are final. UNKNOWN: some positions are not known."""
+        if self.confirmed_by is None:
+            return Verdict.FAIL
+        return Verdict.UNKNOWN if self.open_ends else Verdict.PASS
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that ``mirror pause --json`` prints."""
+        return {
+            "verdict": self.verdict.value,
+            "flow": str(self.flow),
+            "topics": self.wish.topics,
+            "confirmed_by": self.confirmed_by,
+            "engine_runs": self.has_engine,
+            "positions": [each.as_json() for each in self.positions],
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What has become of a wish to copy topics of a flow again; its attributes are those of `Paused`."""
+
+    flow: Flow
+    wish: PauseWish
+    confirmed_by: str | None = None
+    has_engine: bool = False
+    problem: str | None = None
+    is_superseded: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the topics are copied again, or will be by the next engine."""
+        return Verdict.PASS if self.problem is None else Verdict.FAIL
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that ``mirror resume --json`` prints."""
+        return {
+            "verdict": self.verdict.value,
+            "flow": str(self.flow),
+            "topics": self.wish.topics,
+            "confirmed_by": self.confirmed_by,
+            "engine_runs": self.has_engine,
+            "problem": self.problem,
+        }
+
+
+def plan_pause(
+    settings: MirrorSettings, flow: FlowSettings, topics: str | None = None, *, is_pause: bool = True
+) -> PausePlan:
+    """Say what a pause, or its end, would change, by what is on record on the target.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the target cannot be read.
+    """
+    wish = _wish(topics, "", is_pause=is_pause)
+    with closing(_log(settings, flow)) as log:
+        try:
+            state = log.poll()
+        except NeverRun:
+            state = FlowState()
+    after = state.pauses.with_wish(wish)
+    names = sorted({source.topic for source in state.positions})
+    changed = tuple(name for name in names if state.pauses.is_paused(name) != after.is_paused(name))
+    return PausePlan(flow.flow, topics, is_pause, changed, _leader(state))
+
+
+def pause(
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    topics: str | None = None,
+    *,
+    timeout_seconds: float,
+    by: str = "mirror",
+    awaits_open_ends: bool = True,
+) -> Paused:
+    """Pause topics of a flow; return when that is confirmed, or ``timeout_seconds`` have passed.
+
+    The engine that leads the flow is told through the target. Where it is silent, or gone, and no other stands by, the
+    flow is led from here for a moment, so that nothing that it has sent, or sends should it go on, is appended.
+
+    Parameters
+    ----------
+    topics
+        a regular expression that whole names of topics on the source match; None: all topics, also later ones.
+    by
+        who wants it, for people who look at the status.
+    awaits_open_ends
+        whether to wait also until it is known of each partition how far it is copied. After a crash of the engine that
+        takes the source; without it, it is enough that nothing more is appended.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the target does not take the wish; whether it is on record is not known then.
+    """
+    with closing(_Waiting(settings, flow, _wish(topics, by, is_pause=True))) as waiting:
+        waiting.put_on_record()
+        found = waiting.until(lambda: waiting.look(awaits_open_ends=awaits_open_ends), timeout_seconds)
+        assert isinstance(found, Paused)
+        return found
+
+
+def resume(
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    topics: str | None = None,
+    *,
+    timeout_seconds: float,
+    by: str = "mirror",
+) -> Resumed:
+    """Have topics of a flow copied again; return when the engine has taken that in, at once if none leads the flow.
+
+    Parameters are those of :func:`pause`.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the target does not take the wish; whether it is on record is not known then.
+    """
+    wish = _wish(topics, by, is_pause=False)
+    with closing(_Waiting(settings, flow, wish)) as waiting:
+        if not waiting.has_run():
+            return Resumed(flow.flow, wish)
+        waiting.put_on_record()
+        found = waiting.until(waiting.look_for_end, timeout_seconds)
+        assert isinstance(found, Resumed)
+        return found
+
+
+class _Waiting:
+    """A wish that is put on record, and what becomes of it."""
+
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings, wish: PauseWish) -> None:
+        self._settings = settings
+        self._flow = flow
+        self._wish = wish
+        self._log = _log(settings, flow)
+        self._offset = -1
+        self._ousting: Ousting | None = None
+
+    def has_run(self) -> bool:
+        """Whether there is a state topic: without one nothing is paused."""
+        try:
+            self._log.poll()
+        except NeverRun:
+            return False
+        return True
+
+    def put_on_record(self) -> None:
+        """Append the wish to the state topic, which is created if the flow has never run."""
+        alias, topic = self._flow.flow.target, state_topic(self._flow.flow.source)
+        with Cluster.connect(self._settings.clusters[alias]) as target:
+            is_there, problems = create_state_topic(target, self._flow)
+        if not is_there:
+            raise ClusterError(alias, f"create {topic}", "; ".join(problems))
+        with closing(LogWriter(self._flow.target_producer, alias=alias)) as writer:
+            content = stamped([pause_record(self._wish)], None, self._wish.at_ms)
+            self._offset = writer.append(topic, 0, content)
+
+    def until(self, look: Callable[[], Paused | Resumed], timeout_seconds: float) -> Paused | Resumed:
+        """Look until it is over; return what was seen last."""
+        seen: list[Paused | Resumed] = []
+
+        def is_over() -> bool:
+            seen.append(look())
+            return seen[-1].problem is None or seen[-1].is_superseded
+
+        with suppress(WaitTimeout):
+            wait_until(is_over, "whoever leads the flow to say so", timeout_seconds=timeout_seconds)
+        return seen[-1]
+
+    def look(self, *, awaits_open_ends: bool) -> Paused:
+        """Look whether the pause is confirmed; see to it where no engine can."""
+        nothing = Paused(self._flow.flow, self._wish)
+        try:
+            state = self._log.poll()
+            nothing = replace(nothing, has_engine=_leader(state) is not None)
+            if self._is_superseded(state):
+                return replace(nothing, problem=_superseded(state), is_superseded=True)
+            report, leader = self._report(state)
+        except _PROBLEMS as problem:
+            return replace(nothing, problem=str(problem))
+        if report is None:
+            return replace(nothing, problem=self._silence(state))
+        positions = _positions(self._flow, self._wish, state, report)
+        busy = sorted(each for each in report.busy if self._wish.speaks_of(each.topic))
+        if busy:
+            said = f"what was sent to the copies of {len(busy)} partition(s) may still arrive: {_named(busy)}"
+            return replace(nothing, positions=positions, problem=said)
+        found = replace(nothing, confirmed_by=leader or _NOBODY, has_engine=leader is not None, positions=positions)
+        # What no engine looks up stays open.
+        if awaits_open_ends and found.open_ends and leader is not None:
+            source, why = next(iter(found.open_ends.items()))
+            said = f"{len(found.open_ends)} position(s) are not final, the first that of {source}: {why}"
+            return replace(found, problem=said)
+        return found
+
+    def look_for_end(self) -> Resumed:
+        """Look whether the engine that leads the flow, if one does, has taken it in."""
+        nothing = Resumed(self._flow.flow, self._wish)
+        try:
+            state = self._log.poll()
+        except _PROBLEMS as problem:
+            return replace(nothing, problem=str(problem))
+        leader, report = _leader(state), state.pause_report
+        nothing = replace(nothing, has_engine=leader is not None)
+        if self._is_superseded(state):
+            return replace(nothing, problem=_superseded(state), is_superseded=True)
+        if report is not None and self._wish.wish in report.wishes:
+            return replace(nothing, confirmed_by=leader)
+        return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether the state topic is read up to the wish: a transaction that is open before it hides it."""
+        return self._log.position > self._offset
+
+    def _is_superseded(self, state: FlowState) -> bool:
+        return self._is_read and not state.wishes.has(self._wish.wish)
+
+    def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
+        """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
+        leader = _leader(state)
+        if self._is_read and state.pause_report is not None and self._wish.wish in state.pause_report.wishes:
+            return state.pause_report, leader
+        if self._is_read and (state.claim is None or (state.claim.is_released and state.claim.is_settled)):
+            return report_without_engine(_NOBODY, state), None
+        if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
+            # That one takes the flow over, and finds out how far it is copied.
+            return None, leader
+        if self._ousting is None:
+            self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
+        return self._ousting.try_once(self._log), None
+
+    def _silence(self, state: FlowState) -> str:
+        leader = _leader(state)
+        if leader is not None:
+            return f"{leader}, which leads the flow, has not taken it in; versions before this one do not know of it"
+        if not self._is_read:
+            return "the wish lies behind a transaction that has not ended"
+        return "no engine leads the flow, and something that one has sent before may still arrive"
+
+    def close(self) -> None:
+        """Close the connections."""
+        try:
+            if self._ousting is not None:
+                with suppress(*_PROBLEMS):
+                    self._ousting.close()
+        finally:
+            self._log.close()
+
+
+def _wish(topics: str | None, by: str, *, is_pause: bool) -> PauseWish:
+    return PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms())
+
+
+def _log(settings: MirrorSettings, flow: FlowSettings) -> FlowLog:
+    target = flow.flow.target
+    return FlowLog(settings.clusters[target].client, state_topic(flow.flow.source), alias=target)
+
+
+def _leader(state: FlowState) -> str | None:
+    claim = state.claim
+    return None if claim is None or claim.is_released else f"engine {claim.where}"
+
+
+def _superseded(state: FlowState) -> str:
+    newest = state.wishes.wishes[-1:]
+    return f"somebody has wished otherwise since: {newest[0]}" if newest else "somebody has taken it back"
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions[:_NAMED])) + (" and others" if len(partitions) > _NAMED else "")
+
+
+def _positions(
+    flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
+) -> tuple[PausedPosition, ...]:
+    paused = paused_of(state.pauses, state.positions)
+    said = "what was sent to its copy may still arrive"
+    return tuple(
+        PausedPosition(
+            source,
+            position.upstream,
+            TopicPartition(position.target or flow.copy_of(source.topic), source.partition),
+            position.downstream,
+            said if source in report.busy else report.unsettled.get(source),
+        )
+        for source, position in sorted(state.positions.items())
+        if source in paused and wish.speaks_of(source.topic)
+    )

@@ -1,0 +1,276 @@
+"""Pausing a flow: engines that run, that come later and that were frozen append nothing more, and go on when resumed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings, load
+from mirror.control.flow_log import FlowLog
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.lab import faults
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.recovery.pause import Paused, Resumed, pause, resume
+from mirror.waiting import wait_until
+from tests.brokers.command import mirror
+from tests.brokers.engines import PARTITIONS, Engines
+
+
+@pytest.fixture
+def engines(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Engines]:
+    topic = unique("orders")
+    east.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    made = Engines(
+        dict(settings_of("east").client),
+        dict(settings_of("west").client),
+        topic,
+        unique("shop").replace("-", ""),
+        tmp_path,
+    )
+    yield made
+    for each in made.running.values():
+        each.kill()
+
+
+def flow_of(engines: Engines) -> tuple[MirrorSettings, FlowSettings]:
+    settings = load(engines.file)
+    (flow,) = settings.enabled_flows
+    return settings, flow
+
+
+def paused(engines: Engines, topics: str | None = None) -> Paused:
+    return pause(*flow_of(engines), topics, timeout_seconds=60, by="ann")
+
+
+def renewals(engines: Engines) -> int:
+    """How many times the leader has renewed its claim by now."""
+    settings, flow = flow_of(engines)
+    log = FlowLog(settings.clusters["west"].client, state_topic(flow.flow.source), alias="west")
+    try:
+        claim = log.poll().claim
+    finally:
+        log.close()
+    assert claim is not None
+    return claim.renewals
+
+
+def await_renewals(engines: Engines, more: int) -> None:
+    """Wait until the leader has gone on leading for a while."""
+    before = renewals(engines)
+    wait_until(lambda: renewals(engines), "renewals", timeout_seconds=60, until=lambda now: now >= before + more)
+
+
+def where_a_group_goes_on(engines: Engines, position: int) -> int:
+    """Where a group goes on, on the target, that stands at a position of partition 0 on the source."""
+    reader = confluent_kafka.Consumer({**engines.source, "group.id": f"readers-of-{engines.topic}"})
+    try:
+        at = confluent_kafka.TopicPartition(engines.topic, 0, position)
+        reader.commit(offsets=[at], asynchronous=False)
+    finally:
+        reader.close()
+    done = mirror("offsets", str(engines.file), "--group", f"readers-of-{engines.topic}", "--json")
+    (row,) = json.loads(done.stdout)
+    assert (row["partition"], row["upstream"]) == (0, position)
+    found: int = row["downstream"]
+    return found
+
+
+@contextmanager
+def under_load(engines: Engines) -> Iterator[None]:
+    """Send as long as this is open."""
+    over = threading.Event()
+
+    def load_on() -> None:
+        while not over.is_set():
+            engines.send(100)
+
+    loading = threading.Thread(target=load_on)
+    loading.start()
+    try:
+        yield
+    finally:
+        over.set()
+        loading.join()
+
+
+def assert_final(engines: Engines, found: Paused) -> None:
+    """What lies in the copies is what the positions say, and none of them is open."""
+    assert (found.verdict, found.problem) == (Verdict.PASS, None), found
+    there = {each.source.partition: each.upstream for each in found.positions if each.source.topic == engines.topic}
+    numbers = engines.numbers()
+    assert {number: len(numbers[number]) for number in there} == there
+
+
+@pytest.mark.parametrize(
+    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
+)
+def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_resumed(
+    engines: Engines, settings: str
+) -> None:
+    """Not by the engine that runs, nor by the one that takes over when that is killed."""
+    engines.settings = settings
+    first = engines.running["first"] = engines.start()
+    engines.send(2_000)
+    engines.await_all()
+    with under_load(engines):
+        found = paused(engines)
+        assert_final(engines, found)
+        assert found.has_engine
+        # The flow mirrors heartbeats as well.
+        assert len(found.positions) > PARTITIONS
+        numbers = engines.numbers()
+        await_renewals(engines, 2)
+    assert engines.numbers() == numbers
+    assert sum(map(len, numbers)) < engines.sent
+    status = engines.status()
+    assert (status["state"], status["pause_confirmed"], status["reasons"]) == ("PAUSED", True, [])
+    assert [(each["topics"], each["by"]) for each in status["pauses"]] == [(None, "ann")]
+    assert {each["is_paused"] for each in status["partitions"]} == {True}
+    assert mirror("plan", str(engines.file)).returncode == 0
+    verified = mirror("verify", str(engines.file), "--json")
+    assert json.loads(verified.stdout)["verdict"] == "PASS", verified.stdout
+    position = next(each for each in found.positions if each.source == TopicPartition(engines.topic, 0))
+    assert where_a_group_goes_on(engines, engines.sent // PARTITIONS) <= position.downstream
+
+    first.kill()
+    second = engines.running["second"] = engines.start()
+    wait_until(
+        engines.status,
+        "the second to lead",
+        timeout_seconds=90,
+        until=lambda now: (now["leader"] or {}).get("pid") == second.pid and now["state"] == "PAUSED",
+    )
+    again = paused(engines)
+    assert again.has_engine
+    assert_final(engines, again)
+    assert engines.numbers() == numbers
+
+    done = resume(*flow_of(engines), timeout_seconds=60)
+    assert (done.verdict, done.has_engine) == (Verdict.PASS, True)
+    engines.await_all()
+    engines.assert_each_once()
+    assert wait_until(engines.status, "it to run", timeout_seconds=60, until=lambda now: now["state"] == "RUNNING")
+    assert second.terminate(30)
+
+
+def test_a_leader_that_was_frozen_before_the_pause_appends_nothing_when_it_thaws(engines: Engines) -> None:
+    first = engines.running["first"] = engines.start()
+    engines.send(1_000)
+    engines.await_all()
+    faults.suspend([first])
+    engines.send(1_000)
+    found = paused(engines)
+    assert found.confirmed_by == "no engine leads the flow"
+    assert not found.has_engine
+    numbers = engines.numbers()
+    faults.resume([first])
+    again = wait_until(
+        lambda: paused(engines), "the thawed one to lead again", timeout_seconds=90, until=lambda now: now.has_engine
+    )
+    assert_final(engines, again)
+    assert engines.numbers() == numbers
+    resume(*flow_of(engines), timeout_seconds=60)
+    engines.await_all()
+    engines.assert_each_once()
+    assert first.terminate(30)
+
+
+def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions_of_a_clean_stop_are_final(
+    engines: Engines,
+) -> None:
+    never = paused(engines)
+    assert (never.verdict, never.confirmed_by, never.positions) == (Verdict.PASS, "no engine leads the flow", ())
+    engines.send(400)
+    first = engines.running["first"] = engines.start()
+    wait_until(engines.status, "the pause", timeout_seconds=90, until=lambda now: now["state"] == "PAUSED")
+    confirmed = paused(engines)
+    assert confirmed.has_engine
+    assert engines.copied() == 0
+    resume(*flow_of(engines), timeout_seconds=60)
+    engines.await_all()
+    assert first.terminate(30)
+    stopped = paused(engines)
+    assert not stopped.has_engine
+    assert_final(engines, stopped)
+    assert engines.status()["state"] == "STOPPED"
+    killed = engines.running["killed"] = engines.start()
+    resume(*flow_of(engines), timeout_seconds=60)
+    wait_until(engines.status, "the next to run", timeout_seconds=90, until=lambda now: now["state"] == "RUNNING")
+    engines.send(400)
+    engines.await_all()
+    killed.kill()
+    after_kill = paused(engines)
+    assert after_kill.confirmed_by == "no engine leads the flow"
+    # How far it had copied is not known before the next engine has compared, and nobody says that it was.
+    assert after_kill.verdict is Verdict.UNKNOWN
+    assert set(after_kill.open_ends.values()) == {
+        "the engine ended, or was stopped, before it had said how far it had copied"
+    }
+
+
+def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines: Engines) -> None:
+    """And the one before is told, or was served before."""
+    paused(engines)
+    found: list[Paused | Resumed] = []
+
+    def wish_for(topics: str | None, wished: Callable[..., Paused | Resumed]) -> None:
+        found.append(wished(*flow_of(engines), topics, timeout_seconds=60))
+
+    wishes = [(None, pause), (None, resume), (None, pause), (None, resume)]
+    people = [threading.Thread(target=wish_for, args=each) for each in wishes]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join()
+    settings, flow = flow_of(engines)
+    with closing(FlowLog(settings.clusters["west"].client, state_topic(flow.flow.source), alias="west")) as log:
+        (last,) = log.poll().wishes.wishes
+    (served,) = [each for each in found if each.wish == last]
+    assert served.verdict is Verdict.PASS
+    others = [each for each in found if each is not served]
+    assert all(each.verdict is Verdict.PASS or "wished otherwise" in str(each.problem) for each in others)
+
+
+def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
+    engines: Engines, east: Cluster, unique: Callable[[str], str]
+) -> None:
+    other = unique("bills")
+    east.create_topics([NewTopic(other, 1, 1)])
+    engines.settings = f"{engines.alias}->west.topics = {engines.topic}, {other}\n"
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+
+    def command(*argv: str) -> tuple[int, str, str]:
+        done = mirror(*argv)
+        return done.returncode, done.stdout, done.stderr
+
+    file = str(engines.file)
+    code, out, _ = command("pause", file, "--topics", "bills-.*", "--dry-run", "--json")
+    assert (code, json.loads(out)["changed"]) == (0, [other])
+    code, _, err = command("pause", file, "--topics", "bills-.*")
+    assert code == 2
+    assert "--yes" in err
+    code, out, err = command("pause", file, "--topics", "bills-.*", "--yes", "--json", "--by", "ann")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert (said["verdict"], said["engine_runs"], said["problem"]) == ("PASS", True, None)
+    assert [each["topic"] for each in said["positions"]] == [other]
+    engines.send(400)
+    engines.await_all()
+    status = engines.status()
+    assert {each["topic"] for each in status["partitions"] if each["is_paused"]} == {other}
+    code, out, _ = command("resume", file, "--yes", "--json")
+    assert (code, json.loads(out)["verdict"]) == (0, "PASS")
+    assert engines.status()["pauses"] == []
+    assert first.terminate(30)

@@ -1,0 +1,151 @@
+"""What an engine does with paused topics: it plans nothing for them but to find out, and says, how far they are copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.copier.work import Handover
+from mirror.engine.election import Identity
+from mirror.engine.leader import FlowLeader
+from mirror.engine.lease import Lease
+from mirror.engine.run import Engine
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import Producer
+from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.recovery.ousting import report_without_engine
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+COPIES = {source: TopicPartition(f"east.{source.topic}", 0) for source in (ORDERS, BILLS)}
+ALL = PauseWish("all", None, True, "ann", 1)
+ONLY_ORDERS = PauseWish("orders only", "orders", True, "ann", 2)
+CLEAN = Handover(Position(5, 5, 0, True), (), clean=True)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = east:9092\nwest.bootstrap.servers = west:9092\n"
+        "east->west.enabled = true\n"
+    )
+    return Engine(load(file))
+
+
+@pytest.fixture
+def standing(engine: Engine) -> FlowStanding:
+    """The flow as it is led: two topics, both copied as far as is on record."""
+    (found,) = engine._standings.values()
+    found.lead(1, was_settled=True, lease=Lease())
+    found.partitions = tuple((source, copy, "", "") for source, copy in COPIES.items())
+    found.handovers = dict.fromkeys(COPIES, CLEAN)
+    found.is_known = True
+    return found
+
+
+def planned(engine: Engine) -> dict[str, bool]:
+    """The topics that the next epoch is about, and whether each is only settled."""
+    return {one.source.topic: one.is_paused for work in engine._plan_epoch(1.0, 2) for one in work.partitions}
+
+
+def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
+    engine: Engine, standing: FlowStanding
+) -> None:
+    assert planned(engine) == {"orders": False, "bills": False}
+    standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert planned(engine) == {"bills": False}
+    standing.handovers[ORDERS] = replace(CLEAN, clean=False)
+    assert planned(engine) == {"orders": True, "bills": False}
+    standing.handovers[ORDERS] = replace(CLEAN, is_recorded=False)
+    assert planned(engine) == {"orders": True, "bills": False}
+    del standing.handovers[ORDERS]
+    assert planned(engine) == {"bills": False}, "of what was never begun there is nothing to find out"
+    standing.take_pauses(Pauses((ALL,)))
+    assert planned(engine) == {}
+    standing.take_pauses(Pauses())
+    assert planned(engine) == {"orders": False, "bills": False}
+
+
+def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_over(
+    engine: Engine, standing: FlowStanding
+) -> None:
+    rung: list[None] = []
+    standing.changed = lambda: rung.append(None)
+    planned(engine)
+    assert standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert not standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert rung == [None]
+    assert standing.pause_report("me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
+    standing.at_work = frozenset()
+    assert standing.pause_report("me") == PauseReport("me", ("orders only",))
+
+
+def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(standing: FlowStanding) -> None:
+    standing.take_pauses(Pauses((ALL,)))
+    standing.unfenced = {COPIES[ORDERS]: Producer(1, 0)}
+    standing.handovers[BILLS] = replace(CLEAN, clean=False)
+    said = standing.pause_report("me")
+    assert said is not None
+    assert (said.busy, list(said.unsettled)) == ({ORDERS}, [BILLS])
+    standing.troubles[BILLS] = "east does not answer"
+    said = standing.pause_report("me")
+    assert said is not None
+    assert said.unsettled == {BILLS: "east does not answer"}
+    standing.is_known = False
+    assert standing.pause_report("me") is None, "what the target has on record is read first"
+
+
+def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:
+    assert standing.pause_report("me") is None
+
+
+def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_became_of_them(
+    standing: FlowStanding,
+) -> None:
+    said: list[StateRecord] = []
+    renewed_with: list[Pauses] = []
+    election = SimpleNamespace(
+        term=1,
+        pauses=Pauses((ALL,)),
+        claim=None,
+        renewed_at=0.0,
+        was_settled=True,
+        differs_in=(),
+        round=lambda _: True,
+        say=said.append,
+    )
+    lease = SimpleNamespace(renew=lambda _: renewed_with.append(standing.pauses), left=1.0)
+    standing.lease = cast(Lease, lease)
+    leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    leader._election = election  # type: ignore[assignment]
+    leader._round(cast("object", None))  # type: ignore[arg-type]
+    leader._round(cast("object", None))  # type: ignore[arg-type]
+    assert renewed_with == [Pauses((ALL,))] * 2
+    assert said == [pause_report_record(PauseReport("me", ("all",)))]
+    assert leader._report().state == "PAUSED"
+
+
+def test_of_a_flow_without_an_engine_only_positions_of_a_clean_stop_or_of_transactions_are_final() -> None:
+    def state(claim: Claim, position: Position) -> FlowState:
+        found = FlowState()
+        for record in (pause_record(ALL), claim_record(claim), position.record(ORDERS)):
+            found.apply(*record)
+        return found
+
+    led = Claim("me", 1)
+    stopped, killed = led.released(is_settled=True), led
+    settled, open_end = Position(5, 5, 0, True, settled=True), Position(5, 5, 0, True)
+    assert report_without_engine("who", state(stopped, settled)).unsettled == {}
+    assert set(report_without_engine("who", state(stopped, open_end)).unsettled) == {ORDERS}
+    assert set(report_without_engine("who", state(killed, settled)).unsettled) == {ORDERS}
+    assert report_without_engine("who", state(killed, replace(open_end, atomic=True))).unsettled == {}
+    late = report_without_engine("who", state(killed, open_end), frozenset({ORDERS}))
+    assert (late.busy, late.unsettled) == ({ORDERS}, {})

@@ -1,0 +1,100 @@
+"""What is paused: the last that speaks of a topic counts, whatever compaction has left of the log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.model.flow_state import FlowState, StateRecord, pause_record, pause_report_record
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish, paused_of
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
+
+
+def wish(topics: str | None, number: int, *, is_pause: bool = True) -> PauseWish:
+    return PauseWish(f"wish {number}", topics, is_pause, "ann", number)
+
+
+def folded(*records: StateRecord) -> FlowState:
+    state = FlowState()
+    for record in records:
+        state.apply(*record)
+    return state
+
+
+WISHES = st.lists(st.tuples(st.sampled_from([None, "orders", "b.*", ".*"]), st.booleans()), max_size=12).map(
+    lambda drawn: [wish(topics, number, is_pause=is_pause) for number, (topics, is_pause) in enumerate(drawn)]
+)
+
+
+@given(WISHES, st.sampled_from(["orders", "bills", "else"]))
+def test_the_last_that_speaks_of_a_topic_counts(wishes: list[PauseWish], topic: str) -> None:
+    state = folded(*map(pause_record, wishes))
+    spoken = [each for each in wishes if each.speaks_of(topic)]
+    assert state.pauses.is_paused(topic) == (bool(spoken) and spoken[-1].is_pause)
+
+
+@given(WISHES)
+def test_compaction_changes_nothing(wishes: list[PauseWish]) -> None:
+    records = [pause_record(each) for each in wishes]
+    newest = {key: place for place, (key, _) in enumerate(records)}
+    left = [record for place, record in enumerate(records) if newest[record[0]] == place]
+    assert folded(*left).pauses == folded(*records).pauses
+
+
+def test_a_record_without_a_value_takes_a_wish_back() -> None:
+    key, value = pause_record(wish("orders", 1))
+    assert folded((key, value)).pauses.is_paused("orders")
+    assert folded((key, value), (key, None)).pauses == Pauses()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (["pause", "orders"], {"v": 2}),
+        (["pause", "("], wish("(", 1).content()),
+        (["pause", "orders"], wish("orders", 1).content() | {"paused": "until noon"}),
+        (["pause", "orders", "of today"], wish("orders", 1).content()),
+    ],
+)
+def test_a_wish_that_is_not_understood_pauses_everything_until_there_is_one_about_everything(
+    key: list[str], value: dict[str, object]
+) -> None:
+    """It might be about any topic, and what is copied cannot be taken back."""
+    obscure = json.dumps(key, separators=(",", ":")).encode(), json.dumps(value).encode()
+    state = folded(obscure)
+    assert state.pauses.is_paused("bills")
+    assert state.pauses.pauses_any
+    assert "is not understood" in state.pauses.told()[0]
+    state.apply(*pause_record(wish("bills", 1, is_pause=False)))
+    assert state.pauses.is_paused("bills")
+    state.apply(*pause_record(wish(None, 2, is_pause=False)))
+    assert not state.pauses.is_paused("bills")
+    assert state.pauses.told() == ()
+
+
+def test_what_the_leader_says_is_read_back_and_does_not_count_of_an_earlier_one() -> None:
+    report = PauseReport("engine", ("wish 1",), frozenset({ORDERS}), {BILLS: "its tail is compared"})
+    state = folded(pause_report_record(report))
+    assert state.pause_report == report
+    assert state.record_of(b'["paused"]') == pause_report_record(report)
+    claim = {"engine": "other", "term": 5, "confirmed": True}
+    state.apply(b'["claim"]', json.dumps(claim).encode(), 5)
+    late = pause_report_record(PauseReport("engine", ("wish 2",)))
+    assert not state.apply(*late, 4)
+    assert state.pause_report == report
+    assert state.apply(*late, 5)
+
+
+def test_only_partitions_of_topics_that_are_paused_are() -> None:
+    pauses = Pauses().with_wish(wish("ord.*", 1))
+    assert paused_of(pauses, [ORDERS, BILLS]) == {ORDERS}
+    assert pauses.told() == ("topics that match ord.*, paused by ann at 1970-01-01T00:00:00Z",)
+    again = pauses.with_wish(wish("orders", 2, is_pause=False))
+    assert paused_of(again, [ORDERS, BILLS]) == frozenset()
+    assert again.has("wish 1")
+    assert not again.with_wish(wish(None, 3)).has("wish 1")
