@@ -410,10 +410,15 @@ def snapshots_of(directory: Path) -> list[GroupSnapshot]:
 
 
 def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Return where the flow was cut, as ``mirror failover --json`` shows it."""
+    """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
+    return position_rows(_positions(facts, "positions"))
+
+
+def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
+    """Return how far partitions are copied, as ``mirror failover --json`` shows it."""
     return [
         {"topic": each.topic, "partition": each.partition, "last_mirrored_upstream": offset - 1}
-        for each, offset in _positions(facts, "positions").items()
+        for each, offset in sorted(positions.items())
     ]
 
 
