@@ -139,6 +139,10 @@ TakeBack = Annotated[
     bool,
     typer.Option("--take-back", help="Take back what a run has done that has not passed the point of no return."),
 ]
+GivenUp = Annotated[
+    str | None,
+    typer.Option("--give-up", help="Another run that is on record, and that nobody goes on with.", metavar="RUN"),
+]
 PlanOnly = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 'east->west'.", metavar="'A->B'")]
 
@@ -410,6 +414,7 @@ def failover(
     applications: ApplicationsFile = None,
     run_directory: RunFolder = None,
     back: TakeBack = False,
+    given_up: GivenUp = None,
     dry_run: PlanOnly = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
@@ -421,7 +426,7 @@ def failover(
     """
     with _explained(), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
         code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
     raise typer.Exit(code)
 
@@ -434,6 +439,7 @@ def failback(
     applications: ApplicationsFile = None,
     run_directory: RunFolder = None,
     back: TakeBack = False,
+    given_up: GivenUp = None,
     dry_run: PlanOnly = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
@@ -445,7 +451,7 @@ def failback(
     """
     with _explained(), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
         code = _guarded(lambda: fail_back(settings, _flow(settings, flow), asked, _terminal()))
     raise typer.Exit(code)
 

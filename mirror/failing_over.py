@@ -16,7 +16,6 @@ from rich.console import Console
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
-from mirror.evidence.run_directory import RunInUse
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
@@ -36,7 +35,7 @@ from mirror.tables import print_rows
 PASSED, NOT_PASSED = 0, 1
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
@@ -50,6 +49,8 @@ class Asked:
         a regular expression; None: all of them, or those of the failover that is undone.
     takes_back
         whether an earlier attempt is to be taken back, and nothing else.
+    given_up
+        another run, which nobody goes on with any more.
     """
 
     groups: str | None
@@ -59,6 +60,7 @@ class Asked:
     yes: bool
     as_json: bool
     takes_back: bool = False
+    given_up: str | None = None
     times: Times = Times()  # noqa: RUF009  # frozen
 
 
@@ -89,8 +91,17 @@ def fail_over(settings: MirrorSettings, chosen: FlowSettings, mode: Mode, asked:
     back_ends = _ends(settings, back, groups, terminal, awaits_open_ends=True) if back and back.enabled else None
     entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
     applications = _applications(chosen.flow, asked)
-    move = Move(ends, ends, applications, entry, run.directory.path, is_planned=is_planned, times=asked.times)
-    plan = look_ahead(mode, move, back_ends, has_moved_groups=GROUPS in _progress(run).proven)
+    move = Move(
+        ends,
+        ends,
+        applications,
+        entry,
+        run.directory.path,
+        is_planned=is_planned,
+        given_up=asked.given_up,
+        times=asked.times,
+    )
+    plan = look_ahead(mode, move, back_ends, _progress(run))
     session = _Session(settings.path, FAILOVER, chosen.flow, mode, run, plan, asked, terminal)
     return _perform(session, move, lambda agreed: steps_of(mode, agreed, back_ends))
 
@@ -118,8 +129,17 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
     home_ends = _ends(settings, home, groups, terminal, awaits_open_ends=True)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
     applications = _applications(home.flow, asked)
-    move = Move(home_ends, forward, applications, entry, run.directory.path, is_planned=True, times=asked.times)
-    plan = look_home(move, forward, has_moved_groups=GROUPS in _progress(run).proven)
+    move = Move(
+        home_ends,
+        forward,
+        applications,
+        entry,
+        run.directory.path,
+        is_planned=True,
+        given_up=asked.given_up,
+        times=asked.times,
+    )
+    plan = look_home(move, forward, _progress(run))
     session = _Session(settings.path, FAILBACK, chosen.flow, FAILBACK, run, plan, asked, terminal)
     return _perform(session, move, lambda agreed: steps_home(agreed, forward))
 
@@ -233,18 +253,14 @@ def _perform(session: _Session, move: Move, steps: Callable[[Move], Sequence[Ste
         return NOT_PASSED if refused else PASSED
     _agree(session)
     move = replace(move, agreed=_groups_of(plan.moves))
-    if run.is_new:
-        run.make()
-    try:
-        with run.directory.owned():
-            carried = (
-                take_back(steps(move), run.directory.journal, told=session.print_step)
-                if asked.takes_back
-                else carry_out(steps(move), run.directory.journal, goes_back=move.is_planned, told=session.print_step)
-            )
-            run.seal()
-    except RunInUse as in_use:
-        raise ConfigError(session.file, None, "--run-directory", f"a run is under way: {in_use}") from None
+    with run.held():
+        journal = run.directory.journal
+        carried = (
+            take_back(steps(move), journal, told=session.print_step)
+            if asked.takes_back
+            else carry_out(steps(move), journal, goes_back=move.is_planned, told=session.print_step)
+        )
+        run.seal()
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))

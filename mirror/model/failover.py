@@ -55,7 +55,9 @@ class FailoverEntry:
         return cls(run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"])
 
 
-def in_the_way(entries: Iterable[FailoverEntry], run: str, *, returning: bool) -> FailoverEntry | None:
+def in_the_way(
+    entries: Iterable[FailoverEntry], run: str, *, returning: bool, given_up: str | None = None
+) -> FailoverEntry | None:
     """Return the entry because of which a run must not begin; None: there is none.
 
     Of several runs that began at the same time the first in the log goes on, for every reader.
@@ -66,10 +68,15 @@ def in_the_way(entries: Iterable[FailoverEntry], run: str, *, returning: bool) -
         in the order of the log.
     returning
         whether the run is a failback: for that a failover that is done is no hindrance.
+    given_up
+        a run that nobody goes on with any more; one that is done cannot be given up.
     """
     for each in entries:
         if each.run == run:
             return None
-        if not (returning and each.phase is Phase.DONE):
+        if each.phase is Phase.DONE:
+            if not returning:
+                return each
+        elif each.run != given_up:
             return each
     return None

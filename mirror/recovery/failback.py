@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.evidence.facts import Json
-from mirror.model.failover import FailoverEntry, Phase, in_the_way
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict
-from mirror.recovery.failover import Loss, copies_again, loss_of, naming
+from mirror.recovery.failover import Loss, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import Move, named, told_of
-from mirror.recovery.steps import Known, Result, Step
+from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
         move.cut(holds_on=False),
         move.verify(),
         move.groups(),
+        move.last_look(),
         move.start(),
         _forward_again(move, forward),
         move.first_write(),
@@ -58,8 +59,8 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
     )
 
 
-def look_home(move: Move, forward: FlowEnds, *, has_moved_groups: bool) -> FailbackPlan:
-    """Plan a run: look at both ends and change nothing.
+def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> FailbackPlan:
+    """Plan a run, or the rest of it: look at both ends and change nothing.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def look_home(move: Move, forward: FlowEnds, *, has_moved_groups: bool) -> Failb
         if a cluster does not answer.
     """
     record = forward.copied()
-    other = in_the_way(record.failovers, move.entry.run, returning=True)
+    other = move.in_the_way(record.failovers)
     refusal = None
     if other is not None:
         refusal = told_of(other, forward.flow)
@@ -75,7 +76,9 @@ def look_home(move: Move, forward: FlowEnds, *, has_moved_groups: bool) -> Failb
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     stranded = loss_of(forward, record, ask_source=True)
     refusal = refusal or _not_as_it_was(forward, record)
-    moves = None if has_moved_groups or refusal is not None else move.ends.plan_groups(ask_source=True)
+    if refusal is None and not progress.begun:
+        refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
+    moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
     notes = (naming(forward), f"{forward.flow} stays paused until the applications are home; then both flows copy")
     return FailbackPlan(steps_home(move, forward), record, moves, stranded, refusal, notes)
 

@@ -11,13 +11,12 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
-from mirror.model.failover import in_the_way
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import Move, named, told_of
-from mirror.recovery.steps import Known, Result, Step
+from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
 _AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
@@ -108,13 +107,13 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
     if mode is Mode.PLANNED:
         copy = (move.stop(), move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         start, *rest = arrival
-        return (move.begin(), *copy, move.groups(), start, _copy_back(move, back), *rest)
+        return (move.begin(), *copy, move.groups(), move.last_look(), start, _copy_back(move, back), *rest)
     first = _detect(move) if mode is Mode.UNPLANNED else _state_loss(move)
     return (first, move.begin(), move.stop(), move.cut(holds_on=True), move.groups(), *arrival)
 
 
-def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, *, has_moved_groups: bool) -> FailoverPlan:
-    """Plan a run: look at both ends, as far as the mode lets it, and change nothing.
+def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress = NOT_BEGUN) -> FailoverPlan:
+    """Plan a run, or the rest of it: look at both ends, as far as the mode lets it, and change nothing.
 
     Raises
     ------
@@ -122,8 +121,8 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, *, has_moved_group
         if a cluster does not answer without which the run cannot begin.
     """
     copied = move.ends.copied()
-    moves = None if has_moved_groups else move.ends.plan_groups(ask_source=mode is not Mode.UNPLANNED)
-    other = in_the_way(copied.failovers, move.entry.run, returning=False)
+    moves = None if GROUPS in progress.proven else move.ends.plan_groups(ask_source=mode is not Mode.UNPLANNED)
+    other = move.in_the_way(copied.failovers)
     refusal = None
     if other is not None:
         refusal = told_of(other, move.flow)
@@ -132,7 +131,26 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, *, has_moved_group
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+    if mode is Mode.PLANNED and refusal is None and not progress.begun:
+        refusal = cannot_drain(move.ends, copied)
     return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes_of(move, back))
+
+
+def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:
+    """Return why the copy of a flow would never be complete: better known before the applications are stopped.
+
+    ``is_resumed``: the flow is resumed before, should it be paused.
+    """
+    if not copied.is_running:
+        return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
+    if not is_resumed and ends.is_paused():
+        return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
+    if copied.stops:
+        stopped = [f"{each}: {why}" for each, why in copied.stops.items()]
+        return f"the copy of {ends.flow} has stopped, so it cannot become complete: {named(stopped)}"
+    if copied.open_gaps:
+        return f"the copy of {ends.flow} has gaps that nobody has acknowledged (mirror gaps): {named(copied.open_gaps)}"
+    return None
 
 
 def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:

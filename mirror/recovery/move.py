@@ -66,6 +66,8 @@ class Move:
         whether the source is there and nothing may be lost.
     agreed
         the groups that the plan showed; None: nobody was shown any.
+    given_up
+        another run, which nobody goes on with any more: it is taken off the record.
     """
 
     ends: FlowEnds
@@ -75,6 +77,7 @@ class Move:
     directory: Path
     is_planned: bool
     agreed: frozenset[str] | None = None
+    given_up: str | None = None
     times: Times = Times()  # frozen
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     monotonic: Callable[[], float] = time.monotonic
@@ -86,17 +89,22 @@ class Move:
 
     # Being on record.
 
+    def in_the_way(self, entries: Sequence[FailoverEntry]) -> FailoverEntry | None:
+        """Return the run on record because of which this one must not go on; None: there is none."""
+        returning = self.entry.phase is Phase.RETURNING
+        return in_the_way(entries, self.entry.run, returning=returning, given_up=self.given_up)
+
     def begin(self) -> Step:
         """Return the step that puts the run on record, so that no other one begins meanwhile."""
 
         def act(_: Known) -> Result:
-            returning = self.entry.phase is Phase.RETURNING
             before = self.record.copied().failovers
-            if (other := in_the_way(before, self.entry.run, returning=returning)) is None:
+            if (other := self.in_the_way(before)) is None:
                 if self.entry.run not in {each.run for each in before}:
                     self.record.put(self.entry)
-                other = in_the_way(self.record.copied().failovers, self.entry.run, returning=returning)
-                if other is None:
+                if (other := self.in_the_way(self.record.copied().failovers)) is None:
+                    if self.given_up in {each.run for each in before}:
+                        self.record.take(str(self.given_up))
                     return Result(Verdict.PASS, f"on record on {self.record.flow.target}: {self.entry.where}")
                 # The other began at the same time, and is the first in the log.
                 self.record.take(self.entry.run)
@@ -210,13 +218,8 @@ class Move:
             detail = f"no log of {len(last)} partition(s) grew for {self.times.quiet:g} s, and no transaction is open"
             return Result(Verdict.PASS, detail, {"ends": _rows(last)})
 
-        def drift(facts: Mapping[str, Json]) -> str | None:
-            fixed, now = _positions(facts, "ends"), self.ends.ends().ends
-            grown = [f"{each} ended at {fixed.get(each, 0)}" for each in sorted(now) if now[each] != fixed.get(each)]
-            return f"logs of {self.flow.source} do not end where they did: {named(grown)}" if grown else None
-
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
-        return Step(FENCE, doing, act, drift=drift, event=Event.FENCED)
+        return Step(FENCE, doing, act, drift=self.grown, event=Event.FENCED)
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -313,6 +316,28 @@ class Move:
 
         return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
 
+    def last_look(self) -> Step:
+        """Return the step that makes sure that nobody has written to the source since it was fenced."""
+
+        def act(known: Known) -> Result:
+            grown = self.grown(known[FENCE])
+            if grown is not None:
+                return Result(Verdict.FAIL, grown)
+            return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
+
+        doing = f"make sure once more that nobody has written to {self.flow.source}"
+        return Step("last look", doing, act)
+
+    def grown(self, facts: Mapping[str, Json]) -> str | None:
+        """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
+        fixed, now = _positions(facts, "ends"), self.ends.ends().ends
+        grown = [
+            f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
+            for each in sorted(now)
+            if now[each] != fixed.get(each)
+        ]
+        return f"logs of {self.flow.source} do not end where they did: {named(grown)}" if grown else None
+
     # The groups.
 
     def groups(self) -> Step:
@@ -395,7 +420,10 @@ def told_of(entry: FailoverEntry, flow: Flow) -> str:
     if entry.phase is Phase.DONE:
         return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback leads back"
     what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
-    return f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory"
+    return (
+        f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory, or, if that is "
+        f"lost and nobody carries it out any more, give it up by --give-up {entry.run}"
+    )
 
 
 def moved_groups(known: Known) -> set[str]:

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
 from mirror.evidence.facts import FactError, Facts
-from mirror.evidence.run_directory import RunDirectory, read_json, write_json
+from mirror.evidence.run_directory import RunDirectory, RunInUse, read_json, write_json
 from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
 
 FAILOVER, FAILBACK = "failover", "failback"
 _RUNS = Path("runs")
+# All that is there when a process was killed that had just begun.
+_LOCK = "run.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Run:
             return cls(RunDirectory((_RUNS / name).absolute()), wanted, uuid.uuid4().hex, is_new=True)
         directory = RunDirectory(path.absolute())
         if not directory.run_json.exists():
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            if path.exists() and not (path.is_dir() and {each.name for each in path.iterdir()} <= {_LOCK}):
                 raise ConfigError(path, None, "--run-directory", "is not empty, and has no run.json: name another one")
             return cls(directory, wanted, uuid.uuid4().hex, is_new=True)
         found = read_run(path)
@@ -100,19 +103,26 @@ class Run:
         _require_whole(directory)
         return cls(directory, wanted, found.text("run"), is_new=False)
 
-    def make(self) -> None:
-        """Make its directory.
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make its directory, if it is new, and hold it; it falls with the process.
 
         Raises
         ------
         ConfigError
-            if that cannot be written.
+            if it cannot be written, or another process holds it.
         """
+        path = self.directory.path
         try:
-            self.directory.path.mkdir(parents=True, exist_ok=True)
-            write_json(self.directory.run_json, {**self.wanted.facts(), "run": self.run})
-        except OSError as error:
-            raise ConfigError(self.directory.path, None, "--run-directory", f"cannot be written: {error}") from None
+            path.mkdir(parents=True, exist_ok=True)
+            with self.directory.owned():
+                if self.is_new:
+                    if self.directory.run_json.exists():
+                        raise ConfigError(path, None, "--run-directory", "another run has begun here meanwhile")
+                    write_json(self.directory.run_json, {**self.wanted.facts(), "run": self.run})
+                yield
+        except RunInUse as in_use:
+            raise ConfigError(path, None, "--run-directory", f"a run is under way: {in_use}") from None
 
     def seal(self) -> None:
         """Write down where the journal has ended."""

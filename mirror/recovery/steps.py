@@ -137,6 +137,9 @@ class Progress:
         return cls(frozenset(begun), proven, is_beyond_return)
 
 
+NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
+
+
 def carry_out(
     steps: Sequence[Step],
     journal: Journal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Nobody
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
+from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
@@ -87,7 +89,7 @@ def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_p
     world = World()
     results = performed(world, tmp_path)
     assert [each.name for each in results] == [
-        "begin", "stop", "fence", "drain", "cut", "verify", "groups", "start", "copy back", "first write",
+        "begin", "stop", "fence", "drain", "cut", "verify", "groups", "last look", "start", "copy back", "first write",
         "first reads", "finish",
     ]  # fmt: skip
     assert verdict(results) is Verdict.PASS
@@ -276,21 +278,66 @@ def test_two_runs_at_once_do_not_both_go_on_and_one_that_is_done_is_not_done_aga
         results = performed(world, tmp_path / phase.name)
         assert (said in results[0].result.detail, "elsewhere" in results[0].result.detail) == (True, True)
         assert (world.done, list(world.record)) == ([], ["theirs"])
-        plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None, has_moved_groups=False)
+        plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None)
         assert said in (plan.refusal or "")
+        world.groups[WEST] = {}
+        given_up = replace(move_of(world, tmp_path), given_up="theirs")
+        again = carry_out(
+            steps_of(Mode.PLANNED, given_up, None), Journal(tmp_path / f"{phase.name}.jsonl"), goes_back=True
+        )
+        assert (verdict(again), list(world.record)) == (
+            (Verdict.PASS, ["ours"]) if phase is Phase.UNDER_WAY else (Verdict.FAIL, ["theirs"])
+        )
 
 
 def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     world = World(at_work=set(), paused={THERE.flow})
     world.written[EAST] = 14
     back = StandInEnds(world, HOME.flow)
-    plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), back, has_moved_groups=False)
+    plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), back)
     assert str(plan.loss) == "4 offset(s) lack: orders-0: 4 offset(s), from 10 to 13, as the source tells"
-    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None, has_moved_groups=False)
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
     assert plan.loss.bound is not None
     assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
     assert any("enables no flow west->east" in note for note in plan.notes)
     assert world.done == []
+
+
+def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_path: Path) -> None:
+    """Somebody starts an application on the old cluster while the copy is compared."""
+
+    class Late(StandInEnds):
+        def verify(self) -> tuple[Verdict, str]:
+            self.world.written[EAST] += 1
+            return super().verify()
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Late(world, THERE.flow))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    (failed,) = [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert (failed.name, "orders-0 ended at" in failed.result.detail) == ("last look", True)
+    assert (world.at_work, world.groups[WEST], world.paused, world.record) == ({EAST}, {}, set(), {})
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"is_running": False}, "no engine copies east->west"),
+        ({"stops": {ORDERS: "too large"}}, "has stopped"),
+        ({"open_gaps": ("orders-0 from 5",)}, "gaps that nobody has acknowledged"),
+        ({"positions": {}}, "has copied nothing that is on record"),
+    ],
+)
+def test_a_planned_run_whose_copy_cannot_become_complete_is_not_begun(
+    tmp_path: Path, found: dict[str, Any], said: str
+) -> None:
+    class Sick(StandInEnds):
+        def copied(self) -> Copied:
+            return replace(super().copied(), **found)
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Sick(world, THERE.flow))
+    assert said in (look_ahead(Mode.PLANNED, move, None).refusal or "")
 
 
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
@@ -307,7 +354,7 @@ def test_the_way_home_states_what_is_stranded_and_leads_back_to_both_flows(tmp_p
     performed(world, tmp_path / "there")
     world.groups[WEST]["audit"] = 9
     world.written[EAST] += 3
-    plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow), has_moved_groups=False)
+    plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow))
     assert plan.refusal is None
     assert plan.stranded.rows() == [
         {"topic": "orders", "partition": 0, "from": world.copied[EAST], "to": world.written[EAST]}
@@ -321,11 +368,11 @@ def test_the_way_home_states_what_is_stranded_and_leads_back_to_both_flows(tmp_p
 def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failover(tmp_path: Path) -> None:
     world = World()
     forward = StandInEnds(world, THERE.flow)
-    plan = look_home(move_home(world, tmp_path), forward, has_moved_groups=False)
+    plan = look_home(move_home(world, tmp_path), forward)
     assert plan.refusal == "east->west is not failed over, by what is on record on west"
     performed(world, tmp_path / "there")
     world.written[EAST] = 4
-    plan = look_home(move_home(world, tmp_path), forward, has_moved_groups=False)
+    plan = look_home(move_home(world, tmp_path), forward)
     assert "east lacks records that west has" in (plan.refusal or "")
     results = performed(world, tmp_path / "home", homeward)
     assert results[1].name == "returned"
