@@ -46,6 +46,7 @@ PALETTE = {
 """Colour of everything drawn, by its role."""
 
 _SERIES = 8
+_WHOLE_CHAIN = "RTO achieved"
 _MOST_POINTS = 240
 _WIDE_INCHES = 10.6
 _NARROW_INCHES = 3.8
@@ -268,22 +269,26 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
 
 @styled()
 def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
-    """Draw the RTO chain as a waterfall: each link begins where the one before ended; beyond its budget it is red."""
-    chain = evidence.failover.rto_chain if evidence.failover else ()
-    if not chain:
+    """Draw the RTO chain as a waterfall: each link begins where the one before ended.
+
+    The whole is red beyond its objective; there is no such bar where the chain is broken.
+    """
+    failover = evidence.failover
+    chain = failover.links if failover else ()
+    if failover is None or not chain:
         return _nothing("the RTO chain was not measured", narrow=narrow)
-    total = sum(link.seconds for link in chain)
-    rows = len(chain) + 1
+    bars: list[tuple[str, float, float | None]] = [(link.name, link.seconds or 0.0, None) for link in chain]
+    if failover.rto_seconds is not None:
+        bars.append((_WHOLE_CHAIN, failover.rto_seconds, failover.rto_objective_seconds))
+    rows = len(bars)
     figure, axes = _figure(narrow, rows * (0.52 if narrow else 0.36) + 0.5)
-    longest = max(total, 0.001)
+    longest = max(sum(link.seconds or 0.0 for link in chain), 0.001)
     began = 0.0
-    bars = [(link.link, link.seconds, link.budget_seconds) for link in chain]
-    bars.append(("RTO achieved", total, evidence.failover.rto_objective_seconds if evidence.failover else None))
-    for row, (name, seconds, budget) in enumerate(bars):
-        is_total = row == rows - 1
+    for row, (name, seconds, objective) in enumerate(bars):
+        is_total = name == _WHOLE_CHAIN
         left = 0.0 if is_total else began
         depth = rows - 1 - row
-        exceeded = budget is not None and seconds > budget
+        exceeded = objective is not None and seconds > objective
         colour = PALETTE["fail"] if exceeded else PALETTE["ink"] if is_total else PALETTE["link"]
         axes.barh(
             depth - (0.16 if narrow else 0),
@@ -297,7 +302,7 @@ def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
                 [left + seconds] * 2, [depth - 1, depth], color=PALETTE["muted"], linewidth=0.6, linestyle=":", zorder=0
             )
         told = _seconds(seconds) + (
-            "" if budget is None else f"  of {budget:g} s" if not narrow else f" of {budget:g} s"
+            "" if objective is None else f"  of {objective:g} s" if not narrow else f" of {objective:g} s"
         )
         if narrow:
             axes.text(

@@ -22,9 +22,9 @@ is a problem, named with file and key, and keeps the run from being PASS.
 
         "fault_at_ms", "detected_at_ms", "fenced_at_ms", "cut_at_ms", "offsets_applied_at_ms", "first_write_at_ms":
             milliseconds or null
-        "groups_reading_at_ms": {group: ms}
+        "groups_reading_at_ms": {group: ms or null}                                              FailoverInstants
         "rpo":        {"records", "bytes", "seconds", "objective_records", "objective_seconds"}          RecoveryPoint
-        "rto_chain":  [{"link", "seconds", "budget_seconds"}]                                            ChainLink
+        "rto_chain":  [{"link", "seconds"}]    those that came about, as these instants give them
         "rto_objective_seconds": seconds or null
         "partitions": [{"topic", "partition", "last_mirrored_upstream", "stranded_records"}]             PartitionCut
 
@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Self
 
@@ -57,6 +57,7 @@ from mirror.evidence.journal import Event, JournalReading
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, read_json
 from mirror.evidence.seals import Broken, broken, is_finished, read_sealed
+from mirror.model.failover_instants import FailoverInstants, RtoLink
 from mirror.model.verdict import Verdict
 
 LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
@@ -292,19 +293,6 @@ class RecoveryPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainLink:
-    """One link of the RTO chain: what was waited for, how long it took, how long it was allowed to."""
-
-    link: str
-    seconds: float
-    budget_seconds: float | None = None
-
-    def as_facts(self) -> Factual:
-        """Return the form of an item of ``facts.rto_chain``."""
-        return _object(asdict(self))
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionCut:
     """Where the mirror of a partition ended when the source failed.
 
@@ -330,42 +318,41 @@ class PartitionCut:
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """What the failover step measured; times in milliseconds since the epoch."""
+    """What the failover step measured; of its instants every link of the chain is told."""
 
-    fault_at_ms: int | None = None
-    detected_at_ms: int | None = None
-    fenced_at_ms: int | None = None
-    cut_at_ms: int | None = None
-    offsets_applied_at_ms: int | None = None
-    first_write_at_ms: int | None = None
-    groups_reading_at_ms: Mapping[str, int] = field(default_factory=dict)
+    instants: FailoverInstants | None = None
     rpo: RecoveryPoint | None = None
-    rto_chain: tuple[ChainLink, ...] = ()
     rto_objective_seconds: float | None = None
     partitions: tuple[PartitionCut, ...] = ()
 
     @property
     def rto_seconds(self) -> float | None:
         """Return the whole chain's length; None when it was not measured."""
-        return sum(link.seconds for link in self.rto_chain) if self.rto_chain else None
+        return self.instants.seconds if self.instants else None
+
+    @property
+    def links(self) -> tuple[RtoLink, ...]:
+        """Return the links of the chain that came about."""
+        return tuple(link for link in self.instants.links if link.seconds is not None) if self.instants else ()
 
     def as_facts(self) -> Factual:
         """Return the failover step's facts."""
-        return _object(asdict(self))
+        chain = [{"link": link.name, "seconds": link.seconds} for link in self.links]
+        facts = {**asdict(self), **(asdict(self.instants) if self.instants else {}), "rto_chain": chain}
+        return _object({key: value for key, value in facts.items() if key != "instants"})
 
     @classmethod
     def from_facts(cls, facts: Facts) -> Self:
-        """Read the failover step's facts."""
+        """Read the failover step's facts.
+
+        Raises
+        ------
+        FactError
+            naming the key that is missing or wrong, or a link of the chain that the instants contradict.
+        """
         rpo = facts.object("rpo") if "rpo" in facts else None
-        groups = facts.object("groups_reading_at_ms") if "groups_reading_at_ms" in facts else Facts({}, facts.where)
-        return cls(
-            fault_at_ms=facts.optional_integer("fault_at_ms"),
-            detected_at_ms=facts.optional_integer("detected_at_ms"),
-            fenced_at_ms=facts.optional_integer("fenced_at_ms"),
-            cut_at_ms=facts.optional_integer("cut_at_ms"),
-            offsets_applied_at_ms=facts.optional_integer("offsets_applied_at_ms"),
-            first_write_at_ms=facts.optional_integer("first_write_at_ms"),
-            groups_reading_at_ms={group: groups.integer(group) for group in groups.values},
+        failover = cls(
+            instants=_instants(facts),
             rpo=None
             if rpo is None
             else RecoveryPoint(
@@ -374,10 +361,6 @@ class Failover:
                 seconds=rpo.number("seconds"),
                 objective_records=rpo.optional_integer("objective_records"),
                 objective_seconds=rpo.optional_number("objective_seconds"),
-            ),
-            rto_chain=tuple(
-                ChainLink(link.text("link"), link.number("seconds"), link.optional_number("budget_seconds"))
-                for link in facts.objects("rto_chain")
             ),
             rto_objective_seconds=facts.optional_number("rto_objective_seconds"),
             partitions=tuple(
@@ -390,6 +373,27 @@ class Failover:
                 for cut in facts.objects("partitions")
             ),
         )
+        told = [link.number("seconds") for link in facts.objects("rto_chain")]
+        known = [link.seconds for link in failover.links]
+        if "rto_chain" in facts and told != known:
+            raise FactError(f"{facts.where}.rto_chain: links of {told} s, and the instants beside it give {known}")
+        return failover
+
+
+def _instants(facts: Facts) -> FailoverInstants | None:
+    fault_at_ms = facts.optional_integer("fault_at_ms")
+    if fault_at_ms is None:
+        return None
+    groups = facts.object("groups_reading_at_ms") if "groups_reading_at_ms" in facts else Facts({}, facts.where)
+    return FailoverInstants(
+        fault_at_ms,
+        detected_at_ms=facts.optional_integer("detected_at_ms"),
+        fenced_at_ms=facts.optional_integer("fenced_at_ms"),
+        cut_at_ms=facts.optional_integer("cut_at_ms"),
+        offsets_applied_at_ms=facts.optional_integer("offsets_applied_at_ms"),
+        first_write_at_ms=facts.optional_integer("first_write_at_ms"),
+        groups_reading_at_ms={group: groups.optional_integer(group) for group in groups.values},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,10 +689,10 @@ def _fault(journal: JournalReading, failover: Failover | None) -> FaultInterval 
     until = healed.at_ms if healed else None
     if injected is not None:
         what = " ".join(str(injected.facts[key]) for key in ("cluster", "fault") if key in injected.facts)
-        at_ms = failover.fault_at_ms if failover and failover.fault_at_ms is not None else injected.at_ms
+        at_ms = failover.instants.fault_at_ms if failover and failover.instants else injected.at_ms
         return FaultInterval(at_ms, until, what or "fault")
-    if failover is not None and failover.fault_at_ms is not None:
-        return FaultInterval(failover.fault_at_ms, until, "fault")
+    if failover is not None and failover.instants is not None:
+        return FaultInterval(failover.instants.fault_at_ms, until, "fault")
     return None
 
 

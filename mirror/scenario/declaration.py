@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mirror.lab.applications import Group as Group  # noqa: PLC0414  # a scenario's file takes all its words from here
+from mirror.lab.applications import Load as Load  # noqa: PLC0414
 from mirror.model.flow import Flow
 from mirror.proof.findings import MOST_EXAMPLES, Anomaly, Era, Finding
 from mirror.proof.objectives import Objectives
@@ -121,57 +123,6 @@ class Topic:
     def is_compacted(self) -> bool:
         """Whether only the newest value of each key is sure to stay."""
         return "compact" in self.configs.get("cleanup.policy", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Producers on one cluster.
-
-    Parameters
-    ----------
-    rate
-        records a second, of all of them together.
-    keys
-        different keys a topic.
-    tombstones
-        fraction of records without a value.
-    large, large_bytes
-        fraction of records of another size, and that size.
-    transaction_records, aborted_every
-        records in a transaction (0: none), and every how-manieth of those is aborted (0: none).
-    clock_skew_seconds
-        how much the clock of the producers is ahead.
-    client
-        further settings of the client.
-    """
-
-    cluster: str
-    topics: tuple[str, ...]
-    rate: float = 300.0
-    producers: int = 2
-    value_bytes: int = 256
-    keys: int = 500
-    tombstones: float = 0.0
-    large: float = 0.0
-    large_bytes: int = 0
-    transaction_records: int = 0
-    aborted_every: int = 0
-    clock_skew_seconds: float = 0.0
-    client: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Readers on one cluster, of topics as they are called there: copies too.
-
-    ``max_rate`` (records/s a member; 0: no limit) keeps a group behind on purpose.
-    """
-
-    name: str
-    cluster: str
-    topics: tuple[str, ...]
-    members: int = 1
-    max_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

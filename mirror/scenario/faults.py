@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import psutil
 
@@ -213,15 +214,15 @@ def _elect_uncleanly(fault: Fault, stage: Stage) -> Facts:
     leader, follower = partition.leader, next(node for node in partition.replicas if node != partition.leader)
     brokers = {broker.node_id: broker for broker in cluster.brokers}
     brokers[follower].stop()
-    before = _acked(stage, fault.on)
+    before = stage.acked(fault.on)
     wait_until(
-        lambda: _acked(stage, fault.on) - before,
+        lambda: stage.acked(fault.on) - before,
         f"{fault.on} to acknowledge records that only broker {leader} has",
         timeout_seconds=_SECONDS,
         until=lambda more: more >= fault.records,
     )
     brokers[leader].kill()
-    alone = _acked(stage, fault.on) - before
+    alone = stage.acked(fault.on) - before
     brokers[follower].start()
 
     def led_by() -> int:
@@ -231,11 +232,6 @@ def _elect_uncleanly(fault: Fault, stage: Stage) -> Facts:
     wait_until(led_by, f"broker {follower} to lead", timeout_seconds=_SECONDS, until=lambda node: node == follower)
     brokers[leader].start()
     return {"leader": leader, "follower": follower, "acknowledged_by_the_leader_alone": alone}
-
-
-def _acked(stage: Stage, alias: str) -> int:
-    sends = stage.sends()
-    return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
 
 
 def _fill_disk(fault: Fault, stage: Stage) -> None:
@@ -256,7 +252,7 @@ def _make_room(fault: Fault, stage: Stage) -> Facts:
 
 def _join_group(fault: Fault, stage: Stage) -> None:
     group = next(group for group in stage.scenario.groups if group.name == fault.on)
-    stage.start_readers(group, group.cluster, group.topics, f"joined-{round(fault.at_seconds)}", members=1)
+    stage.start_readers(replace(group, members=1), f"joined-{round(fault.at_seconds)}")
 
 
 def _leave_group(fault: Fault, stage: Stage) -> None:

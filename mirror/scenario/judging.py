@@ -11,6 +11,7 @@ from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import read_records
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
@@ -25,7 +26,7 @@ from mirror.proof.final_values import FinalValues, compare_final_values
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
-from mirror.proof.objectives import Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
+from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.proof.shared_logs import shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
 from mirror.scenario.declaration import Judged, Replicator, Scenario
@@ -94,7 +95,7 @@ class Evidence:
     readings: tuple[GroupReading, ...]
     gone: frozenset[str] = frozenset()
     told: ToldGaps | None = None
-    recovery: RtoChain | None = None
+    recovery: FailoverInstants | None = None
     rpo: Rpo | None = None
     returned_at_ms: int | None = None
     replicator: Replicator = Replicator.MIRROR
@@ -313,7 +314,7 @@ def _verdict(finding: Finding) -> Verdict:
     return Verdict.FAIL if finding.is_proven else Verdict.UNKNOWN
 
 
-def _objectives(objectives: Objectives, rpo: Rpo | None, rto: RtoChain | None) -> Iterable[tuple[Verdict, str]]:
+def _objectives(objectives: Objectives, rpo: Rpo | None, rto: FailoverInstants | None) -> Iterable[tuple[Verdict, str]]:
     watched_until = None if rto is None else rto.fault_at_ms + 1_000_000
     for result in judge_objectives(objectives, rpo=rpo, rto=rto, observed_until_ms=watched_until):
         if result.verdict is not Verdict.PASS:

@@ -32,6 +32,7 @@ from mirror.proof.eras import Replaced
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
 from mirror.recovery.group_moves import MoveRefused
+from mirror.recovery.tails import AWAY
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
@@ -41,9 +42,8 @@ from mirror.scenario.forecast import forecast
 from mirror.scenario.judging import Evidence
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
-from mirror.scenario.procedure import Recovery, await_copies, await_reading, fail_back, fail_over
+from mirror.scenario.procedure import Recovery, fail_back, fail_over, late_copies, unread_by_groups
 from mirror.scenario.stage import Stage
-from mirror.scenario.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
 
@@ -61,7 +61,7 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
     began = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     write_json(folder.plan, plan.as_json())
-    stage = Stage(folder, scenario, plan.replicator, plan.seed)
+    stage = Stage.of(folder, scenario, plan.replicator, plan.seed)
     journal = folder.journal
     journal.append(Event.RUN_STARTED, facts=plan.as_json())
     try:
@@ -108,7 +108,7 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         stage.start_load(load, "main" if not number else f"main-{number}")
     _wait_until_copying(stage)
     for group in scenario.groups:
-        stage.start_readers(group, group.cluster, group.topics, "main")
+        stage.start_readers(group, "main")
     _wait_until_read(stage)
     began = time.monotonic()
     journal.append(Event.LOAD_STARTED, facts={"loads": len(scenario.loads)})
@@ -145,8 +145,8 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         _wait_for(began + scenario.seconds)
     say("waiting for the copies")
     stage.stop_loads()
-    late = await_copies(stage) if recovery is None or recovery.returned_at_ms else []
-    unread = [group for alias in _serving(stage, recovery) for group in await_reading(stage, alias)]
+    late = late_copies(stage) if recovery is None or recovery.returned_at_ms else []
+    unread = [group for alias in _serving(stage, recovery) for group in unread_by_groups(stage, alias)]
     stage.stop_readers()
     told = _told_gaps(stage)
     stage.stop_replicator()
@@ -160,7 +160,7 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         routes=tuple(each for each in evidence.routes if each.route.kept.cluster not in gone),
         told=told,
         gone=gone,
-        recovery=recovery.chain if recovery else None,
+        recovery=recovery.instants if recovery else None,
         rpo=rpo,
         returned_at_ms=recovery.returned_at_ms if recovery else None,
         late=(*(recovery.late if recovery else ()), *late),

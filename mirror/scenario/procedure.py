@@ -6,64 +6,46 @@ MirrorMaker 2 has written what it had translated by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.evidence.failover_journal import instants_of, note_service
 from mirror.evidence.journal import Event
-from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.lab.applications import Group
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.model.partition import TopicPartition
 from mirror.proof.delivery import GroupMove
-from mirror.proof.objectives import RtoChain
+from mirror.recovery.catching_up import await_copies, await_reading
 from mirror.recovery.group_moves import GroupMoves, move_groups
 from mirror.recovery.probing import wait_until_gone
-from mirror.scenario.declaration import Group, Replicator
+from mirror.recovery.tails import TailWatch
+from mirror.scenario.declaration import Replicator
 from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on
 from mirror.scenario.stage import Stage
-from mirror.scenario.tails import AWAY, TailWatch
-from mirror.waiting import WaitTimeout, wait_until
 
 _SERVICE_SECONDS = 90.0
 
 
 @dataclass(slots=True)
 class Recovery:
-    """The instants of a failover, in ms since 1970 UTC, as far as they came about.
+    """What was done about the disaster, and when.
 
     Attributes
     ----------
     moves
         where groups went on.
+    returned_at_ms
+        when the applications went home, in ms since 1970 UTC.
     late, unread
-        copies that had not caught up, and groups that had not read to the end, when the applications went home.
+        copies that had not caught up, and groups that had not read to the end, by then.
     """
 
-    fault_at_ms: int
-    detected_at_ms: int | None = None
-    fenced_at_ms: int | None = None
-    cut_at_ms: int | None = None
-    offsets_applied_at_ms: int | None = None
-    first_write_at_ms: int | None = None
-    groups_reading_at_ms: dict[str, int | None] = field(default_factory=dict)
-    returned_at_ms: int | None = None
+    instants: FailoverInstants
     moves: list[GroupMove] = field(default_factory=list)
+    returned_at_ms: int | None = None
     late: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-
-    @property
-    def chain(self) -> RtoChain:
-        """The chain as the judge of objectives takes it."""
-        return RtoChain(
-            self.fault_at_ms,
-            self.detected_at_ms,
-            self.fenced_at_ms,
-            self.cut_at_ms,
-            self.offsets_applied_at_ms,
-            self.first_write_at_ms,
-            self.groups_reading_at_ms,
-        )
 
 
 def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
@@ -77,26 +59,25 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
         if the cluster is not found to be gone.
     """
     scenario, journal = stage.scenario, stage.folder.journal
-    recovery = Recovery(fault_at_ms)
     probes = wait_until_gone(stage.settings.clusters[scenario.active])
-    recovery.detected_at_ms = journal.append(Event.FAULT_DETECTED, facts={"probes": probes}).at_ms
+    journal.append(Event.FAULT_DETECTED, facts={"probes": probes})
     killed = [*stage.stop_loads(f"{scenario.active}-main"), *stage.stop_readers()]
-    recovery.fenced_at_ms = journal.append(Event.FENCED, facts={"killed": killed}).at_ms
+    journal.append(Event.FENCED, facts={"killed": killed})
     stage.stop_replicator()
-    recovery.cut_at_ms = journal.append(Event.CUT).at_ms
+    journal.append(Event.CUT)
     moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
-    recovery.offsets_applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage))).at_ms
+    journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage)))
     moved.require()
     allowed = scenario.objectives.rpo_seconds
     known_by_ms = None if allowed is None else fault_at_ms - round(1000 * allowed)
-    recovery.moves += moved.moves(_names(stage), scenario.active, scenario.standby, known_by_ms=known_by_ms)
+    moves = moved.moves(_names(stage), scenario.active, scenario.standby, known_by_ms=known_by_ms)
     start_applications(stage, scenario.standby, "after")
-    recovery = _with_service_times(stage, recovery)
-    journal.append(
-        Event.FIRST_WRITE,
-        facts={"first_at_ms": recovery.first_write_at_ms, "groups": dict(recovery.groups_reading_at_ms)},
-    )
-    return recovery
+    own = {place.topic for place in stage.written if place.cluster == scenario.standby}
+    groups = [group.name for group in _moving(stage)]
+    service = stage.await_service(scenario.standby, own, groups, since_ms=fault_at_ms, seconds=_SERVICE_SECONDS)
+    # What did not come about is not noted, which breaks the chain and says so.
+    note_service(journal, scenario.standby, service.first_write_at_ms, service.groups_reading_at_ms)
+    return Recovery(instants_of(journal.read().entries, fault_at_ms, groups), list(moves))
 
 
 def fail_back(stage: Stage, recovery: Recovery) -> None:
@@ -106,8 +87,8 @@ def fail_back(stage: Stage, recovery: Recovery) -> None:
     journal.append(Event.FAULT_HEALED, facts={"cluster": scenario.active})
     stage.start_replicator()
     stage.stop_loads(f"{scenario.standby}-after")
-    recovery.late += await_copies(stage)
-    recovery.unread += await_reading(stage, scenario.standby)
+    recovery.late += late_copies(stage)
+    recovery.unread += unread_by_groups(stage, scenario.standby)
     stage.stop_readers()
     moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
     facts = {**moved.facts(_names(stage)), "cluster": scenario.active}
@@ -129,91 +110,28 @@ def start_applications(stage: Stage, cluster: str, phase: str) -> None:
     routes = stage.routes(own)
     for group in _moving(stage):
         # Whoever was kept behind on purpose catches up now.
-        stage.start_readers(replace(group, max_rate=0.0), cluster, names_on(cluster, group.topics, routes, own), phase)
+        topics = tuple(names_on(cluster, group.topics, routes, own))
+        stage.start_readers(replace(group, cluster=cluster, topics=topics, max_rate=0.0), phase)
 
 
-def await_copies(stage: Stage) -> list[str]:
+def late_copies(stage: Stage) -> list[str]:
     """Wait until every copy has caught up with what was written; return what has not when the time is over."""
     routes = [each.route for each in stage.routes()]
     counts = {topic.name: topic.partitions for topic in stage.scenario.topics}
     partitions = {route.sent: counts[route.sent.topic] for route in routes}
     committed = any(load.transaction_records for load in stage.scenario.loads)
     watch = TailWatch(stage.settings.clusters, routes, partitions, read_committed=committed)
-    last: list[str] = []
-
-    def behind() -> list[str]:
-        last[:] = watch.behind()
-        return last
-
-    try:
-        wait_until(
-            behind,
-            "every copy to catch up",
-            timeout_seconds=stage.scenario.drain_seconds,
-            until=lambda left: not left,
-            first_pause_seconds=0.5,
-            longest_pause_seconds=1.0,
-        )
-    except WaitTimeout:
-        return list(last)
-    return []
+    return await_copies(watch.behind, seconds=stage.scenario.drain_seconds)
 
 
-def await_reading(stage: Stage, cluster: str) -> list[str]:
-    """Wait until the groups have read what is there on a cluster now; return who has not when the time is over.
-
-    What comes meanwhile, as copies of what a forgotten producer sends do, may wait.
-    """
+def unread_by_groups(stage: Stage, cluster: str) -> list[str]:
+    """Wait until the groups have read what is there on a cluster now; return who has not when the time is over."""
     wanted = {
         reading.group: topics
         for reading in stage.readings
         if (topics := {place.topic for place in reading.places if place.cluster == cluster})
     }
-    ends: Found[TopicPartition, int] | None = None
-    last: list[str] = []
-
-    def behind() -> list[str]:
-        try:
-            last[:] = look()
-        except AWAY as away:
-            last[:] = [str(away)]
-        return last
-
-    def look() -> list[str]:
-        nonlocal ends
-        with Cluster.connect(stage.settings.clusters[cluster]) as client:
-            if ends is None or ends.problems:
-                described = client.topics(set().union(*wanted.values()))
-                ends = client.offsets([one for topic in described.values() for one in topic.topic_partitions], "latest")
-            return [f"{cluster} {each}" for each in unread(wanted, ends, client.positions_of_groups(list(wanted)))]
-
-    try:
-        wait_until(
-            behind,
-            f"every group to read what is on {cluster}",
-            timeout_seconds=READ_SECONDS,
-            until=lambda left: not left,
-        )
-    except WaitTimeout:
-        return list(last)
-    return []
-
-
-def unread(
-    wanted: Mapping[str, Set[str]],
-    ends: Found[TopicPartition, int],
-    positions: Found[str, Found[TopicPartition, GroupPosition]],
-) -> list[str]:
-    """Return, for people, which groups have not read the topics they were to read up to these ends, or may not have."""
-    left = [f"{partition}: {problem}" for partition, problem in ends.problems.items()]
-    left += [f"group {group}: {problem}" for group, problem in positions.problems.items()]
-    for group, topics in wanted.items():
-        found: Mapping[TopicPartition, GroupPosition] = positions.get(group, {})
-        for partition, end in ends.items():
-            missing = end - (found[partition].position if partition in found else 0)
-            if partition.topic in topics and missing > 0 and group not in positions.problems:
-                left.append(f"{partition}, group {group}: {missing} records")
-    return left
+    return await_reading(stage.settings.clusters[cluster], wanted, seconds=READ_SECONDS)
 
 
 def _moving(stage: Stage) -> Sequence[Group]:
@@ -235,26 +153,3 @@ def _move_groups(stage: Stage, flow: Flow, *, ask_source: bool) -> GroupMoves:
     return move_groups(
         settings, stage.settings.clusters, groups, ask_source=ask_source, flows=stage.settings.enabled_flows
     )
-
-
-def _with_service_times(stage: Stage, recovery: Recovery) -> Recovery:
-    """Wait for the first write on the standby and for every group to read what was written there, and note when."""
-    standby = stage.scenario.standby
-    own = {place.topic for place in stage.written if place.cluster == standby}
-    groups = [group.name for group in _moving(stage)]
-
-    def times() -> tuple[int | None, dict[str, int | None]]:
-        sends, reads = stage.sends(), stage.reads()
-        written = sends[(sends.cluster == standby) & (sends.status == "acked")].acked_at_ms
-        read = reads[(reads.cluster == standby) & reads.topic.isin(own) & (reads.read_at_ms >= recovery.fault_at_ms)]
-        first = {str(group): int(at) for group, at in read.groupby("group").read_at_ms.min().items()}
-        after = written[written >= recovery.fault_at_ms]
-        return (int(after.min()) if len(after) else None), {group: first.get(group) for group in groups}
-
-    def is_serving(seen: tuple[int | None, dict[str, int | None]]) -> bool:
-        return seen[0] is not None and None not in seen[1].values()
-
-    with suppress(WaitTimeout):  # what did not come about stays None, which breaks the chain and says so
-        wait_until(times, f"service on {standby}", timeout_seconds=_SERVICE_SECONDS, until=is_serving)
-    recovery.first_write_at_ms, recovery.groups_reading_at_ms = times()
-    return recovery

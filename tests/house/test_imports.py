@@ -81,7 +81,6 @@ MAY_IMPORT["scenario"] = {
     "waiting",
     "whole_file",
     "tables",
-    "parts",
     "model",
     "config",
     "kafka",

@@ -164,15 +164,16 @@ def test_marks_are_numbered_in_the_order_of_time(evidence: Evidence) -> None:
 def test_the_timeline_and_the_chain_tell_one_instant_of_what_was_noticed_later_than_it_happened(
     evidence: Evidence, html: str
 ) -> None:
-    failover = evidence.failover
-    assert failover is not None
+    assert evidence.failover is not None
+    instants = evidence.failover.instants
+    assert instants is not None
     told = {(mark.label, mark.detail.removeprefix("west").strip()): mark.at_ms for mark in timeline_marks(evidence)}
 
-    assert told["first accepted write", ""] == failover.first_write_at_ms
-    for group, at_ms in failover.groups_reading_at_ms.items():
+    assert told["first accepted write", ""] == instants.first_write_at_ms
+    for group, at_ms in instants.groups_reading_at_ms.items():
         assert told["group reads new records", group] == at_ms
     noticed = {entry.at_ms for entry in evidence.journal.entries if entry.event is Event.FIRST_WRITE}
-    assert failover.first_write_at_ms not in noticed
+    assert instants.first_write_at_ms not in noticed
     assert all(said in Page(html).text for said in ("+6.1 s", "+7.3 s", "+9.9 s"))
 
 

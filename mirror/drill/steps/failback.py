@@ -29,7 +29,6 @@ from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import AccountClass, Failback, Totals, read_settings
 from mirror.evidence.run_evidence import Finding as FindingFact
-from mirror.kafka.cluster import Cluster
 from mirror.model.flow import Flow
 from mirror.model.ledger import SENDS, Column
 from mirror.model.partition import TopicPartition
@@ -42,13 +41,13 @@ from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import stranded_records
-from mirror.waiting import wait_until
+from mirror.recovery.catching_up import await_copies, await_reading
+from mirror.waiting import WaitTimeout
 
 STEP = "failback"
 STRANDED_FILE = "stranded.parquet"
 
 _RETURN_SECONDS = 300.0
-_DRAIN_SECONDS = 300.0
 _OF_GROUPS = (
     *(Anomaly.LOST, Anomaly.UNSEEN, Anomaly.REDELIVERED, Anomaly.REWOUND, Anomaly.REORDERED, Anomaly.ALTERED),
 )
@@ -302,7 +301,7 @@ def _unsettled(account: Account) -> list[FindingFact]:
 
 
 def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
-    """Wait until everything in the applications' topics has been copied along ``flows``."""
+    """Wait until all in the applications' topics has been copied along ``flows`` and is on record: groups need that."""
     with observe(stage.settings, flows) as observers:
 
         def waiting() -> list[str]:
@@ -317,27 +316,19 @@ def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
                 ]
             return left
 
-        what = f"{', '.join(sorted(map(str, flows)))} to run dry"
-        wait_until(waiting, what, timeout_seconds=_DRAIN_SECONDS, until=lambda left: not left)
+        _require_nobody(await_copies(waiting, seconds=_RETURN_SECONDS), f"not copied after {_RETURN_SECONDS:g} s")
 
 
 def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
     """Wait until every group stands at the end of every one of these topics."""
-    with Cluster.connect(stage.settings.clusters[alias]) as cluster:
+    wanted = {group: set(topics) for group in GROUPS}
+    left = await_reading(stage.settings.clusters[alias], wanted, seconds=_RETURN_SECONDS)
+    _require_nobody(left, f"not read after {_RETURN_SECONDS:g} s")
 
-        def behind() -> list[str]:
-            partitions = [one for topic in cluster.topics(topics).values() for one in topic.topic_partitions]
-            ends = cluster.offsets(partitions, "latest")
-            left = []
-            for group, found in cluster.positions_of_groups(GROUPS).items():
-                for partition in partitions:
-                    position = found[partition].position if partition in found else 0
-                    if position < ends[partition]:
-                        left.append(f"{group} {partition}: {ends[partition] - position}")
-            return left
 
-        what = f"every group to read {alias} to its end"
-        wait_until(behind, what, timeout_seconds=_RETURN_SECONDS, until=lambda left: not left)
+def _require_nobody(behind: list[str], what: str) -> None:
+    if behind:
+        raise WaitTimeout(f"{what}: {', '.join(behind)}")
 
 
 def _status(stage: Stage) -> pd.DataFrame:

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from mirror.control.flow_log import FlowLog
 from mirror.drill.steps.stage import ACTIVE, FORWARD, GROUPS, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.evidence.failover_journal import instants_of, note_service
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot, rto_chain_plot
 from mirror.evidence.run_evidence import (
-    ChainLink,
     Failover,
     Finding,
     PartitionCut,
@@ -23,6 +23,7 @@ from mirror.evidence.run_evidence import (
     read_evidence,
 )
 from mirror.lab.faults import resume, suspend
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, state_topic
 from mirror.model.partition import TopicPartition
@@ -31,13 +32,12 @@ from mirror.proof.delivery import Place, Route, judge_logs
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked
-from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, compute_rpo, judge_objectives
+from mirror.proof.objectives import Missing, Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.recovery.group_moves import move_groups as translate_and_write
 from mirror.recovery.probing import wait_until_gone
-from mirror.waiting import wait_until
+from mirror.waiting import WaitTimeout
 
 STEP = "failover_drill"
-FIRST_WRITE = "first write"
 
 _SERVICE_SECONDS = 300.0
 
@@ -124,34 +124,23 @@ def start_on_standby(stage: Stage, *, rate: float, value_bytes: int, seed: int) 
 
 
 def wait_for_service(stage: Stage) -> pd.DataFrame:
-    """Wait for the first acknowledged write on the standby, and until every group reads there what is new to it."""
-    wanted = {FIRST_WRITE, *GROUPS}
-    seen = wait_until(
-        lambda: service_times(stage.sends(), stage.reads()),
-        f"a first write on {STANDBY} and every group reading there",
-        timeout_seconds=_SERVICE_SECONDS,
-        until=lambda times: wanted <= set(times),
-    )
-    stage.run.journal.append(Event.FIRST_WRITE, step=STEP, facts={"cluster": STANDBY, "first_at_ms": seen[FIRST_WRITE]})
-    for group in GROUPS:
-        facts = {"cluster": STANDBY, "group": group, "first_at_ms": seen[group]}
-        stage.run.journal.append(Event.GROUP_READING, step=STEP, facts=facts)
-    fault = event(stage, Event.FAULT_INJECTED).at_ms
-    return pd.DataFrame(
-        [{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items())]
-    )
+    """Wait for the first acknowledged write on the standby, and until every group reads there what is new to it.
 
-
-def service_times(sends: pd.DataFrame, reads: pd.DataFrame) -> dict[str, int]:
-    """Return when the standby first acknowledged a write, and when each group first read what was written there.
-
-    In ms since the epoch, by ``FIRST_WRITE`` and group; what has not come about is left out.
+    Raises
+    ------
+    WaitTimeout
+        if one of them does not come about; the journal has those that did.
     """
-    written = sends[(sends.cluster == STANDBY) & (sends.status == "acked")].acked_at_ms
-    # The copies have other names: a record in the standby's own topics was written there, and is new to every group.
-    read = reads[(reads.cluster == STANDBY) & reads.topic.isin(TOPICS)].groupby("group").read_at_ms.min()
-    times = {str(group): int(at) for group, at in read.items()}
-    return times | ({FIRST_WRITE: int(written.min())} if len(written) else {})
+    fault = event(stage, Event.FAULT_INJECTED).at_ms
+    service = stage.await_service(STANDBY, TOPICS, GROUPS, since_ms=fault, seconds=_SERVICE_SECONDS)
+    note_service(stage.run.journal, STANDBY, service.first_write_at_ms, service.groups_reading_at_ms, step=STEP)
+    seen = {"first write": service.first_write_at_ms, **service.groups_reading_at_ms}
+    if not service.is_complete:
+        absent = ", ".join(what for what, at in seen.items() if at is None)
+        raise WaitTimeout(f"waited {_SERVICE_SECONDS:g} s for {STANDBY} to serve; not seen: {absent}")
+    return pd.DataFrame(
+        [{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items()) if at]
+    )
 
 
 def keep_serving(stage: Stage, *, rate: float, seconds: float) -> int:
@@ -224,7 +213,7 @@ class Judgement:
     missing: tuple[Missing, ...]
     delivery: Delivery
     rpo: Rpo
-    rto: RtoChain
+    rto: FailoverInstants
     acked: int
     cuts: tuple[PartitionCut, ...]
 
@@ -237,7 +226,7 @@ def judge(stage: Stage) -> Judgement:
         missing,
         delivery,
         compute_rpo(missing, fault_at_ms),
-        _chain(stage, fault_at_ms),
+        _instants(stage, fault_at_ms),
         stage.acked(ACTIVE),
         _cuts(stage, missing),
     )
@@ -320,23 +309,9 @@ def located(delivery: Delivery) -> list[Finding]:
     ]
 
 
-def _chain(stage: Stage, fault_at_ms: int) -> RtoChain:
-    reading = [entry for entry in stage.run.journal.read().entries if entry.event is Event.GROUP_READING]
-    return RtoChain(
-        fault_at_ms,
-        event(stage, Event.FAULT_DETECTED).at_ms,
-        event(stage, Event.FENCED).at_ms,
-        event(stage, Event.CUT).at_ms,
-        event(stage, Event.OFFSETS_APPLIED).at_ms,
-        _first_at_ms(event(stage, Event.FIRST_WRITE)),
-        {str(entry.facts["group"]): _first_at_ms(entry) for entry in reading},
-    )
-
-
-def _first_at_ms(entry: Entry) -> int:
-    at_ms = entry.facts["first_at_ms"]
-    assert isinstance(at_ms, int)
-    return at_ms
+def _instants(stage: Stage, fault_at_ms: int) -> FailoverInstants:
+    own = [entry for entry in stage.run.journal.read().entries if entry.step == STEP]
+    return instants_of(own, fault_at_ms, GROUPS)
 
 
 def _cuts(stage: Stage, missing: tuple[Missing, ...]) -> tuple[PartitionCut, ...]:
@@ -349,17 +324,10 @@ def _cuts(stage: Stage, missing: tuple[Missing, ...]) -> tuple[PartitionCut, ...
 
 
 def _facts(judgement: Judgement, rpo_objective: float | None, rto_objective: float) -> Failover:
-    rto, rpo = judgement.rto, judgement.rpo
+    rpo = judgement.rpo
     return Failover(
-        fault_at_ms=rto.fault_at_ms,
-        detected_at_ms=rto.detected_at_ms,
-        fenced_at_ms=rto.fenced_at_ms,
-        cut_at_ms=rto.drained_or_cut_at_ms,
-        offsets_applied_at_ms=rto.offsets_applied_at_ms,
-        first_write_at_ms=rto.first_write_at_ms,
-        groups_reading_at_ms={group: at for group, at in (rto.groups_reading_at_ms or {}).items() if at is not None},
+        judgement.rto,
         rpo=RecoveryPoint(rpo.records, rpo.bytes, rpo.seconds, objective_seconds=rpo_objective),
-        rto_chain=tuple(ChainLink(link.name, link.seconds) for link in rto.links if link.seconds is not None),
         rto_objective_seconds=rto_objective,
         partitions=judgement.cuts,
     )

@@ -18,7 +18,6 @@ from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, write_json
 from mirror.evidence.run_evidence import (
     AccountClass,
-    ChainLink,
     Failback,
     Failover,
     Finding,
@@ -29,6 +28,7 @@ from mirror.evidence.run_evidence import (
     Totals,
 )
 from mirror.evidence.seals import seal_end
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.verdict import Verdict
 
 STARTED_AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
@@ -207,22 +207,16 @@ class SyntheticRun:
         self.note(70.2, Event.GROUP_READING, name, {"group": "billing", "first_at_ms": ms(67.3)})
         self.note(70.3, Event.FIRST_WRITE, name, {"cluster": "west", "first_at_ms": ms(66.07)})
         failover = Failover(
-            fault_at_ms=ms(60.0),
-            detected_at_ms=ms(62.13),
-            fenced_at_ms=ms(62.41),
-            cut_at_ms=ms(64.02),
-            offsets_applied_at_ms=ms(65.2),
-            first_write_at_ms=ms(66.07),
-            groups_reading_at_ms={"billing": ms(67.3), "shipping": ms(69.94)},
-            rpo=RecoveryPoint(sum(STRANDED), 1_081_340, 0.83, objective_seconds=5.0),
-            rto_chain=(
-                ChainLink("fault detected", 2.13, 5.0),
-                ChainLink("east fenced", 0.28, 2.0),
-                ChainLink("flow cut", 1.61, 5.0),
-                ChainLink("group offsets applied", 1.18, 5.0),
-                ChainLink("first accepted write", 0.87, 5.0),
-                ChainLink("every group reading", 3.87, 8.0),
+            FailoverInstants(
+                fault_at_ms=ms(60.0),
+                detected_at_ms=ms(62.13),
+                fenced_at_ms=ms(62.41),
+                cut_at_ms=ms(64.02),
+                offsets_applied_at_ms=ms(65.2),
+                first_write_at_ms=ms(66.07),
+                groups_reading_at_ms={"billing": ms(67.3), "shipping": ms(69.94)},
             ),
+            rpo=RecoveryPoint(sum(STRANDED), 1_081_340, 0.83, objective_seconds=5.0),
             rto_objective_seconds=30.0,
             partitions=tuple(
                 PartitionCut("orders", index, 12_904 + 37 * index, stranded) for index, stranded in enumerate(STRANDED)

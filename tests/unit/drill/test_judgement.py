@@ -180,6 +180,11 @@ def test_a_run_whose_journal_has_no_end_is_not_a_pass(tmp_path: Path) -> None:
             lambda facts: facts["rto_chain"][2].update(seconds="1"),
             "facts.rto_chain[2].seconds: expected a number",
         ),
+        (
+            "failover_drill",
+            lambda facts: facts["rto_chain"][2].update(seconds=0.61),
+            "facts.rto_chain: links of [2.13, 0.28, 0.61, 1.18, 0.87, 3.87] s, and the instants beside it give",
+        ),
         ("setup", lambda facts: facts.update(versions=["4.3.1"]), "facts.versions: expected an object"),
         ("failback", lambda facts: facts["totals"].update(lost=-0.5), "facts.totals.lost: expected a whole number"),
     ],

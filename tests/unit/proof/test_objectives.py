@@ -6,20 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.model.failover_instants import FailoverInstants, RtoLink
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.objectives import Missing, Objectives, Rpo, RtoChain, RtoLink, compute_rpo, judge_objectives
+from mirror.proof.objectives import Missing, Objectives, Rpo, compute_rpo, judge_objectives
 
 
 def missing(partition: int, records: int, first_acked_at_ms: int | None) -> Missing:
     return Missing("east", TopicPartition("orders", partition), records, records * 100, first_acked_at_ms)
 
 
-CHAIN = RtoChain(
+CHAIN = FailoverInstants(
     fault_at_ms=10_000,
     detected_at_ms=11_000,
     fenced_at_ms=11_500,
-    drained_or_cut_at_ms=13_000,
+    cut_at_ms=13_000,
     offsets_applied_at_ms=14_000,
     first_write_at_ms=14_200,
     groups_reading_at_ms={"billing": 15_000, "audit": 16_000},

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.ledger import RecordId
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -20,7 +21,7 @@ from mirror.proof.absence import Absence
 from mirror.proof.delivery import GroupReading, Place
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Era, Example, Finding, PartitionCount
-from mirror.proof.objectives import Rpo, RtoChain
+from mirror.proof.objectives import Rpo
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario, Tolerated
 from mirror.scenario.files import SCENARIOS
 from mirror.scenario.judging import _READ_AGAIN, Evidence, Found, beside_planted, verdict_of
@@ -73,7 +74,7 @@ def honest(scenario: Scenario) -> tuple[Found, Evidence]:
     """Return what an honest run of a scenario finds: nothing, with every promise kept."""
     has_failed_over = scenario.procedure is not Procedure.NONE
     groups = {group.name: 7000 for group in scenario.groups} or {"billing": 7000}
-    chain = RtoChain(1000, 2000, 3000, 4000, 5000, 6000, dict(groups)) if has_failed_over else None
+    chain = FailoverInstants(1000, 2000, 3000, 4000, 5000, 6000, dict(groups)) if has_failed_over else None
     found = Found(
         clean(scenario, Judged.SOURCE),
         clean(scenario, Judged.COPY),

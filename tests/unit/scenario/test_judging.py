@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -18,7 +19,7 @@ from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding, PartitionCount
-from mirror.proof.objectives import Objectives, Rpo, RtoChain
+from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario import judging
 from mirror.scenario.declaration import Fault, FaultKind, Judged, Load, Procedure
@@ -34,7 +35,7 @@ DISASTER = small(
     procedure=Procedure.FAIL_OVER,
     objectives=Objectives(rpo_seconds=5.0, rto_seconds=30.0),
 )
-CHAIN = RtoChain(1000, 2000, 3000, 4000, 5000, 6000, {"billing": 7000})
+CHAIN = FailoverInstants(1000, 2000, 3000, 4000, 5000, 6000, {"billing": 7000})
 
 
 def evidence(**changes: Any) -> Evidence:

@@ -13,13 +13,14 @@ from mirror.kafka.cluster import ClusterError
 from mirror.kafka.log import LogReader
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition
+from mirror.model.senders import was_sent_to
 from mirror.proof.delivery import Place, Route
-from mirror.scenario.senders import was_sent_to
 
 # Copies that come late may bury the last record that was sent to a cluster that many copy to.
 _LOOK_BACK = 4_000
 _NEWEST = 20
-_PATIENT_LOOKS = 8
+# Six seconds and a half, as `await_copies` looks.
+_PATIENT_LOOKS = 10
 AWAY = (ConnectionFailed, BrokerRefused, LeaderUnknown, ClusterError)
 """What is said while a cluster does not answer: that nothing is known of it now."""
 

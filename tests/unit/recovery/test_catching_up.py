@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.partition import TopicPartition
-from mirror.scenario.procedure import unread
+from mirror.recovery.catching_up import await_copies, unread
 
 ORDERS, EMPTY, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 ENDS = Found({ORDERS: 9, EMPTY: 0, OTHER: 5})
@@ -32,3 +32,9 @@ def test_what_is_not_known_is_not_read() -> None:
 
     assert unread({"billing": {"orders"}}, silent, at(billing=9)) == ["orders-1: no leader"]
     assert unread({"billing": {"orders"}}, ENDS, nobody) == ["group billing: no coordinator"]
+
+
+def test_who_is_behind_when_the_time_is_over_is_told() -> None:
+    looks = iter([["a", "b"], ["b"], []])
+    assert await_copies(lambda: next(looks), seconds=20) == []
+    assert await_copies(lambda: ["b"], seconds=0.01) == ["b"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.model.ledger import RecordId
-from mirror.scenario.senders import load_name, was_sent_to
+from mirror.model.senders import load_name, was_sent_to
 
 
 def test_a_record_says_to_which_cluster_it_was_sent() -> None:

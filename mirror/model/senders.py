@@ -1,4 +1,4 @@
-"""Names of the producers of a scenario: they say on which cluster a record was sent, wherever it is found."""
+"""Names of the producers that keep a ledger: they say on which cluster a record was sent, wherever it is found."""
 
 from __future__ import annotations
 

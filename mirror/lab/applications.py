@@ -1,0 +1,63 @@
+"""What the applications of a practice run are: producers of records, and groups that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Producers on one cluster.
+
+    Parameters
+    ----------
+    rate
+        records a second, of all of them together.
+    keys
+        different keys a topic.
+    tombstones
+        fraction of records without a value.
+    large, large_bytes
+        fraction of records of another size, and that size.
+    transaction_records, aborted_every
+        records in a transaction (0: none), and every how-manieth of those is aborted (0: none).
+    clock_skew_seconds
+        how much the clock of the producers is ahead.
+    client
+        further settings of the client.
+    give_up_seconds
+        a send that is not acknowledged by then has failed.
+    flush_seconds
+        how long outcomes of sends are waited for at the end.
+    """
+
+    cluster: str
+    topics: tuple[str, ...]
+    rate: float = 300.0
+    producers: int = 2
+    value_bytes: int = 256
+    keys: int = 500
+    tombstones: float = 0.0
+    large: float = 0.0
+    large_bytes: int = 0
+    transaction_records: int = 0
+    aborted_every: int = 0
+    clock_skew_seconds: float = 0.0
+    client: Mapping[str, str] = field(default_factory=dict)
+    give_up_seconds: float = 5.0
+    flush_seconds: float = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Readers on one cluster, of topics as they are called there: copies too.
+
+    ``max_rate`` (records/s a member; 0: no limit) keeps a group behind on purpose.
+    """
+
+    name: str
+    cluster: str
+    topics: tuple[str, ...]
+    members: int = 1
+    max_rate: float = 0.0

@@ -1,0 +1,88 @@
+"""Waiting until copies hold what was written, and groups have read what is there; told is who has not in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
+
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.model.partition import TopicPartition
+from mirror.recovery.tails import AWAY
+from mirror.waiting import WaitTimeout, wait_until
+
+
+def await_copies(behind: Callable[[], list[str]], *, seconds: float) -> list[str]:
+    """Wait until every copy has caught up with what was written; return what has not when the time is over.
+
+    Parameters
+    ----------
+    behind
+        says, for people, which copies have not: by the logs (`mirror.recovery.tails`), or by what a flow has on record.
+    """
+    return _left(behind, "every copy to catch up", seconds)
+
+
+def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, seconds: float) -> list[str]:
+    """Wait until groups have read what is there on a cluster now; return who has not when the time is over.
+
+    What comes meanwhile, as copies of what a forgotten producer sends do, may wait.
+
+    Parameters
+    ----------
+    wanted
+        the topics each group is to read.
+    """
+    ends: Found[TopicPartition, int] | None = None
+
+    def behind() -> list[str]:
+        nonlocal ends
+        try:
+            with Cluster.connect(settings) as client:
+                if ends is None or ends.problems:
+                    described = client.topics(set().union(*wanted.values()))
+                    partitions = [one for topic in described.values() for one in topic.topic_partitions]
+                    ends = client.offsets(partitions, "latest")
+                left = unread(wanted, ends, client.positions_of_groups(list(wanted)))
+                return [f"{settings.alias} {each}" for each in left]
+        except AWAY as away:
+            return [str(away)]
+
+    return _left(behind, f"every group to read what is on {settings.alias}", seconds)
+
+
+def unread(
+    wanted: Mapping[str, Set[str]],
+    ends: Found[TopicPartition, int],
+    positions: Found[str, Found[TopicPartition, GroupPosition]],
+) -> list[str]:
+    """Return, for people, which groups have not read the topics they were to read up to these ends, or may not have."""
+    left = [f"{partition}: {problem}" for partition, problem in ends.problems.items()]
+    left += [f"group {group}: {problem}" for group, problem in positions.problems.items()]
+    for group, topics in wanted.items():
+        found: Mapping[TopicPartition, GroupPosition] = positions.get(group, {})
+        for partition, end in ends.items():
+            missing = end - (found[partition].position if partition in found else 0)
+            if partition.topic in topics and missing > 0 and group not in positions.problems:
+                left.append(f"{partition}, group {group}: {missing} records")
+    return left
+
+
+def _left(behind: Callable[[], list[str]], what: str, seconds: float) -> list[str]:
+    """Look until nobody is behind; return who was at the last look."""
+    last: list[str] = []
+
+    def look() -> list[str]:
+        last[:] = behind()
+        return last
+
+    with suppress(WaitTimeout):
+        wait_until(
+            look,
+            what,
+            timeout_seconds=seconds,
+            until=lambda left: not left,
+            first_pause_seconds=0.1,
+            longest_pause_seconds=1.0,
+        )
+    return last

@@ -1,0 +1,77 @@
+"""What a stage starts is named by what it is, ends with its owner, and is told what was declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirror.lab import processes
+from mirror.lab.applications import Group, Load
+from mirror.lab.service_times import Service
+from mirror.lab.stage import LOAD, READERS, Stage
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What was started, by the name of the process; nothing is."""
+    found: dict[str, Any] = {}
+
+    def start(directory: Path, name: str, argv: list[str], *, env: object, owner_pid: int | None) -> None:
+        found[name] = SimpleNamespace(directory=directory, argv=argv, owner_pid=owner_pid)
+
+    monkeypatch.setattr(processes, "start", start)
+    monkeypatch.setattr(Stage, "cluster", lambda _, alias: SimpleNamespace(bootstrap_servers=f"{alias}:1"))
+    return found
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path / "lab", tmp_path / "logs", tmp_path / "ledger", 7, 1.0)
+
+
+def options(argv: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value in zip(argv[3::2], argv[4::2], strict=True):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def test_producers_are_told_what_was_declared(stage: Stage, started: dict[str, Any]) -> None:
+    stage.start_producers(Load("east", ("a", "b"), rate=20, give_up_seconds=30, client={"x": "1"}), "main", 5)
+    (one,) = (started[name] for name in started if name.startswith(LOAD))
+    told = options(one.argv)
+
+    assert (one.directory, one.owner_pid) == (stage.logs, 7)
+    assert (told["--name"], told["--topic"], told["--seed"]) == (["east-main"], ["a", "b"], ["5"])
+    assert (told["--bootstrap"], told["--ledger"]) == (["east:1"], [str(stage.ledger)])
+    assert (told["--message-timeout-ms"], told["--client-property"]) == (["30000"], ["x=1"])
+
+
+def test_members_of_a_group_are_told_what_was_declared(stage: Stage, started: dict[str, Any]) -> None:
+    stage.start_members(Group("billing", "west", ("a", "east.a"), members=2, max_rate=3.0), "after")
+    (one,) = (started[name] for name in started if name.startswith(READERS))
+    told = options(one.argv)
+
+    assert (told["--group"], told["--name"]) == (["billing"], ["billing-west-after"])
+    assert (told["--consumers"], told["--max-rate"], told["--topic"]) == (["2"], ["3.0"], ["a", "east.a"])
+
+
+@pytest.mark.parametrize("targets", [(), ("west",)])
+def test_an_engine_without_named_targets_runs_all_flows(
+    stage: Stage, started: dict[str, Any], tmp_path: Path, targets: tuple[str, ...]
+) -> None:
+    stage.start_engine("replicator", tmp_path / "f.properties", targets=targets)
+
+    assert started["replicator"].argv[3:] == [
+        "run",
+        str(tmp_path / "f.properties"),
+        *(["--clusters", "west"] if targets else []),
+    ]
+
+
+def test_what_has_not_come_about_in_time_is_told_as_such(stage: Stage) -> None:
+    """There is no ledger yet."""
+    assert stage.await_service("west", ["a"], ["billing"], since_ms=0, seconds=0.01) == Service(None, {"billing": None})
