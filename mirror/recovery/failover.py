@@ -16,7 +16,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, named, told_of
-from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
+from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
 _AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
@@ -219,7 +219,7 @@ def _detect(move: Move) -> Step:
         return f"{source} answers again at {', '.join(there)}" if there else None
 
     doing = f"probe every broker of {source} until none answers"
-    return Step("detect", doing, act, drift=drift, event=Event.FAULT_DETECTED)
+    return Step("detect", doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
 
 
 def _state_loss(move: Move) -> Step:

@@ -18,7 +18,7 @@ from mirror.recovery.applications import Answer, Applications, Done, NotDone, Un
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
-from mirror.recovery.steps import Known, NotTakenBack, Result, Step
+from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
 from mirror.waiting import WaitTimeout, wait_until
 
 _NAMED = 5
@@ -138,7 +138,7 @@ class Move:
             f"stop the applications on {source}",
             lambda _: _result(self.applications.stop(source), at_ms=self.now_ms()),
             undo=undo if self.is_planned else None,
-            event=None if self.is_planned else Event.FENCED,
+            moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
     def start(self) -> Step:
@@ -160,7 +160,7 @@ class Move:
             return _result(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
         doing = f"wait for the first write that {self.flow.target} accepts"
-        return Step(FIRST_WRITE, doing, act, event=Event.FIRST_WRITE)
+        return Step(FIRST_WRITE, doing, act, moments=_first_written)
 
     def first_reads(self) -> Step:
         """Return the step that waits until every group reads on the target."""
@@ -179,7 +179,7 @@ class Move:
             return Result(verdict, detail, facts)
 
         doing = f"wait until every group that was moved reads on {self.flow.target}"
-        return Step(FIRST_READS, doing, act)
+        return Step(FIRST_READS, doing, act, moments=_first_read)
 
     # The copy.
 
@@ -219,7 +219,7 @@ class Move:
             return Result(Verdict.PASS, detail, {"ends": _rows(last)})
 
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
-        return Step(FENCE, doing, act, drift=self.grown, event=Event.FENCED)
+        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED))
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -234,7 +234,7 @@ class Move:
             return f"the copy on {self.flow.target} lacks records: {named(left)}" if left else None
 
         doing = f"wait until {self.flow.target} has everything that {self.flow.source} has"
-        return Step(DRAIN, doing, act, drift=drift, event=Event.DRAINED)
+        return Step(DRAIN, doing, act, drift=drift, moments=when_passed(Event.DRAINED))
 
     def await_copy(self, fixed: Mapping[TopicPartition, int]) -> str:
         """Wait until the copy has reached these ends; return what was done, for people.
@@ -299,7 +299,9 @@ class Move:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        return Step(CUT, doing, act, drift=drift, undo=self.ends.resume, event=Event.CUT, holds_on=holds_on)
+        return Step(
+            CUT, doing, act, drift=drift, undo=self.ends.resume, moments=when_passed(Event.CUT), holds_on=holds_on
+        )
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""
@@ -370,7 +372,7 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=undo, event=Event.OFFSETS_APPLIED)
+        return Step(GROUPS, doing, act, undo=undo, moments=when_passed(Event.OFFSETS_APPLIED))
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""
@@ -412,6 +414,19 @@ class Move:
             return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
 
         return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
+
+
+def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:
+    return ((Event.FIRST_WRITE, facts),) if facts.get("first_at_ms") is not None else ()
+
+
+def _first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
+    times = facts.get("first_at_ms")
+    return [
+        (Event.GROUP_READING, {"cluster": facts["cluster"], "group": group, "first_at_ms": at_ms})
+        for group, at_ms in (times.items() if isinstance(times, Mapping) else ())
+        if at_ms is not None
+    ]
 
 
 def told_of(entry: FailoverEntry, flow: Flow) -> str:

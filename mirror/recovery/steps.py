@@ -26,6 +26,8 @@ _OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown, Wa
 Known: TypeAlias = Mapping[str, Mapping[str, Json]]
 """What the steps before have found, by their names."""
 
+Moment: TypeAlias = tuple[Event, Mapping[str, Json]]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -79,8 +81,8 @@ class Step:
         was proven needs no look.
     undo
         takes back what it did, or has begun to do; returns what it did for that.
-    event
-        what the journal calls the moment at which it has passed.
+    moments
+        what the journal says has happened, and when, by what the step has found; nothing of a step that failed.
     is_point_of_no_return
         whether nothing can be taken back from its beginning on.
     holds_on
@@ -92,9 +94,14 @@ class Step:
     act: Callable[[Known], Result]
     drift: Callable[[Mapping[str, Json]], str | None] | None = None
     undo: Callable[[], str] | None = None
-    event: Event | None = None
+    moments: Callable[[Mapping[str, Json]], Sequence[Moment]] = lambda _: ()
     is_point_of_no_return: bool = False
     holds_on: bool = False
+
+
+def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
+    """Return the one moment of a step: it has passed."""
+    return lambda facts: ((event, facts),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +248,8 @@ class _Runner:
         self._journal.append(
             Event.STEP_FINISHED, step=step.name, facts={**found.as_json(), "facts": dict(result.facts)}
         )
-        if step.event is not None and result.verdict is not Verdict.FAIL:
-            self._journal.append(step.event, step=step.name, facts=result.facts)
+        for event, facts in step.moments(result.facts) if result.verdict is not Verdict.FAIL else ():
+            self._journal.append(event, step=step.name, facts=facts)
         self._take(found)
         return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.model.failover import Phase
 from mirror.model.verdict import Verdict, worst
@@ -110,6 +111,16 @@ def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone
     assert verdict(results) is Verdict.PASS
     assert (world.at_work, world.groups[WEST]) == ({WEST}, {"audit": 7})
     assert "verify" not in world.done
+    # The journal says when everything happened, as that of a drill does.
+    entries = Journal(tmp_path / "journal.jsonl").read().entries
+    instants = instants_of(entries, entries[0].at_ms, ["audit"])
+    assert (instants.first_write_at_ms, dict(instants.groups_reading_at_ms)) == (101, {"audit": 102})
+    assert None not in (
+        instants.detected_at_ms,
+        instants.fenced_at_ms,
+        instants.cut_at_ms,
+        instants.offsets_applied_at_ms,
+    )
 
 
 def test_an_unplanned_failover_of_a_source_that_lives_is_refused_before_anything_is_done(tmp_path: Path) -> None:
