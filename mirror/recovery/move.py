@@ -133,10 +133,17 @@ class Move:
                 raise NotTakenBack(f"the applications are not started on {source} again: {answer}")
             return _detail(answer)
 
+        def act(_: Known) -> Result:
+            answer = self.applications.stop(source)
+            if isinstance(answer, NotDone) and not self.is_planned:
+                advice = f"where nobody can reach them, leave the stop command of {source} out"
+                return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
+            return _result(answer, at_ms=self.now_ms())
+
         return Step(
             STOP,
             f"stop the applications on {source}",
-            lambda _: _result(self.applications.stop(source), at_ms=self.now_ms()),
+            act,
             undo=undo if self.is_planned else None,
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )

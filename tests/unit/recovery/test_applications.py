@@ -126,13 +126,16 @@ def test_a_person_answers_for_each_and_who_is_not_asked_has_not_seen() -> None:
 
     def ask(question: str) -> bool:
         asked.append(question)
-        return "billing" not in question
+        return "billing" not in question and "all" not in question.split()
 
     person = Person(ask, lambda: 12)
     assert isinstance(person.stop("east"), Done)
     reads = person.first_reads("west", ["audit", "billing"], 0)
     assert reads["audit"] == Done("a person says that group audit reads on west", 12)
     assert isinstance(reads["billing"], NotDone)
+    assert person.first_reads("west", ["audit"], 0)["audit"] == reads["audit"]
+    everybody = Person(lambda _: True, lambda: 13).first_reads("west", ["audit", "billing"], 0)
+    assert {each.at_ms for each in everybody.values() if isinstance(each, Done)} == {13}
     assert ["east" in asked[0], "west" in asked[1]] == [True, True]
     nobody = Nobody()
     assert isinstance(nobody.start("west"), Unobserved)

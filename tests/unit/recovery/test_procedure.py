@@ -272,6 +272,24 @@ def _done_by(number: int, directory: Path) -> list[str]:
     return world.done
 
 
+def test_what_was_there_before_is_told_also_of_groups_that_an_earlier_process_has_moved(tmp_path: Path) -> None:
+    """The process ended between two groups; then the first is there already, and was nowhere before the run."""
+
+    def begun(dies_at: int | None = None) -> World:
+        return World(groups={EAST: {"audit": 7, "billing": 3}, WEST: {"billing": 1}}, dies_at=dies_at)
+
+    whole = begun()
+    performed(whole, tmp_path / "whole")
+    for number in range(1, whole.calls + 1):
+        world, directory = begun(number), tmp_path / str(number)
+        with pytest.raises(Killed):
+            performed(world, directory)
+        groups = next(each for each in performed(world, directory) if each.name == "groups")
+        rows = groups.result.facts["rows"]
+        assert isinstance(rows, list)
+        assert [(row["group"], row["before"], row["after"]) for row in rows] == [("audit", None, 7), ("billing", 1, 3)]
+
+
 def test_behind_the_point_of_no_return_a_flow_that_copies_again_is_refused_with_the_difference(tmp_path: Path) -> None:
     world = World()
     performed(world, tmp_path)
