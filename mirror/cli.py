@@ -404,12 +404,12 @@ def failover(
     file: File,
     flow: FlowName = None,
     mode: Annotated[
-        Mode,
+        Mode | None,
         typer.Option(
-            help="unplanned: the source is gone. planned: nothing is lost, or nothing is moved. cut-off: the target "
-            "cannot copy from it, whether or not it lives."
+            help="unplanned (default): the source is gone. planned: nothing is lost, or nothing is moved. cut-off: the "
+            "target cannot copy from it, whether or not it lives."
         ),
-    ] = Mode.UNPLANNED,
+    ] = None,
     group: ChosenGroups = None,
     applications: ApplicationsFile = None,
     run_directory: RunFolder = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,8 +73,12 @@ class Terminal:
     progress: Callable[[], AbstractContextManager[Watch]]
 
 
-def fail_over(settings: MirrorSettings, chosen: FlowSettings, mode: Mode, asked: Asked, terminal: Terminal) -> int:
+def fail_over(
+    settings: MirrorSettings, chosen: FlowSettings, mode: Mode | None, asked: Asked, terminal: Terminal
+) -> int:
     """Fail a flow over, or take a run up; return the exit code.
+
+    What is not said, mode and groups, is as in the run that is taken up; in a new one unplanned, and all groups.
 
     Raises
     ------
@@ -83,7 +87,9 @@ def fail_over(settings: MirrorSettings, chosen: FlowSettings, mode: Mode, asked:
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if a cluster does not answer that is needed to begin.
     """
-    groups = asked.groups or _ALL
+    begun = _begun(asked.run_directory)
+    mode = mode or Mode(begun.get("mode", Mode.UNPLANNED))
+    groups = asked.groups or begun.get("groups", _ALL)
     run = Run.of(asked.run_directory, Wanted(FAILOVER, chosen.flow, mode, groups))
     back = settings.flow(Flow(chosen.flow.target, chosen.flow.source))
     is_planned = mode is Mode.PLANNED
@@ -116,14 +122,12 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
         flow = Flow(chosen.flow.target, chosen.flow.source)
         said = f"the file must enable it: what was written on {flow.source} is copied home by it"
         raise ConfigError(settings.path, None, f"{flow}.enabled", said)
-    directory, groups = asked.run_directory, asked.groups or _ALL
-    if directory is not None and (directory / "run.json").exists():
-        found = read_run(directory)
-        if found.optional_text("procedure") == FAILOVER:
-            if found.optional_text("flow") != str(chosen.flow):
-                said = f"its run is of {found.optional_text('flow')}, not of {chosen.flow}"
-                raise ConfigError(directory, None, "--flow", said)
-            directory, groups = directory / FAILBACK, asked.groups or found.text("groups")
+    directory, begun = asked.run_directory, _begun(asked.run_directory)
+    groups = asked.groups or begun.get("groups", _ALL)
+    if directory is not None and begun.get("procedure") == FAILOVER:
+        if begun["flow"] != str(chosen.flow):
+            raise ConfigError(directory, None, "--flow", f"its run is of {begun['flow']}, not of {chosen.flow}")
+        directory = directory / FAILBACK
     run = Run.of(directory, Wanted(FAILBACK, chosen.flow, FAILBACK, groups))
     forward = _ends(settings, chosen, groups, terminal, awaits_open_ends=True)
     home_ends = _ends(settings, home, groups, terminal, awaits_open_ends=True)
@@ -222,6 +226,8 @@ class _Session:
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
         again = f"mirror {self.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run.directory.path}"
+        if self.asked.applications is not None:
+            again += f" --applications {self.asked.applications}"
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
         back = [each for each in steps if each.name.startswith("back: ")]
         if failed is None:
@@ -231,6 +237,13 @@ class _Session:
             return f"It stopped at {failed.name}, and everything is as it was before. To try again: {again}"
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)
         return f"It stands at {failed.name}.{left} To go on: {again}"
+
+
+def _begun(directory: Path | None) -> Mapping[str, str]:
+    """Return what the run in a directory is about; nothing if there is none yet."""
+    if directory is None or not (directory / "run.json").exists():
+        return {}
+    return read_run(directory)
 
 
 def _perform(session: _Session, move: Move, steps: Callable[[Move], Sequence[Step]]) -> int:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
-from mirror.evidence.facts import FactError, Facts
+from mirror.evidence.facts import FactError
 from mirror.evidence.run_directory import RunDirectory, RunInUse, read_json, write_json
 from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
@@ -97,11 +97,10 @@ class Run:
             return cls(directory, wanted, uuid.uuid4().hex, is_new=True)
         found = read_run(path)
         for name, value in wanted.facts().items():
-            there = found.optional_text(name)
-            if there != value:
-                raise ConfigError(path, None, f"--{name}", f"its run is of {name} {there}, not {value}")
+            if found[name] != value:
+                raise ConfigError(path, None, f"--{name}", f"its run is of {name} {found[name]}, not {value}")
         _require_whole(directory)
-        return cls(directory, wanted, found.text("run"), is_new=False)
+        return cls(directory, wanted, found["run"], is_new=False)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -131,8 +130,8 @@ class Run:
             seal_end(self.directory.seal, entries[-1])
 
 
-def read_run(path: Path) -> Facts:
-    """Return what the run in a directory is about.
+def read_run(path: Path) -> Mapping[str, str]:
+    """Return what the run in a directory is about, and what it is called (``run``).
 
     Raises
     ------
@@ -141,11 +140,11 @@ def read_run(path: Path) -> Facts:
     """
     directory = RunDirectory(path.absolute())
     try:
-        found = read_json(directory.run_json)
-        if found.optional_text("procedure") not in (FAILOVER, FAILBACK):
-            raise ConfigError(path, None, "--run-directory", "is not the directory of a failover or a failback")
+        content = read_json(directory.run_json)
+        found = {name: content.text(name) for name in ("procedure", "flow", "mode", "groups", "run")}
     except (FactError, OSError) as error:
-        raise ConfigError(path, None, "--run-directory", f"is not the directory of a run: {error}") from None
+        told = f"is not the directory of a failover or a failback: {error}"
+        raise ConfigError(path, None, "--run-directory", told) from None
     return found
 
 

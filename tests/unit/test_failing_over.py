@@ -126,12 +126,16 @@ def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file:
     assert "It stopped at fence, and everything is as it was before" in said
     assert f"--flow 'east->west' --run-directory {run}" in said
     world.open_transactions = ()
-    assert done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", run)[0] == 0
+    # As it was told to: the mode is that of the run.
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 0
 
 
 def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     other.mkdir()
+    drill = tmp_path / "drill"
+    drill.mkdir()
+    (drill / "run.json").write_text('{"runbook": "failover-drill"}')
     (other / "notes.txt").write_text("mine")
     world.is_up[EAST] = False
     assert done(world, "failover", file, "--yes", "--run-directory", str(run))[0] == 0
@@ -139,6 +143,7 @@ def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, 
         ("--mode", "cut-off", "--run-directory", str(run)),
         ("--groups", "a.*", "--run-directory", str(run)),
         ("--run-directory", str(other)),
+        ("--run-directory", str(drill)),
         ("--groups", "("),
     ):
         code, said = done(world, "failover", file, "--yes", *options)
