@@ -24,7 +24,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
-from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps
+from mirror.control.flow_log import NeverRun
+from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import view_groups
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
@@ -41,8 +42,10 @@ from mirror.kafka.group_reader import ReadLimits
 from mirror.kafka.security import UnsupportedSetting
 from mirror.lab.bench.command import bench
 from mirror.lab.commands import app as lab_app
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement
+from mirror.model.offset_ranges import Ranges
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
@@ -227,10 +230,18 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: S
 
 
 @app.command()
-def status(file: File, as_json: AsJson = False, show_all: ShowAll = False) -> None:
+def status(
+    file: File,
+    check: Annotated[
+        bool, typer.Option("--check", help="For monitoring: exit code 1 unless every flow is RUNNING.")
+    ] = False,
+    as_json: AsJson = False,
+    show_all: ShowAll = False,
+) -> None:
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
-    Exit code 1 if the state of a flow cannot be told (FAILED).
+    Exit code 1 if the state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED or
+    STOPPED.
     """
     with _explained(), observe(load(file, applies_transforms=False)) as observers:
         found = [observer.look() for observer in observers]
@@ -239,7 +250,7 @@ def status(file: File, as_json: AsJson = False, show_all: ShowAll = False) -> No
     else:
         for one in found:
             _print_status(one, show_all=show_all)
-    if any(one.state == "FAILED" for one in found):
+    if any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -258,7 +269,7 @@ def offsets(
     with _explained():
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
-        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows)
+        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows, with_ages=True)
     if view.source_problem:
         said = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
         _err.print(said, markup=False)
@@ -493,7 +504,8 @@ def rehearse(
     """Try a failover out while mirroring goes on: shadows of the groups read on the target, to nowhere.
 
     Says of each group what it would skip and read again, forecast and measured. No other group is touched, and the
-    shadows are deleted. Exit code 1 unless the verdict is PASS; a dry run proves nothing.
+    shadows are deleted. Exit code 1 unless the verdict is PASS. A dry run proves nothing; it ends with 1 if a group
+    could not be tried, or would skip records by the forecast, or there is none.
     """
     with _explained(), sigterm_interrupts():
         settings = load(file)
@@ -507,7 +519,9 @@ def rehearse(
         if dry_run:
             if as_json:
                 _print_json(rehearsal_rows.plan_as_json(plan) | {"verdict": Verdict.UNKNOWN.value})
-            raise typer.Exit(VERDICT_NOT_PASS)
+            if not plan.is_in_order:
+                raise typer.Exit(VERDICT_NOT_PASS)
+            return
         try:
             with _progress() as watch:
                 found = carry_out(settings, plan, ReadLimits(records, size_bytes, seconds), watch=watch)
@@ -541,17 +555,27 @@ def gaps(
         settings = load(file, applies_transforms=False)
         if confirm and not (reason or "").strip():
             raise ConfigError(file, None, "--reason", "say why the gaps are taken as they are")
-        choice, found = Choice(topic, partition), []
-        for each in [_flow(settings, flow)] if flow else settings.enabled_flows:
-            listed = list_gaps(each, settings.clusters, choice)
+        choice, found = Choice(topic, partition), list[GapEntry]()
+        never_run: dict[Flow, NeverRun] = {}
+        chosen = [_flow(settings, flow)] if flow else settings.enabled_flows
+        for each in chosen:
+            try:
+                listed = list_gaps(each, settings.clusters, choice)
+            except NeverRun as never:
+                never_run[each.flow] = never
+                continue
             if confirm and reason:
                 known = Acknowledgement(by or _user(file), reason, now_ms())
                 listed = acknowledge(each, settings.clusters, listed, known)
             found += listed
     if as_json:
-        _print_json([one.as_json() for one in found])
+        lacking = [never_run_as_json(*each) for each in never_run.items()]
+        _print_json([*(one.as_json() for one in found), *lacking])
     else:
-        _print_gaps(found, was_acknowledged=confirm)
+        for name, why in never_run.items():
+            _out.print(f"{name}: {why}", markup=False, soft_wrap=True)
+        if len(never_run) < len(chosen):
+            _print_gaps(found, was_acknowledged=confirm)
     if any(one.acknowledgement is None for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -645,7 +669,7 @@ def _move_groups(
     if not as_json:
         _print_table(f"Groups of {flow}, to be moved to {flow.target}", plan.rows())
     if plan.writes and not dry_run:
-        _consent(file, f"Write {len(plan.writes)} position(s) on {flow.target}?", yes=yes)
+        _consent(file, f"Write {counted(len(plan.writes), 'position')} on {flow.target}?", yes=yes)
         saved = snapshot or Path(f"groups-{flow.source}-{flow.target}-{now_ms()}.json")
         moves = apply_moves(plan, settings.clusters, snapshot=saved)
         refused, left = moves.refused, moves.left
@@ -719,7 +743,7 @@ def _restore_groups(
         _print_table(f"Groups of {flow.flow}, to be put back on {cluster.alias}", [each.row() for each in decisions])
     changes = sum(each.is_change for each in decisions)
     if changes and not dry_run:
-        _consent(settings.path, f"Change {changes} position(s) on {cluster.alias}?", yes=yes)
+        _consent(settings.path, f"Change {counted(changes, 'position')} on {cluster.alias}?", yes=yes)
         decisions = restore(decisions, cluster, saved)
     refused = [each for each in decisions if each.action is RestoreAction.REFUSED]
     if as_json:
@@ -865,7 +889,9 @@ def _print_status(status: FlowStatus, *, show_all: bool) -> None:
 
 def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of `mirror offsets` without what its note says."""
-    return {name: row[name] for name in ("group", "topic", "partition", "upstream", "downstream", "note")}
+    age = row["checkpoint_age_seconds"]
+    shown = {name: row[name] for name in ("group", "topic", "partition", "upstream", "downstream")}
+    return {**shown, "checkpoint age, s": None if age is None else round(age), "note": row["note"]}
 
 
 def _partition_row(each: PartitionStatus) -> dict[str, Any]:
@@ -923,6 +949,9 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         if first is not None:
             offsets = f"upstream {cell(first['upstream_offset'])}, downstream {cell(first['downstream_offset'])}"
             _out.print(f"{where}: {first['what']} first at {offsets}: {first['detail']}", markup=False)
+        for what, log in (("missing", "the source"), ("extra", "the copy")):
+            if each[what] > 1:
+                _out.print(f"{where}: {what} at offsets of {log}: {Ranges.from_json(each[f'{what}_at'])}", markup=False)
         for told in filter(None, (each["problem"], *each["notes"])):
             _out.print(f"{where}: {told}", markup=False)
     absences = [(each, absence) for each in partitions for absence in each["absences"]]
@@ -937,7 +966,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         _out.print(f"and {len(absences) - _MOST_ABSENCES} more: --json lists all", markup=False)
     how = found["compared"]
     amounts = (
-        f"{how[name]['records']:,} records ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
+        f"{counted(how[name]['records'], 'record')} ({how[name]['bytes'] / 1e6:,.1f} MB) {words}"
         for name, words in _WAYS_COMPARED.items()
         if how[name]["records"]
     )
@@ -965,7 +994,7 @@ def _gap_row(one: GapEntry) -> dict[str, Any]:
 
 def _print_table(title: str | None, rows: list[dict[str, Any]], *, most: int | None = None) -> None:
     if rows:
-        print_rows(_out, title, [_for_people(row) for row in rows], most=most)
+        print_rows(_out, title, [_for_people(row) for row in rows], most=most, under="group")
     else:
         _out.print(f"{title}: nothing", markup=False)
 

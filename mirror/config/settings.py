@@ -292,6 +292,14 @@ class TransactionSettings:
     seconds: float
     idle_seconds: float | None
 
+    @property
+    def needed_right(self) -> str:
+        """Say which ACL lets the flow use every transactional id that it may come to need."""
+        return (
+            f"grant Write and Describe on the transactional ids that begin with {self.id_prefix} (pattern type "
+            "PREFIXED): with more tasks, or when a transaction does not end, the flow goes on with a new one"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:

@@ -18,6 +18,7 @@ from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.cluster import AccessDenied, Cluster
 from mirror.model.acl import Acl, Pattern, Resource
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import acl_record, state_topic
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
@@ -247,7 +248,8 @@ def _notes(skipped: Iterable[AclDecision], settings: FlowSettings) -> list[str]:
     """Say how many ACLs a setting keeps from being carried over."""
     counts = Counter((each.reason, each.key) for each in skipped if each.key)
     return [
-        f"{count} ACL(s) of {settings.flow.source} are not carried over: {reason}; {key} does, and mirror plan FILE "
+        f"{counted(count, 'ACL')} of {settings.flow.source} {are(count)} not carried over: {reason}; "
+        f"{key} does, and mirror plan FILE "
         "lists them"
         for (reason, key), count in sorted(counts.items())
     ]

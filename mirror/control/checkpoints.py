@@ -112,7 +112,9 @@ def last_checkpoints(records: Iterable[Record], known: Checkpoints | None = None
     for record in records:
         checkpoint = Checkpoint.parse(record.key, record.value)
         if checkpoint is not None:
-            last[checkpoint.group, checkpoint.topic_partition] = replace(checkpoint, offset=record.offset)
+            last[checkpoint.group, checkpoint.topic_partition] = replace(
+                checkpoint, offset=record.offset, at_ms=record.timestamp
+            )
     return last
 
 

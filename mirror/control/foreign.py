@@ -8,10 +8,12 @@ producers there is none (``mirror.engine.hold``).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import LogReader
+from mirror.model.counts import counted
 from mirror.model.flow_state import ForeignWriter
 from mirror.model.partition import TopicPartition
 
@@ -31,11 +33,14 @@ def find_foreign(
     known: Mapping[tuple[TopicPartition, int], ForeignWriter],
     at_ms: int,
     own: Container[int] = (),
+    *,
+    is_again: bool = False,
 ) -> dict[tuple[TopicPartition, int], ForeignWriter]:
     """Return who has written at some offsets of a copy, apart from ``mirrors``, with what was ``known`` of them.
 
     Of a long stretch only the first megabytes are read. Without ``mirrors`` anybody may write there, and only what
-    bears one of the flow's ``own`` producer ids is told: what those of an aborted transaction bear is not late.
+    bears one of the flow's ``own`` producer ids is told: what those of an aborted transaction bear is not late. If it
+    may be looked at ``again``, batches among those that are known of a producer are not counted once more.
 
     Raises
     ------
@@ -58,6 +63,9 @@ def find_foreign(
             key = copy, header.producer_id
             seen = header.base_offset, header.next_offset, header.record_count, at_ms
             before = found.get(key) or known.get(key)
+            if is_again and before and before.first <= header.base_offset and header.next_offset <= before.end:
+                found[key] = replace(before, seen_at_ms=at_ms)
+                continue
             found[key] = before.with_more(*seen) if before else ForeignWriter(copy, header.producer_id, *seen)
     return found
 
@@ -70,7 +78,7 @@ def foreign_reasons(
     ``own``: the flow's own producer ids.
     """
     return tuple(
-        f"{each.copy} on {alias} has {each.records} records at offsets {each.first} to {each.end - 1} that "
+        f"{each.copy} on {alias} has {counted(each.records, 'record')} at offsets {each.first} to {each.end - 1} that "
         + _what(each, own)
         for each in sorted(foreign, key=lambda each: (each.copy, each.producer_id))
         if now_ms - each.seen_at_ms < RECENT_MS

@@ -8,12 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
-from mirror.control.flow_log import FlowLog
+from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogWriter
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement, FlowState, Gap, state_topic
 
+_JSON_KEYS = (
+    *("flow", "topic", "partition", "from", "to", "count", "kind", "reason", "found_at", "downstream", "topic_id"),
+    *("stops_the_copy", "acknowledged"),
+)
 # So many gaps are named where they are counted; "mirror gaps" lists all.
 _NAMED = 3
 
@@ -47,6 +52,17 @@ class GapEntry:
         }
 
 
+def never_run_as_json(flow: Flow, never: NeverRun) -> dict[str, Any]:
+    """Return the entry of a flow that has never run: of the same form, and of the kind ``never-run``."""
+    return dict.fromkeys(_JSON_KEYS) | {
+        "flow": str(flow),
+        "count": 0,
+        "kind": "never-run",
+        "reason": str(never),
+        "stops_the_copy": False,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which gaps are meant: those of one topic of the source, or one partition, or all."""
@@ -62,11 +78,11 @@ class Choice:
 def open_gaps_reason(gaps: Sequence[Gap]) -> str:
     """Return for people that these gaps wait for somebody to acknowledge them, and where the first of them are."""
     count = sum(gap.count for gap in gaps)
-    what = "1 gap" if len(gaps) == 1 else f"{len(gaps)} gaps"
     named = [f"{gap.source} {_offsets(gap)}" for gap in sorted(gaps, key=lambda gap: gap.key)[:_NAMED]]
     more = f", and {len(gaps) - _NAMED} more" if len(gaps) > _NAMED else ""
     return (
-        f"{what} in the copy: {', '.join(named)}{more}; {count} offset(s) in all, not acknowledged: mirror gaps FILE "
+        f"{counted(len(gaps), 'gap')} in the copy: {', '.join(named)}{more}; {counted(count, 'offset')} "
+        f"in all, not acknowledged: mirror gaps FILE "
         "lists them"
     )
 
@@ -90,13 +106,15 @@ def list_gaps(flow: FlowSettings, clusters: Mapping[str, ClusterSettings], choic
 
     Raises
     ------
+    NeverRun
+        if no engine has ever run the flow, so that nobody has looked for gaps.
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target cannot be read.
     """
     target, topic = clusters[flow.flow.target], state_topic(flow.flow.source)
     with Cluster.connect(target) as cluster:
         if topic not in cluster.topics([topic]):
-            return []
+            raise NeverRun(flow.flow.target, topic)
     log = FlowLog(target.client, topic, alias=flow.flow.target)
     try:
         return entries(flow.flow, log.poll(), choice)

@@ -19,6 +19,7 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster
 from mirror.model import connect_offsets
+from mirror.model.counts import counted
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 
@@ -107,7 +108,7 @@ class GoneTopicsTick:
         self._forget(partitions)
         self._notes = tuple(
             f"{topic} and its copy have been on neither cluster for {self._seconds / 60:.0f} min: what was on record "
-            f"of {sum(source.topic == topic for source in partitions)} partition(s) is dropped"
+            f"of {counted(sum(source.topic == topic for source in partitions), 'partition')} is dropped"
             for topic in sorted(topics)
         )
 

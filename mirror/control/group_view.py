@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
@@ -17,7 +17,9 @@ from mirror.control.checkpoints import Copies, last_checkpoints, remote_partitio
 from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
 from mirror.control.mesh import MeshTranslator, Thirds
+from mirror.control.tick import now_ms
 from mirror.control.unread import GroupPositions, unread
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, Found
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
@@ -41,6 +43,8 @@ class TranslatedPosition:
         what it is on the target, or why that cannot be told.
     metadata
         what the group committed with its position.
+    checkpoint_at_ms
+        when the last checkpoint of it was written; None if there is none, or nobody asked.
     """
 
     group: str
@@ -49,6 +53,12 @@ class TranslatedPosition:
     upstream: int
     translation: Translation
     metadata: str = ""
+    checkpoint_at_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def checkpoint_age_seconds(self) -> float | None:
+        """How long ago that was; a checkpoint is written when the position moves, so of an idle group it grows."""
+        return None if self.checkpoint_at_ms is None else max(0, now_ms() - self.checkpoint_at_ms) / 1000
 
     @property
     def downstream(self) -> int | None:
@@ -72,6 +82,7 @@ class TranslatedPosition:
             "downstream": self.downstream,
             "exact": isinstance(self.translation, Exact),
             "behind_records": self.behind_records,
+            "checkpoint_age_seconds": self.checkpoint_age_seconds,
             "note": describe(self.translation),
         }
 
@@ -103,10 +114,12 @@ def view_groups(
     pattern: str = ".*",
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
+    with_ages: bool = False,
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
-    ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics.
+    ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``with_ages``
+    tells how old checkpoints are also where they are not needed.
 
     Raises
     ------
@@ -135,6 +148,8 @@ def view_groups(
                 _translated(settings, translator, group, source, position, metadata)
                 for (group, source), (position, metadata) in sorted(_committed(settings, read).items())
             ]
+            if with_ages and settings.emit_checkpoints:
+                found = _with_ages(settings, target_client, found)
         else:
             log.poll()
             found = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
@@ -191,6 +206,24 @@ def _translated(
     return TranslatedPosition(group, *target, position, translator.translate(group, source, position), metadata)
 
 
+def _with_ages(
+    settings: FlowSettings, target_client: Mapping[str, str], positions: Sequence[TranslatedPosition]
+) -> list[TranslatedPosition]:
+    tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
+    try:
+        last = last_checkpoints(tail.poll())
+    except (BrokerRefused, LeaderUnknown):
+        # There are none yet, or they may not be read: where groups go on is told without them.
+        return list(positions)
+    finally:
+        tail.close()
+    return [
+        replace(each, checkpoint_at_ms=checkpoint.at_ms if checkpoint else None)
+        for each in positions
+        for checkpoint in (last.get((each.group, TopicPartition(each.topic, each.partition))),)
+    ]
+
+
 def _from_checkpoints(
     settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, copies: CheckpointCopies, pattern: str
 ) -> list[TranslatedPosition]:
@@ -207,7 +240,8 @@ def _from_checkpoints(
         source = sources.get(target)
         known = log.offset_map(source) if source else None
         translation = translate_again(checkpoint, known, copies, shares=not settings.policy.can_detect_cycles)
-        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, checkpoint.metadata))
+        said = checkpoint.metadata, checkpoint.at_ms
+        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said))
     return found
 
 

@@ -13,7 +13,7 @@ from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.topics import ClusterTopics, plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
-from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
@@ -21,8 +21,9 @@ from mirror.model.flow_state import FlowState, data_transactional_id, state_topi
 
 Rows = list[dict[str, str]]
 
-_TRANSACTION_STATE = "__transaction_state"
 _NAMED_TOPICS = 5
+# No flow has as many tasks, nor has given up as many transactional ids.
+_UNUSED_TASK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [])
-        told = (*_transforms(upstream, settings), *_fencing(clusters[flow.target], settings))
+        told = (*_transforms(upstream, settings), *_rights(clusters[flow.target], settings))
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
             return FlowPlan(flow, topics, [], [], [], (*told, note))
@@ -127,27 +128,27 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
     return tuple(said)
 
 
-def _fencing(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
-    """Say so if the target would not refuse what an engine that was killed had sent, as far as that shows (ADR 8)."""
-    if settings.transactions is not None:
-        return ()
-    needed = data_transactional_id(state_topic(settings.flow.source), settings.flow.target)
+def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
+    """Say which rights on transactional ids the target does not give, as far as that can be told without using one.
+
+    An id that nobody has used yet is asked for: one is needed whenever a transaction does not end, or with more tasks.
+    """
+    transactions = settings.transactions
+    if transactions is None:
+        # What an engine that was killed had sent would not be refused (ADR 8).
+        needed = data_transactional_id(state_topic(settings.flow.source), settings.flow.target)
+        note = (
+            f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
+            f"and Describe on the transactional id {needed}"
+        )
+    else:
+        needed = f"{transactions.id_prefix}{_UNUSED_TASK}"
+        note = f"{target.alias} does not let the flow use other transactional ids: {transactions.needed_right}"
     channel = Channel(target.alias, settings.target_producer)
     try:
-        # A cluster that has none would create it.
-        if not channel.has_topic(_TRANSACTION_STATE):
-            return ()
-        coordinator.find_coordinator(channel, needed)
-    except BrokerRefused as refusal:
-        if refusal.is_denied:
-            note = (
-                f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
-                f"and Describe on the transactional id {needed}"
-            )
-            return (note,)
+        return (note,) if coordinator.is_denied(channel, needed) else ()
     finally:
         channel.close()
-    return ()
 
 
 def _state(target: Cluster, client: ClusterSettings, settings: FlowSettings) -> FlowState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mirror.control.gaps import iso_time
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, state_topic
 
@@ -16,11 +17,12 @@ def state_notes(flow: Flow, state: FlowState) -> tuple[str, ...]:
     if not state.unread:
         return lost
     kinds = Counter(each.kind for each in state.unread.values())
-    counted = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
+    kinds_said = ", ".join(f"{count} of kind {kind!r}" for kind, count in sorted(kinds.items()))
     key, first = min(state.unread.items())
     example = f"the first has the key {key.decode(errors='replace')} ({first.problem})"
     note = (
-        f"{topic} holds {len(state.unread)} record(s) that this version does not understand, and leaves as they are: "
-        f"{counted}; {example}"
+        f"{topic} holds {counted(len(state.unread), 'record')} that this version does not understand, "
+        f"and leaves as they are: "
+        f"{kinds_said}; {example}"
     )
     return (*lost, note)

@@ -196,7 +196,7 @@ class FlowObserver:
         try:
             state = self._state()
         except NeverRun as never:
-            return FlowStatus(flow, "STOPPED", (str(never),), ())
+            return FlowStatus(flow, "STOPPED", (str(never), *self._source_problem()), ())
         except _PROBLEMS as problem:
             self._forget_target()
             return FlowStatus(flow, "FAILED", (str(problem),), ())
@@ -221,7 +221,7 @@ class FlowObserver:
                 for source, position in positions.items()
             )
         gaps_of = Counter(gap.source for gap in state.open_gaps)
-        stops = state.stops | (state.run.stops(positions) if state.run is not None else {})
+        stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         partitions = tuple(
             replace(
                 each, gaps=gaps_of[source], stopped=stops.get(source), is_paused=state.pauses.is_paused(source.topic)
@@ -271,14 +271,26 @@ class FlowObserver:
             self._log = FlowLog(self._target_settings.client, state_topic(flow.source), alias=flow.target)
         return self._log.poll()
 
+    def _source_problem(self) -> tuple[str, ...]:
+        """Say why the source does not answer, if it does not."""
+        try:
+            self._source_channel()
+        except ConnectionFailed as problem:
+            return (str(problem),)
+        return ()
+
+    def _source_channel(self) -> Channel:
+        if self._source is None:
+            self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
+        return self._source
+
     def _partitions(
         self, positions: Mapping[TopicPartition, Position]
     ) -> tuple[tuple[PartitionStatus, ...], tuple[str, ...]]:
         """Return where the partitions stand that the source has, and what became of the others (RUN-07)."""
-        if self._source is None:
-            self._source = Channel(self._settings.flow.source, self._source_settings.client, bootstrap_ms=2_000)
-        ends, problems = self._source.find_offsets(positions, LATEST) if positions else ({}, {})
-        deleted = {topic for topic in {source.topic for source in problems} if not self._source.has_topic(topic)}
+        channel = self._source_channel()
+        ends, problems = channel.find_offsets(positions, LATEST) if positions else ({}, {})
+        deleted = {topic for topic in {source.topic for source in problems} if not channel.has_topic(topic)}
         for source, problem in problems.items():
             if source.topic not in deleted:
                 raise problem
@@ -287,7 +299,7 @@ class FlowObserver:
             if source.topic in deleted:
                 continue
             lag = max(0, ends[source] - position.upstream)
-            seconds = self._age(self._source, source, position.upstream, ends[source]) if lag else 0.0
+            seconds = self._age(channel, source, position.upstream, ends[source]) if lag else 0.0
             downstream = position.downstream
             found.append(
                 PartitionStatus(*source, position.upstream, ends[source], downstream, lag, seconds, position.left_out)

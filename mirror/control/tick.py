@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError, ItemResult
+from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
+from mirror.kafka.connecting import in_words
 from mirror.kafka.log import NewRecord
 from mirror.kafka.security import UnsupportedSetting
 
@@ -25,14 +26,13 @@ class NotLeading(Exception):
 _OPERATIONAL = (
     ClusterError,
     BrokerRefused,
-    ConnectionFailed,
     LeaderUnknown,
     NotLeading,
     UnsupportedSetting,
     OSError,
 )
 # What fails for ten groups fails for ten thousand; a report must stay far below the size of a record.
-_MOST_TOLD = 10
+MOST_TOLD = 10
 _LONGEST_TOLD = 1_000
 
 
@@ -57,6 +57,8 @@ class TickReport:
         what went wrong, in words for people; a flow with problems is degraded until a round has none.
     notes
         what people should know although nothing is wrong.
+    unreached
+        the cluster that could not be reached, if that ended the round; else empty.
     """
 
     name: str
@@ -64,6 +66,7 @@ class TickReport:
     done: int
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unreached: str = ""
 
     @property
     def is_ok(self) -> bool:
@@ -90,15 +93,17 @@ def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, 
     at_ms = clock()
     try:
         done, problems = round_of_work(at_ms)
+    except (ConnectionFailed, ClusterUnreachable) as error:
+        return TickReport(name, at_ms, 0, (str(error),), unreached=error.alias)
     except _OPERATIONAL as error:
-        return TickReport(name, at_ms, 0, (str(error),))
+        return TickReport(name, at_ms, 0, (in_words(error) if isinstance(error, OSError) else str(error),))
     return TickReport(name, at_ms, done, tuple(problems))
 
 
 def shortened(texts: Sequence[str]) -> list[str]:
     """Return the first of some texts, each of a length that can be read, and how many more there are."""
-    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:_MOST_TOLD]]
-    return [*told, f"... and {len(texts) - _MOST_TOLD:,} more"] if len(texts) > _MOST_TOLD else told
+    told = [each if len(each) <= _LONGEST_TOLD else f"{each[:_LONGEST_TOLD]}..." for each in texts[:MOST_TOLD]]
+    return [*told, f"... and {len(texts) - MOST_TOLD:,} more"] if len(texts) > MOST_TOLD else told
 
 
 def problems_of(results: Sequence[ItemResult], doing: str) -> tuple[str, ...]:

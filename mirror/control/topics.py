@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, problems_of, run_tick
 from mirror.kafka.cluster import Cluster, ConfigChange, ConfigEntry, Found, ItemResult, NewTopic, Topic
+from mirror.model.counts import counted
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 
@@ -434,7 +435,7 @@ def _replication_problem(
 ) -> str | None:
     if factor <= cluster.brokers:
         return None
-    brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    brokers = counted(cluster.brokers, "broker")
     return (
         f"{settings.flow}: topic {topic} on {cluster.alias} needs replication factor {factor}, "
         f"but the cluster has {brokers}: set {key}={cluster.brokers}"
@@ -453,4 +454,4 @@ def _row(topic: str, action: str, detail: str) -> dict[str, str]:
 def _described(topic: NewTopic) -> str:
     configs = "".join(f", {key}={value}" for key, value in topic.configs.items())
     factor = "the target's default" if topic.replication_factor < 0 else str(topic.replication_factor)
-    return f"{topic.partitions} partitions, replication factor {factor}{configs}"
+    return f"{counted(topic.partitions, 'partition')}, replication factor {factor}{configs}"

@@ -22,7 +22,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -30,6 +30,7 @@ from mirror.clock import steady_seconds
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.waiting import WaitTimeout, wait_until
 
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 0.5
@@ -226,6 +227,7 @@ class BellListener:
         self._beats: dict[int, float] = {}
         self._closing = threading.Event()
         self._told: Troubles = {}
+        self._over: set[tuple[Flow, TopicPartition]] = set()
         self._news = b""
         self._telling = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
@@ -240,17 +242,19 @@ class BellListener:
         if self._heard is Heard.SILENCE:
             return self._heard
         with contextlib.suppress(BlockingIOError):
-            try:
-                said = self._socket.recv(1 << 12)
-            except BlockingIOError:
-                raise
-            except OSError:
-                said = b""
-            if not said:
-                self._heard = Heard.SILENCE
-            *lines, self._unfinished = (self._unfinished + said).split(b"\n")
-            for line in lines:
-                self._hear(line)
+            # All that is there: who has not listened for long would take an old answer for the last one.
+            while self._heard is not Heard.SILENCE:
+                try:
+                    said = self._socket.recv(1 << 12)
+                except BlockingIOError:
+                    raise
+                except OSError:
+                    said = b""
+                if not said:
+                    self._heard = Heard.SILENCE
+                *lines, self._unfinished = (self._unfinished + said).split(b"\n")
+                for line in lines:
+                    self._hear(line)
         if self._heard is Heard.SILENCE or steady_seconds() > self._silent_at:
             self._heard, self._until = Heard.SILENCE, -math.inf
         return self._heard
@@ -279,12 +283,38 @@ class BellListener:
         if not self.may_write:
             raise ConnectionFailed("the driver has not said lately that it leads the flow: nothing is written")
 
-    def tell(self, troubles: Mapping[tuple[Flow, TopicPartition], str]) -> None:
-        """Tell the driver, within a second, what keeps partitions from being copied; the others are well."""
-        cured = dict.fromkeys(self._told.keys() - troubles.keys())
+    def require_heard(self) -> None:
+        """Return if something may be written now, as :meth:`require`; for who does not listen otherwise.
+
+        An answer that is on its way is waited for.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the driver has not said that it may, or not lately.
+        """
+        with contextlib.suppress(WaitTimeout):
+            wait_until(
+                lambda: self.heard() is Heard.SILENCE or self.may_write,
+                "the driver's answer",
+                timeout_seconds=_LAPSE_SECONDS,
+            )
+        self.require()
+
+    def tell(
+        self,
+        troubles: Mapping[tuple[Flow, TopicPartition], str],
+        going_on: Set[tuple[Flow, TopicPartition]] = frozenset(),
+    ) -> None:
+        """Tell the driver, within a second, what keeps partitions from being copied; the others are well.
+
+        The driver knows troubles of the epoch before, too: ``going_on`` are those of them that are over.
+        """
+        cured = dict.fromkeys((self._told.keys() | (going_on - self._over)) - troubles.keys())
+        self._over |= going_on
         news = cured | {key: said for key, said in troubles.items() if self._told.get(key) != said}
+        self._told = dict(troubles)
         if news:
-            self._told = dict(troubles)
             with self._telling:
                 self._news += _written(news) + b"\n"
 

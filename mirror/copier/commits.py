@@ -83,14 +83,19 @@ class FlowCommits:
         return self._streams.get(self._syncs_at) if self._syncs_at is not None else None
 
     @property
+    def inside(self) -> list[Stream]:
+        """What is written to inside the transaction."""
+        return [stream for stream in self._streams.values() if stream.transactional_id]
+
+    @property
     def is_written_inside(self) -> bool:
         """Whether all that was written inside the transaction is acknowledged."""
-        return all(stream.is_idle for stream in self._streams.values() if stream.transactional_id)
+        return all(stream.is_idle for stream in self.inside)
 
     @property
     def refused_inside(self) -> str | None:
         """Why something of the transaction will never be written, None while it may."""
-        is_refused = any(stream.closed for stream in self._streams.values() if stream.transactional_id)
+        is_refused = any(stream.closed for stream in self.inside)
         return self._refusal if is_refused else None
 
     @property
@@ -164,9 +169,8 @@ class FlowCommits:
 
     def drop_inside(self) -> None:
         """Write nothing more inside a transaction: none will be committed."""
-        for stream in self._streams.values():
-            if stream.transactional_id:
-                stream.close()
+        for stream in self.inside:
+            stream.close()
 
     def addresses(self, lanes: Sequence[Lane]) -> set[TopicPartition]:
         """Return where the positions of ``lanes`` go, in both formats."""

@@ -162,8 +162,10 @@ class Epochs:
                 over.set()
                 self._hang(None)
 
-    def take_over(self, work: TaskWork) -> TaskResult:
+    def take_over(self, work: TaskWork, write_seconds: Callable[[], float] = lambda: math.inf) -> TaskResult:
         """Decide in a job of its own, beside the epochs, where to go on with partitions that Java MirrorMaker copied.
+
+        ``write_seconds`` says, in another thread, for how long it may write from now on.
 
         Raises
         ------
@@ -174,7 +176,9 @@ class Epochs:
         if context is None:
             raise EpochFailed("Spark does not run yet")
         try:
-            (result,) = context.parallelize([work], 1).map(take_over).collect()
+            with Bell(self._host, write_seconds=write_seconds) as bell:
+                heard = replace(work, bell=bell.address)
+                (result,) = context.parallelize([heard], 1).map(take_over).collect()
         except Exception as error:
             # Of a Spark that the epochs have ended meanwhile, because it was lost, anything may be missing.
             if self._spark is context and not isinstance(error, SPARK_ERRORS):

@@ -120,7 +120,9 @@ def take(
         what the flow knows; what is returned is applied to it.
     """
     chunk, runs = (0, ()) if detour.restarts else state.chunk_before(source, detour.position.upstream)
-    position = replace(detour.position, chunk=chunk, turn=state.positions[source].turn + 1)
+    turn, compared = state.positions[source].turn + 1, detour.position.downstream
+    # What lies before it now was the copy's own.
+    position = replace(detour.position, chunk=chunk, turn=turn, compared=compared)
     records = (
         *((gap.record(),) if gap is not None else ()),
         chunk_record(source, chunk, runs),

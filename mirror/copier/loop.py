@@ -187,7 +187,7 @@ class CopyLoop:
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
                     if bell is not None:
-                        bell.tell(self._all_troubles())
+                        bell.tell(self._all_troubles(), self._going_on())
                 if now >= self._sync_at:
                     self._emit_syncs()
                     if self._park(over=over):
@@ -259,6 +259,18 @@ class CopyLoop:
         )
         waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
         return waiting | {(flow, source): why for flow, source, why in said if why}
+
+    def _going_on(self) -> set[tuple[Flow, TopicPartition]]:
+        """Return what was in trouble before the epoch and is read and written now."""
+        troubled = [lane for lanes in self._lanes.values() for lane in lanes if lane.work.is_troubled]
+        if not troubled:
+            return set()
+        fetched = {lane for fetcher in self._fetchers.values() for lane in fetcher.lanes.values()}
+        return {
+            (lane.work.flow, lane.work.source)
+            for lane in troubled
+            if lane in fetched and lane.stream.sender is not None
+        }
 
     def _longest_seconds(self) -> float:
         """Return how long the epoch should be, as things stand."""

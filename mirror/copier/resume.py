@@ -122,7 +122,15 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     else:
         origin, complete = ends.source_start, True
     position = Position(
-        origin, ends.target_end, origin, complete, 0, work.topic_id, work.target_id, target=work.target.topic
+        origin,
+        ends.target_end,
+        origin,
+        complete,
+        0,
+        work.topic_id,
+        work.target_id,
+        target=work.target.topic,
+        compared=ends.target_end,
     )
     barrier = work.gaps.barrier
     is_passed = barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN

@@ -58,6 +58,7 @@ def taken(work: PartitionWork, trace: Mm2Trace, at: Pair, found: Found, ends: En
         work.target_id,
         target=work.target.topic,
         turn=old.position.turn if old else 0,
+        compared=downstream,
     )
     report = Takeover(
         work.source,

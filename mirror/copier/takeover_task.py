@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror.copier import gaps, links, resume, takeover
+from mirror.copier.bell import BellListener
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Mirrored, Undecided
 from mirror.copier.others import LeftOut
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
 from mirror.copier.taken import taken
 from mirror.copier.takeover import Found, SourceLog, Unclear
-from mirror.copier.task import look_up
+from mirror.copier.task import always, look_up, not_begun
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
@@ -36,6 +37,18 @@ def take_over(work: TaskWork) -> TaskResult:
 
     Whatever goes wrong with a partition or a cluster comes back as a value.
     """
+    try:
+        bell = BellListener(work.bell) if work.bell else None
+    except OSError as problem:
+        return not_begun(work, f"the driver cannot be reached from its task: {problem}")
+    try:
+        return _take_over(work, bell.require_heard if bell is not None else always)
+    finally:
+        if bell is not None:
+            bell.close()
+
+
+def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:
     cpu, began = time.process_time(), time.monotonic()
     results: list[PartitionResult] = []
     for flow in work.flows:
@@ -53,8 +66,8 @@ def take_over(work: TaskWork) -> TaskResult:
         for one in partitions:
             if results and time.monotonic() - began > work.seconds:
                 break
-            place = _place(flow, one, ends[one.source], open_ends, source, target)
-            results.append(_result(one, _recorded(flow, place)))
+            place = _place(flow, one, ends[one.source], open_ends, (source, target), before)
+            results.append(_result(one, _recorded(flow, place, before)))
     return TaskResult(tuple(results), time.process_time() - cpu, time.monotonic() - began)
 
 
@@ -77,12 +90,15 @@ def _result(work: PartitionWork, place: Ready | NotYet | Refused) -> PartitionRe
             return PartitionResult(work.flow, work.source, work.handover, stopped=reason)
 
 
-def _recorded(flow: FlowWork, place: Ready | NotYet | Refused) -> Ready | NotYet | Refused:
-    """Write down why a partition is refused, so that it can be acknowledged; what is ready waits for its task."""
+def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[[], None]) -> Ready | NotYet | Refused:
+    """Write down why a partition is refused, so that it can be acknowledged; what is ready waits for its task.
+
+    ``before`` is called right before, and may keep it from being written.
+    """
     if not isinstance(place, Refused) or not place.records:
         return place
     try:
-        with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target)) as writer:
+        with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target, before=before)) as writer:
             writer.append(flow.state_topic, 0, stamped(place.records, flow.term, int(time.time() * 1000)))
     except _PROBLEMS as problem:
         return NotYet(str(problem))
@@ -100,9 +116,10 @@ def _place(
     work: PartitionWork,
     ends: Ends | NotYet,
     open_ends: dict[TopicPartition, int],
-    source: Cluster,
-    target: Cluster,
+    clusters: tuple[Cluster, Cluster],
+    before: Callable[[], None],
 ) -> Ready | NotYet | Refused:
+    source, target = clusters
     if isinstance(ends, NotYet):
         return ends
     refused = resume.changed_target(work) or _created_anew(work)
@@ -133,7 +150,7 @@ def _place(
             f"{work.target} on the target has an open transaction from offset {stable} on; what Java MirrorMaker wrote "
             "cannot be told before it ends"
         )
-    with contextlib.closing(_Progress(flow, work)) as progress:
+    with contextlib.closing(_Progress(flow, work, before)) as progress:
         try:
             mirrored = Mirrored(source, flow.mirrors)
             return _Taking(
@@ -339,7 +356,8 @@ class _Taking:
 class _Progress:
     """Writes down now and then how far the match is, where the status finds it."""
 
-    def __init__(self, flow: FlowWork, work: PartitionWork) -> None:
+    def __init__(self, flow: FlowWork, work: PartitionWork, before: Callable[[], None]) -> None:
+        self._before = before
         self._flow = flow
         self._work = work
         self._tell_at = time.monotonic() + _TELL_SECONDS
@@ -353,7 +371,7 @@ class _Progress:
         assert self._work.mm2 is not None
         progress = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
         if self._writer is None:
-            self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target)
+            self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target, before=self._before)
         self._writer.append(self._flow.state_topic, 0, stamped([progress], self._flow.term, int(time.time() * 1000)))
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ def copy(work: TaskWork) -> TaskResult:
         bell = BellListener(work.bell) if work.bell else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
-        return _not_begun(work, f"the driver cannot be reached from its task: {problem}")
+        return not_begun(work, f"the driver cannot be reached from its task: {problem}")
     try:
         return _copy(work, bell)
     finally:
@@ -68,7 +68,8 @@ def copy(work: TaskWork) -> TaskResult:
             bell.close()
 
 
-def _not_begun(work: TaskWork, reason: str) -> TaskResult:
+def not_begun(work: TaskWork, reason: str) -> TaskResult:
+    """Return that nothing was done with any partition, and why."""
     results = (PartitionResult(one.flow, one.source, one.handover, trouble=reason) for one in work.partitions)
     return TaskResult(tuple(results), 0.0, 0.0)
 
@@ -84,7 +85,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
         )
     }
     already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
-    before = bell.require if bell is not None else _always
+    before = bell.require if bell is not None else always
     shares = [
         Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters, before) for flow in work.flows
     ]
@@ -651,7 +652,7 @@ def _replicated(target: Cluster, written: dict[TopicPartition, int]) -> dict[Top
         return look()
 
 
-def _always() -> None:
+def always() -> None:
     """Let everything be written."""
 
 

@@ -78,7 +78,9 @@ class Transactions:
         self._now = 0.0
         self._rest_until = 0.0
         self._rest_seconds = _FIRST_REST_SECONDS
-        self._close_at = self._closing_at = 0.0
+        self._close_at = 0.0
+        # From when on a partition that gets nowhere is given some time: what comes before is not its own fault.
+        self._patient_from = 0.0
         # Since when the coordinator says that the last transaction has not ended.
         self._ending_since: float | None = None
         self._committed_at = -math.inf
@@ -153,7 +155,7 @@ class Transactions:
 
     def end(self) -> SlotEnd:
         """Say how the slot is left; a transaction that is not committed yet never will be."""
-        if self.lost is None and (self._added or self._phase in (_Phase.RECORDING, _Phase.COMMITTING)):
+        if self.lost is None and (self._added or self._phase is _Phase.RECORDING):
             self._lose("the epoch was over before it was", is_stuck=True)
         for target, lane in self._lanes.items():
             self.writer.keep_sequence(target, lane.acknowledged_sequence)
@@ -257,16 +259,17 @@ class Transactions:
                 self._close_at = now + self._slot.seconds + _PATIENCE_SECONDS
                 self._is_called_for = self._has_let = False
             case _Phase.OPEN if self._should_close(now):
-                self._phase, self._closing_at = _Phase.CLOSING, now
+                self._phase, self._patient_from = _Phase.CLOSING, now
                 if self._is_winding_down:
                     self._wind_streams_down()
             case _Phase.CLOSING if self._is_settled():
                 self._write_positions()
             case _Phase.CLOSING if (stuck := self._stuck(now)) is not None:
-                said = stuck.trouble or "it does not answer"
-                self._lose(f"what {stuck.partition} has got is not known: {said}", is_stuck=True)
+                self._lose(f"what {stuck.partition} has got is not known: {_why(stuck)}", is_stuck=True)
             case _Phase.RECORDING if (refused := self.commits.refused_inside) is not None:
                 self._lose(refused)
+            case _Phase.RECORDING if (stuck := self._stuck_positions(now)) is not None:
+                self._lose(f"{stuck.partition} does not take the positions: {_why(stuck)}", is_stuck=True)
             case _Phase.RECORDING if self.commits.is_written_inside:
                 self._phase = _Phase.COMMITTING
             case _:
@@ -325,14 +328,19 @@ class Transactions:
 
     def _stuck(self, now: float) -> Stream | None:
         """Return what gets nowhere, so that nothing else of the transaction should wait for it."""
-        for lane in self._touched():
-            stream = lane.stream
-            # A broker that holds the line back because of a quota answers later.
-            quiet_until = stream.sender.connection.quiet_until if stream.sender is not None else 0.0
-            since = max(self._closing_at, stream.waits_since, quiet_until)
-            if not stream.is_settled and stream.is_stuck(now) and now >= since + self._slot.patience_seconds:
-                return stream
-        return None
+        streams = (lane.stream for lane in self._touched())
+        return next((each for each in streams if not each.is_settled and self._gets_nowhere(each, now)), None)
+
+    def _stuck_positions(self, now: float) -> Stream | None:
+        """Return what takes no positions; what is not part of the transaction yet is not asked to."""
+        streams = (each for each in self.commits.inside if each.partition in self._added)
+        return next((each for each in streams if not each.is_idle and self._gets_nowhere(each, now)), None)
+
+    def _gets_nowhere(self, stream: Stream, now: float) -> bool:
+        # A broker that holds the line back because of a quota answers later.
+        quiet_until = stream.sender.connection.quiet_until if stream.sender is not None else 0.0
+        since = max(self._patient_from, stream.waits_since, quiet_until)
+        return stream.is_stuck(now) and now >= since + self._slot.patience_seconds
 
     def _write_positions(self) -> None:
         self._written = [lane for lane in self._lanes.values() if lane.is_dirty]
@@ -392,6 +400,7 @@ class Transactions:
         if not wrong:
             self._added |= self._asked
             self._wanted -= self._asked
+            self._patient_from = self._now
             self._recovered()
             return
         # Where one partition is refused, none is added.
@@ -445,6 +454,10 @@ class Transactions:
         self.trouble = reason
         self._rest_until = self._now + self._rest_seconds
         self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+
+
+def _why(stream: Stream) -> str:
+    return stream.trouble or "it does not answer"
 
 
 def _said(code: int) -> str:

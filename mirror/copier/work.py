@@ -188,6 +188,8 @@ class PartitionWork:
         the flow's producer's next sequence on ``target``; without transactions.
     is_paused
         whether it is only found out, and recorded, how far it is copied: nothing is appended to its copy.
+    is_troubled
+        whether something kept it from being copied until now: that it goes on is to be told.
     """
 
     flow: Flow
@@ -204,6 +206,7 @@ class PartitionWork:
     is_watched: bool = False
     sequence: int = 0
     is_paused: bool = False
+    is_troubled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

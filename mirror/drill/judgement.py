@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror.evidence.run_evidence import Evidence
+from mirror.model.counts import counted
 from mirror.model.verdict import Verdict, worst
 
 
@@ -77,7 +78,7 @@ def _objectives(evidence: Evidence) -> list[tuple[Verdict, str]]:
         told = f"RPO of {rpo.seconds:.1f} s is beyond its objective of {rpo.objective_seconds:g} s"
         missed.append((Verdict.FAIL, told))
     if rpo and rpo.objective_records is not None and rpo.records > rpo.objective_records:
-        told = f"RPO of {rpo.records:,} records is beyond its objective of {rpo.objective_records:,}"
+        told = f"RPO of {counted(rpo.records, 'record')} is beyond its objective of {rpo.objective_records:,}"
         missed.append((Verdict.FAIL, told))
     objective = failover.rto_objective_seconds
     if rto is not None and objective is not None and rto > objective:

@@ -26,6 +26,7 @@ from mirror.evidence.plots import (
 )
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import Evidence, Totals, read_evidence
+from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -166,9 +167,9 @@ def _rehearsal_sentences(evidence: Evidence) -> list[str]:
     passed = sum(each.verdict is Verdict.PASS for each in rehearsed)
     skipped, again = sum(each.skipped for each in rehearsed), sum(each.read_again[1] for each in rehearsed)
     firsts = [each.seconds_to_first for each in rehearsed if each.seconds_to_first is not None]
-    told = [f"{_count(passed)} of {_count(len(rehearsed))} groups would have gone on where they stood."]
+    told = [f"{_count(passed)} of {counted(len(rehearsed), 'group')} would have gone on where they stood."]
     told.append(
-        f"{_count(skipped) if skipped else 'No'} records would have been skipped, "
+        f"{counted(skipped, 'record') if skipped else 'No record'} would have been skipped, "
         f"{'at most ' + _count(again) if again else 'none'} read again."
     )
     if firsts:
@@ -185,14 +186,14 @@ def _objective_cards(evidence: Evidence) -> tuple[Card, ...]:
     if rpo is None:
         cards.append(Card("RPO achieved", "not measured", "", (), "absent"))
     else:
-        notes = [f"{_count(rpo.records)} records, {_size(rpo.bytes)}"]
+        notes = [f"{counted(rpo.records, 'record')}, {_size(rpo.bytes)}"]
         met = True
         if rpo.objective_seconds is not None:
             met = met and rpo.seconds <= rpo.objective_seconds
             notes.append(f"objective {rpo.objective_seconds:g} s")
         if rpo.objective_records is not None:
             met = met and rpo.records <= rpo.objective_records
-            notes.append(f"objective {_count(rpo.objective_records)} records")
+            notes.append(f"objective {counted(rpo.objective_records, 'record')}")
         has_objective = rpo.objective_seconds is not None or rpo.objective_records is not None
         value, unit = _split(_seconds(rpo.seconds))
         cards.append(Card("RPO achieved", value, unit, tuple(notes), _tone(met, has_objective)))

@@ -368,7 +368,8 @@ def _unfit(run: RunDirectory, reading: JournalReading) -> str | None:
     touched = [
         each
         for each in broken(run, reading.entries)
-        if each.wrong is Wrong.ALTERED or (each.wrong is Wrong.MISSING and not each.file.startswith("outcomes/"))
+        if each.wrong is Wrong.ALTERED
+        or (each.wrong in {Wrong.MISSING, Wrong.UNSEALED} and not each.file.startswith("outcomes/"))
     ]
     return "; ".join(map(str, touched)) or None
 

@@ -147,7 +147,7 @@ class FlowControl:
         self._ticking.until(stop, ticks)
         await_copy()
         if self._standing.others:
-            # The position is behind it by now: nobody would look there again.
+            # Told sooner than by the next engine.
             self._ticking.once(strangers.tick)
         log.close()
         writer.close()
@@ -192,7 +192,8 @@ class FlowControl:
             lost = self._lost_before(log)
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
-                self._held = term, self._hold.take(log, term, self._standing.given_up)
+                is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
+                self._held = term, self._hold.take(log, term, self._standing.given_up, is_alone=is_alone)
             if self._may_be_written_by_others():
                 return 0, ()
             if lacking := self._lacking(log, lost):
@@ -288,15 +289,17 @@ class FlowControl:
 
         def fence(_: int) -> tuple[int, Sequence[str]]:
             standing = self._standing
-            asked = standing.to_fence() if standing.is_known and time.monotonic() >= self._fence_at else frozenset()
-            if not asked or standing.term is None:
+            if not standing.is_known or standing.term is None or time.monotonic() < self._fence_at:
+                return 0, ()
+            asked = standing.to_fence()
+            if not (asked or self._hold.has_unended):
                 return 0, ()
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
             troubles = self._fenced(asked, log)
             standing.take_fenced(asked, troubles, log.poll())
-            if not troubles:
+            if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), ()
 

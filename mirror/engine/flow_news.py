@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from mirror.control.foreign import foreign_reasons
 from mirror.control.tick import now_ms, shortened
+from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.model.flow_state import Gap, GapKey
@@ -20,25 +21,57 @@ Condition: TypeAlias = tuple[str, str]
 _AGAIN_SECONDS = 60.0
 
 
+# What a cluster that is away brings about in partitions, and what is said when a condition ends.
+_MAY_COME_OF_OUTAGE = frozenset({"waits", "is not written until what was sent before is refused"})
+_OVER = {
+    "waits": "goes on",
+    "is stopped": "goes on",
+    "is not written until what was sent before is refused": "is written again",
+    "copy": "copy: recovered",
+    "takeover": "takeover: recovered",
+    "state topic": "state topic: recovered",
+    "quotas": "quotas: no longer throttled",
+}
+_FAILING_SECONDS = 1.0
+# Partitions that were told of in one line end in one, if they end together.
+_TOGETHER_SECONDS = 10.0
+
+
 @dataclass(slots=True)
 class _Told:
     reason: str
     at: float
-    holds: bool = True
+    #: All that the line was about.
+    subjects: tuple[str, ...]
+    #: Since when it is not so any more, and whether that was told.
+    ended_at: float | None = None
+    is_over: bool = False
 
 
 class FlowNews:
     """Tells the log what has changed since it last looked."""
 
-    def __init__(self, standing: FlowStanding, clock: Callable[[], float] = time.monotonic) -> None:
-        """Look at ``standing``; ``clock`` gives seconds."""
+    def __init__(
+        self,
+        standing: FlowStanding,
+        outages: Outages = NO_OUTAGES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Look at ``standing``; ``clock`` gives seconds, the same as those of ``outages``."""
         self._standing = standing
+        self._outages = outages
         self._clock = clock
         self._log = logger_of(standing.settings.flow)
+        self._begin_anew(None)
+
+    def _begin_anew(self, term: int | None) -> None:
+        # What another engine copies is that one's news.
+        self._term, self._reported = term, False
         self._told: dict[Condition, _Told] = {}
+        # What is not told yet, since when it is seen; and what waits for a cluster that is away, by its alias.
+        self._met: dict[Condition, float] = {}
+        self._waiting_for: dict[str, set[Condition]] = {}
         self._gaps: dict[GapKey, Gap] = {}
-        self._term: int | None = None
-        self._reported = False
 
     def look(self) -> None:
         """Log what is new."""
@@ -47,38 +80,79 @@ class FlowNews:
             term, has_reported, partitions = standing.term, standing.has_reported, standing.partitions
             now, gaps = conditions(standing), {gap.key: gap for gap in standing.open_gaps}
         if term != self._term:
-            # What another engine copies is that one's news.
-            self._term, self._reported, self._told, self._gaps = term, False, {}, {}
+            self._begin_anew(term)
         if term is None:
             return
         if has_reported and not self._reported:
             self._reported = True
             topics = len({source.topic for source, *_ in partitions})
             self._log.info("the first epoch has reported; partitions copied: %s, topics: %s", len(partitions), topics)
-        self._tell_conditions(now)
+        self._tell_begun(self._without_outages(now))
+        self._tell_ended(now)
         self._tell_gaps(gaps)
 
-    def _tell_conditions(self, now: Mapping[Condition, str]) -> None:
-        at = self._clock()
-        begun: dict[tuple[str, str], list[str]] = {}
-        ended: dict[str, list[str]] = {}
+    def _without_outages(self, now: Mapping[Condition, str]) -> dict[Condition, str]:
+        """Return what is to be told by itself: not what comes of a cluster that is away, which is told for all at once.
+
+        Of what is new it may not be known yet.
+        """
+        at, flow = self._clock(), self._standing.settings.flow
+        self._met = {condition: since for condition, since in self._met.items() if condition in now}
+        own = {}
         for condition, reason in now.items():
             told = self._told.get(condition)
-            if told is None or (at - told.at >= _AGAIN_SECONDS and not (told.holds and told.reason == reason)):
-                self._told[condition] = _Told(reason, at)
+            if condition[0] not in _MAY_COME_OF_OUTAGE or (told is not None and not told.is_over):
+                own[condition] = reason
+                continue
+            since = self._met.setdefault(condition, at) + _FAILING_SECONDS
+            explained = {alias: self._outages.explain(alias, since) for alias in (flow.source, flow.target)}
+            away = next((alias for alias, is_away in explained.items() if is_away), None)
+            if away is not None:
+                if away not in self._waiting_for:
+                    self._log.warning("the copy waits for %s", away)
+                self._waiting_for.setdefault(away, set()).add(condition)
+            elif None not in explained.values():
+                own[condition] = reason
+        for alias, waited in list(self._waiting_for.items()):
+            others = waited & own.keys()
+            waited.intersection_update(now.keys() - own.keys())
+            if not waited:
+                del self._waiting_for[alias]
+                but_for = f", but for {len(others):,} of its partitions" if others else ""
+                self._log.info("the copy no longer waits for %s%s", alias, but_for)
+        return own
+
+    def _tell_begun(self, now: Mapping[Condition, str]) -> None:
+        at = self._clock()
+        begun: dict[tuple[str, str], list[str]] = {}
+        for condition, reason in now.items():
+            told = self._told.get(condition)
+            if told is None or (at - told.at >= _AGAIN_SECONDS and (told.is_over or told.reason != reason)):
                 kind, subject = condition
                 begun.setdefault((kind, reason), []).append(subject)
-        for condition, told in self._told.items():
-            if told.holds and condition not in now:
-                told.holds = False
-                kind, subject = condition
-                ended.setdefault(kind, []).append(subject)
-        # What came and went is told again when it comes again.
-        self._told = {key: told for key, told in self._told.items() if told.holds or at - told.at < _AGAIN_SECONDS}
         for (kind, reason), subjects in begun.items():
+            for subject in subjects:
+                self._told[kind, subject] = _Told(reason, at, tuple(subjects))
             self._log.warning("%s%s: %s", _named(subjects), kind, reason)
-        for kind, subjects in ended.items():
-            self._log.info("%s%s: no longer", _named(subjects), kind)
+
+    def _tell_ended(self, now: Mapping[Condition, str]) -> None:
+        at = self._clock()
+        lines: dict[tuple[str, tuple[str, ...]], list[tuple[str, _Told]]] = {}
+        for (kind, subject), told in self._told.items():
+            if not told.is_over:
+                told.ended_at = None if (kind, subject) in now else at if told.ended_at is None else told.ended_at
+                lines.setdefault((kind, told.subjects), []).append((subject, told))
+        for (kind, _), members in lines.items():
+            ended = {subject: told for subject, told in members if told.ended_at is not None}
+            since = min((told.ended_at for told in ended.values() if told.ended_at is not None), default=at)
+            if ended and (len(ended) == len(members) or at - since >= _TOGETHER_SECONDS):
+                for told in ended.values():
+                    told.is_over = True
+                self._log.info("%s%s", _named(list(ended)), _OVER.get(kind, f"{kind}: no longer seen"))
+        # What came and went is told again when it comes again.
+        self._told = {
+            key: told for key, told in self._told.items() if not told.is_over or at - told.at < _AGAIN_SECONDS
+        }
 
     def _tell_gaps(self, gaps: Mapping[GapKey, Gap]) -> None:
         new = [gap for key, gap in sorted(gaps.items()) if key not in self._gaps]

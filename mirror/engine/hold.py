@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
@@ -29,6 +29,7 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     DataProducer,
     StateRecord,
+    WrittenAs,
     data_transactional_id,
     stamped,
     state_topic,
@@ -40,8 +41,10 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _DECIDED_SECONDS = 15.0
 _TIMEOUT_MS = 60_000
-# A transaction that is decided and has not ended after so long waits for a partition, not for the coordinator.
+# A transaction that is decided and has not ended after so long waits for a partition, not for the coordinator; one that
+# is aborted first, because its id is taken over, is given more time.
 _ENDING_SECONDS = 0.5
+_ABORTING_SECONDS = 2.0
 # A cluster that has no coordinator for so long is not asked for one before it is restarted or has lost a leader.
 _COORDINATOR_SECONDS = 10.0
 # The largest epoch that a producer id can have, less one that brokers keep for themselves.
@@ -61,7 +64,8 @@ class Held:
     is_first
         whether the flow was never written as that producer before: nothing of it can arrive late.
     unended
-        partitions in which a transaction has not ended that is decided: to be written to once it has.
+        partitions in which a transaction has not ended that is decided: to be written to once it has; and those of
+        positions that can take none now.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
@@ -81,6 +85,7 @@ class FlowHold:
         *,
         slots: int,
         topic: str | None = None,
+        positions: Set[TopicPartition] = frozenset(),
     ) -> None:
         """Hold ``flow``.
 
@@ -94,13 +99,17 @@ class FlowHold:
             how many tasks will write at once.
         topic
             the state topic, if its name is not the usual one.
+        positions
+            the partitions of MirrorMaker's positions; in transactions nothing is copied that has no place for its own.
         """
         self._flow = flow
         self._client = client
         self._topic = topic or state_topic(flow.source)
         self._state_partition = TopicPartition(self._topic, 0)
+        self._transactions = transactions
         self._prefix = transactions.id_prefix if transactions else ""
         self._slots = slots if transactions else 0
+        self._positions = positions if transactions else frozenset()
         mm2 = range(transactions.mm2_tasks) if transactions else range(0)
         self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
         # Of transactional ids that take no transaction for now: the one that has not ended.
@@ -117,7 +126,14 @@ class FlowHold:
         #: What else there is to know of that.
         self.note: str | None = None
 
-    def take(self, log: FlowLog, term: int = 0, given_up: Mapping[str, Producer] = MappingProxyType({})) -> Held:
+    def take(
+        self,
+        log: FlowLog,
+        term: int = 0,
+        given_up: Mapping[str, Producer] = MappingProxyType({}),
+        *,
+        is_alone: bool = False,
+    ) -> Held:
         """Make sure that nobody else can write as this flow, and bring ``log``, which was read, up to date after that.
 
         Nothing of this engine may be writing in the flow's transactions meanwhile.
@@ -127,7 +143,10 @@ class FlowHold:
         given_up
             the transactional ids whose tasks have come back, so that nobody writes with them, and their producers:
             where the last transaction of one is decided and does not end, another id takes its place. Any other id
-            might be used again, as soon as that transaction has ended, by an engine that was frozen; it is waited for.
+            might be used again, as soon as that transaction has ended, by an engine that was frozen; it is waited for,
+            unless the producer of that engine is on record, and is fenced or may write no more.
+        is_alone
+            whether no engine that led in an earlier term has the right to write any more, nor a task of one.
 
         Raises
         ------
@@ -137,8 +156,9 @@ class FlowHold:
         self.unrefused = None
         channel = Channel(self._flow.target, self._client)
         try:
-            slots = self._take_slots(channel, log, term, given_up)
+            slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
+            unended |= self._unwritable(channel, self._positions).keys()
             if self._slots and log.state.producer is None:
                 return Held(slots, unended=unended)
             known = log.state.producer
@@ -166,6 +186,11 @@ class FlowHold:
             channel.close()
         return _producer(self._data)
 
+    @property
+    def has_unended(self) -> bool:
+        """Whether a transaction has not ended that was left; :meth:`fence` asks again, though no partition waits."""
+        return bool(self._unended)
+
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         """Have the target refuse what was sent to these partitions before.
 
@@ -181,20 +206,27 @@ class FlowHold:
         BrokerRefused, ConnectionFailed
             if that cannot be done now.
         """
-        if not partitions:
+        if not (partitions or self.has_unended):
             return {}
         channel = Channel(self._flow.target, self._client)
         try:
-            return self._fence_data(channel, partitions) | self._await_ends(channel)
+            found = self._unwritable(channel, partitions & self._positions)
+            found |= self._fence_data(channel, partitions) | self._await_ends(channel)
         finally:
             channel.close()
+        return {each: why for each, why in found.items() if each in partitions}
+
+    @staticmethod
+    def _unwritable(channel: Channel, positions: Set[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return which of these take no positions now: transactions end without those that have no leader."""
+        return partition_state.unable_to_append(channel, positions) if positions else {}
 
     def _await_ends(self, channel: Channel) -> dict[TopicPartition, str]:
         """See which transactions have ended meanwhile; return where the others have not."""
         for each, last in list(self._unended.items()):
-            found = self._take_id(channel, each, {last.key})
+            found = self._take_id(channel, each, _Known(left={last.key}))
             if isinstance(found, Unended):
-                self._unended[each] = found
+                self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
                 self._append([transactional_id_record(each, int(time.time() * 1000))], self._term)
@@ -206,7 +238,7 @@ class FlowHold:
 
     def _fence_data(self, channel: Channel, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         data = self._data
-        if data is None or not data.transactional_id:
+        if data is None or not data.transactional_id or not partitions:
             return {}
         # A partition without enough replicas would keep the transaction open, and the others from the next one.
         sick = partition_state.unable_to_append(channel, partitions)
@@ -216,38 +248,59 @@ class FlowHold:
         fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
         return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}
 
+    def _waiting(self, channel: Channel, transaction: Unended) -> Unended:
+        """Return it with the partitions that are to be written to once it has ended in them.
+
+        The coordinator waits for all that one broker leads before it takes any of them for ended. In the others it is
+        not open, and what is written there now does not wait for a marker. The state topic is read when that is so.
+        """
+        lacking = transaction.partitions - {self._state_partition}
+        unable = partition_state.unable_to_append(channel, lacking).keys()
+        undecided = partition_state.undecided(channel, lacking - unable)
+        return replace(transaction, partitions=frozenset(unable | undecided))
+
     def _take_slots(
-        self, channel: Channel, log: FlowLog, term: int, given_up: Mapping[str, Producer]
+        self, channel: Channel, log: FlowLog, term: int, given_up: Mapping[str, Producer], *, is_alone: bool
     ) -> tuple[tuple[str, Producer], ...]:
         """Take every transactional id over that the flow has written transactions with; return this engine's own."""
         state, self._term = log.state, term
-        if not self._slots and not state.transactional_ids:
-            return ()
         now = int(time.time() * 1000)
         producers: dict[str, Producer] = {}
         self._unended = {}
         before = dict(state.unended)
         while True:
             own = self._own(before.keys() | self._unended.keys())
-            self._append((transactional_id_record(each, now) for each in own if each not in producers), term)
+            # One that is registered has on record as whom it was written, which must not be lost before it is ours.
+            self._append((transactional_id_record(each, now) for each in own if each not in state.registered), term)
             known = self._mm2s | state.transactional_ids | set(own)
             unfenced = known - producers.keys() - self._unended.keys()
             if not unfenced:
                 break
             for each in sorted(unfenced):
                 left = {before[each]} if each in before else set()
+                known_of = _Known(left)
                 if (last := given_up.get(each)) is not None:
-                    left.add((last.producer_id, last.epoch))
-                found = self._take_id(channel, each, left, last)
+                    known_of = _Known(left | {_key(last)}, _key(last))
+                elif (used := state.written_as.get(each)) is not None:
+                    known_of = _Known(left, used.key, is_alone=is_alone and used.term < term)
+                try:
+                    found = self._take_id(channel, each, known_of)
+                except BrokerRefused as refusal:
+                    if self._transactions is None or not (refusal.is_denied and each.startswith(self._prefix)):
+                        raise
+                    what = f"{refusal.what}: {self._transactions.needed_right}"
+                    raise BrokerRefused(what, refusal.error) from refusal
                 if isinstance(found, Unended):
                     self._unended[each] = found
                 else:
                     producers[each] = found
             self._wait_until_decided(channel)
             state = log.poll()
+        self._unended = {each: self._waiting(channel, last) for each, last in self._unended.items()}
         marks = {each: last.key for each, last in self._unended.items()}
-        changed = [each for each in sorted(before.keys() | marks.keys()) if before.get(each) != marks.get(each)]
-        self._append((transactional_id_record(each, now, marks.get(each)) for each in changed), term)
+        written = {each: WrittenAs(*_key(producers[each]), term) for each in own}
+        changed = sorted({*before, *marks, *written})
+        self._append((transactional_id_record(each, now, marks.get(each), written.get(each)) for each in changed), term)
         slots = tuple((each, producers[each]) for each in own)
         new = (producer.producer_id for _, producer in slots if producer.producer_id not in state.writers)
         self._append((writer_record(each, now) for each in new), term)
@@ -258,32 +311,20 @@ class FlowHold:
         names = (f"{self._prefix}{number}" for number in itertools.count())
         return tuple(itertools.islice((each for each in names if each not in unended), self._slots))
 
-    def _take_id(
-        self,
-        channel: Channel,
-        transactional_id: str,
-        left: Set[tuple[int, int]],
-        given_up: Producer | None = None,
-    ) -> Producer | Unended:
+    def _take_id(self, channel: Channel, transactional_id: str, known: _Known) -> Producer | Unended:
         """Take a transactional id over, or return its last transaction if that has not ended and need not have.
 
-        It need not if it is one of those, by producer id and epoch, behind which nobody writes with the id. While such
-        a one is not decided yet, as when the coordinator's own log waits for a dead replica, this is refused soon.
+        While such a one is not decided yet, as when the coordinator's own log waits for a dead replica, this is refused
+        soon.
         """
-        if not left:
+        if known == _Known():
             return coordinator.take_over(channel, transactional_id, self._timeout_ms)
+        patience = _ENDING_SECONDS if known.left else _ABORTING_SECONDS
         try:
-            return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=_ENDING_SECONDS)
+            return coordinator.take_over(channel, transactional_id, self._timeout_ms, patience_seconds=patience)
         except BrokerRefused:
             last = coordinator.unended(channel, transactional_id)
-            if last is None:
-                raise
-            # Aborted because the id is taken over here, it ends with the next epoch. To be committed with that one it
-            # is another engine's, which has taken the id meanwhile and may go on with it.
-            is_own_abort = (
-                given_up is not None and last.is_aborted and last.key == (given_up.producer_id, given_up.epoch + 1)
-            )
-            if last.key not in left and not is_own_abort:
+            if last is None or not known.is_nobodys(last):
                 raise
             return last
 
@@ -358,6 +399,42 @@ class FlowHold:
             )
         except WaitTimeout as problem:
             raise BrokerRefused(f"{self._flow.target}: {problem}", WaitTimeout) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a transactional id that is to be taken over.
+
+    Attributes
+    ----------
+    left
+        its transactions, by producer id and epoch, behind which nobody writes with the id.
+    written_as
+        the producer id and epoch with which it was written last.
+    is_alone
+        whether whoever wrote with that may write no more.
+    """
+
+    left: Set[tuple[int, int]] = frozenset()
+    written_as: tuple[int, int] | None = None
+    is_alone: bool = False
+
+    def is_nobodys(self, last: Unended) -> bool:
+        """Whether nobody can write with the id any more once its last transaction has ended.
+
+        Aborted because the id was taken over, or by the cluster because it took too long, a transaction ends with the
+        next epoch, which fences whoever had begun it. To be committed with that one it is another engine's, which has
+        taken the id meanwhile and may go on with it.
+        """
+        if self.written_as is not None:
+            producer_id, epoch = self.written_as
+            if last.is_aborted and last.key == (producer_id, epoch + 1):
+                return True
+        return last.key in self.left or (self.is_alone and last.key == self.written_as)
+
+
+def _key(producer: Producer) -> tuple[int, int]:
+    return producer.producer_id, producer.epoch
 
 
 def _producer(data: DataProducer) -> Producer:

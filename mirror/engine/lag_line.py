@@ -10,6 +10,7 @@ from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.cluster import Cluster
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 LAG_SECONDS = 60.0
@@ -50,7 +51,9 @@ class LagLine:
         lags = {source: max(0, end - reached[source]) for source, end in ends.items()}
         worst = max(lags, key=lambda source: (lags[source], source), default=None)
         where = f", most in {worst} ({lags[worst]:,})" if worst is not None and lags[worst] else ""
-        unknown = f"; not known of {len(partitions) - len(lags):,} partition(s)" if len(lags) < len(partitions) else ""
+        unknown = (
+            f"; not known of {counted(len(partitions) - len(lags), 'partition')}" if len(lags) < len(partitions) else ""
+        )
         since = ""
         if self._before is not None:
             then, before = self._before
@@ -59,7 +62,8 @@ class LagLine:
         self._before = at, reached
         behind = sum(lag > 0 for lag in lags.values())
         said.info(
-            "lag: %s record(s) in %s of %s partition(s)%s%s%s",
-            *(f"{sum(lags.values()):,}", f"{behind:,}", f"{len(partitions):,}", where, unknown, since),
+            "lag: %s in %s of %s%s%s%s",
+            *(counted(sum(lags.values()), "record"), f"{behind:,}", counted(len(partitions), "partition")),
+            *(where, unknown, since),
         )
         return 1, ()

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
 from mirror.control.topics import create_state_topic
+from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.lease import LEASE_SHARE, Lease
@@ -39,10 +40,11 @@ class FlowLeader:
         timeout_seconds: float,
         lost: Callable[[], None] = lambda: None,
         is_stuck: Callable[[], bool] = lambda: False,
+        outages: Outages = NO_OUTAGES,
     ) -> None:
         """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer.
 
-        ``is_stuck`` says whether the engine could not copy if it led.
+        ``is_stuck`` says whether the engine could not copy if it led. What comes of ``outages`` is not told as news.
         """
         self._is_stuck = is_stuck
         self._settings = settings
@@ -50,12 +52,11 @@ class FlowLeader:
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._log = logger_of(settings.flow)
-        self._news = FlowNews(standing)
+        self._news = FlowNews(standing, outages)
         self._lost = lost
         self._election: Election | None = None
         self._leads = threading.Event()
         self._lease_over = threading.Event()
-        self._lease_over.set()
         self._ended = threading.Event()
         self._is_settled = False
         self._said = ""
@@ -204,10 +205,10 @@ class FlowLeader:
 
     def _report(self) -> RunReport:
         with self._standing.lock:
-            reasons, notes = self._standing.reasons(), self._standing.notes()
+            reasons, notes, stopped = self._standing.reasons(), self._standing.notes(), self._standing.first_stopped()
             otherwise = "STARTING" if self._standing.is_starting else "RUNNING"
             state = "DEGRADED" if reasons else "PAUSED" if self._standing.pauses.pauses_any else otherwise
-        return RunReport(state, reasons, now_ms(), notes)
+        return RunReport(state, reasons, now_ms(), notes, stopped)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
         self._standing.lease.end()

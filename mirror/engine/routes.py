@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mirror.config.settings import FlowSettings
 from mirror.kafka.cluster import Topic
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 
@@ -58,10 +59,10 @@ def plan_routes(
         wanted, copy = len(source[name].partitions), target.get(remote)
         there = 0 if copy is None else len(copy.partitions)
         if is_routed and there < wanted:
-            has = f"has {there} partitions" if copy else "does not exist"
+            has = f"has {counted(there, 'partition')}" if copy else "does not exist"
             problems.append(
                 f"{name} is not copied{' whole' if there else ''}: the transforms send it to {remote}, which {has} on "
-                f"{settings.flow.target}; create it with {wanted} partitions"
+                f"{settings.flow.target}; create it with {counted(wanted, 'partition')}"
             )
         partitions += [
             (TopicPartition(name, number), TopicPartition(remote, number), source[name].topic_id, copy.topic_id)

@@ -27,6 +27,7 @@ from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
+from mirror.engine.cluster_news import Away, Outages, news_of
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
@@ -39,6 +40,7 @@ from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
+from mirror.kafka.connecting import is_refusal
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
@@ -109,6 +111,11 @@ class Engine:
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
         self._loads: dict[tuple[Flow, TopicPartition], float] = {}
+        aliases = sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)})
+        self._clusters = {alias: news_of(settings.clusters[alias]) for alias in aliases}
+        self._outages = Outages(self._clusters)
+        # Those that did not answer when they were asked at the start.
+        self._away: dict[str, Away] = {}
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
             flow: FlowLeader(
@@ -118,6 +125,7 @@ class Engine:
                 timeout_seconds=settings.engine.leader_timeout_seconds,
                 lost=self._epochs.abort,
                 is_stuck=self._is_stuck,
+                outages=self._outages,
             )
             for flow, standing in self._standings.items()
         }
@@ -138,7 +146,7 @@ class Engine:
         """
         ids: dict[str, str] = {}
         away: dict[str, ClusterUnreachable] = {}
-        for alias in sorted({alias for flow in self._flows for alias in (flow.flow.source, flow.flow.target)}):
+        for alias in self._clusters:
             try:
                 with Cluster.connect(self._settings.clusters[alias]) as cluster:
                     ids[alias] = cluster.cluster_id
@@ -151,7 +159,7 @@ class Engine:
         if not any(alias in ids for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
-            _LOG.warning("%s does not answer and is asked again until it does: %s", alias, why)
+            self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:
@@ -208,6 +216,8 @@ class Engine:
         self.check()
         flows = ", ".join(str(flow) for flow in self._standings)
         _LOG.info("mirror %s starts: %s, flows %s", version("mirrorbook"), self._settings.path, flows)
+        for alias, why in self._away.items():
+            self._clusters[alias].begin_away(why)
         for line in self._settings.ignored:
             _LOG.warning("%s", line)
         threads = [
@@ -216,6 +226,10 @@ class Engine:
             )
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
+        ]
+        watching = [
+            threading.Thread(target=self._guarded, args=(news.run, stop), name=f"cluster {alias}", daemon=True)
+            for alias, news in self._clusters.items()
         ]
         threads.append(threading.Thread(target=self._wind_down, args=(stop,), name="stop", daemon=True))
         leaders = [
@@ -230,7 +244,7 @@ class Engine:
         threading.excepthook = lambda ended: self._end_by(
             ended.exc_value or ended.exc_type(), ended.thread.name if ended.thread else "a thread", stop
         )
-        for thread in (*threads, *leaders):
+        for thread in (*threads, *leaders, *watching):
             thread.start()
         has_ended = False
         try:
@@ -249,7 +263,7 @@ class Engine:
             # Nothing is copied any more, so another engine need not wait until this process has ended.
             for flow, leader in self._leaders.items():
                 leader.end(is_settled=has_ended and self._standings[flow].is_settled)
-            _join([*leaders, *threads], _JOIN_SECONDS)
+            _join([*leaders, *threads, *watching], _JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             if taking_over.ident is not None:
@@ -404,6 +418,7 @@ class Engine:
                 source.topic in standing.watched,
                 writing[flow].sequences.get(target, 0),
                 standing.pauses.is_paused(source.topic),
+                source in standing.troubles,
             )
             for flow, standing in self._standings.items()
             if standing.is_known and standing.may_be_copied
@@ -465,7 +480,7 @@ class Engine:
 
     def _ticking(self, flow: Flow) -> Ticking:
         standing = self._standings.get(flow)
-        return Ticking(standing.keep if standing else lambda _: None, flow)
+        return Ticking(standing.keep if standing else lambda _: None, flow, self._outages)
 
     def _heartbeats(self, settings: FlowSettings, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
@@ -531,7 +546,11 @@ class Engine:
     ) -> None:
         """Keep the flow's control plane going whenever this engine leads the flow."""
         flow = settings.flow
-        hold = FlowHold(flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks)
+        topic = settings.offset_storage_topic
+        positions = {TopicPartition(topic, number) for number in range(settings.offset_storage_partitions)}
+        hold = FlowHold(
+            flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks, positions=positions
+        )
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             FlowControl(
                 settings,

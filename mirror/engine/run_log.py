@@ -13,6 +13,8 @@ import threading
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.kafka.connecting import in_words
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 
 FlowLogger: TypeAlias = logging.LoggerAdapter[logging.Logger]
@@ -107,11 +109,13 @@ class Lines(logging.Handler):
                 while content:
                     content = content[os.write(self._descriptor, content) :]
             except OSError as problem:
-                self._lose(lost + 1, str(problem))
+                self._lose(lost + 1, in_words(problem))
 
     def _about_loss(self, lost: int, why: str) -> str:
-        said = "%d line(s) of this log could not be written: %s"
-        return self.format(logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (lost, why), None))
+        said = "%s of this log could not be written: %s"
+        return self.format(
+            logging.LogRecord(_PACKAGE, logging.WARNING, "", 0, said, (counted(lost, "line"), why), None)
+        )
 
 
 def set_up(level: LogLevel, descriptor: int) -> None:

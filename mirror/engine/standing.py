@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import TickReport, now_ms, shortened
+from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -28,11 +28,13 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import (
     DeadChunks,
     FlowState,
     ForeignWriter,
     Gap,
+    Position,
     StateRecord,
     Takeover,
     stopped_reason,
@@ -445,6 +447,8 @@ class FlowStanding:
         before = self.handovers.get(result.source)
         if result.handover is not None:
             self.handovers[result.source] = result.handover
+            if before is not None:
+                self.take_compared(result.source, before.position)
             if before is None or result.handover.position.turn != before.position.turn:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
@@ -460,6 +464,19 @@ class FlowStanding:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    @_alone
+    def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
+        """Take in that it is on record who else has written into the copy, as far as a position says that it is.
+
+        It is written down with the position that follows.
+        """
+        handover = self.handovers.get(source)
+        if handover is None or handover.position.turn != looked_at.turn:
+            return
+        if handover.position.compared < looked_at.compared:
+            position = replace(handover.position, compared=looked_at.compared)
+            self.handovers[source] = replace(handover, position=position)
 
     @_alone
     def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:
@@ -536,13 +553,19 @@ class FlowStanding:
             ]
         )
         said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
-        said += shortened([f"{source}: {reason}" for source, reason in sorted(self.troubles.items())])
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
         for report in self.reports.values():
             said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
         if self.open_gaps:
             said.append(open_gaps_reason(self.open_gaps))
         said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
         return tuple(dict.fromkeys(said))
+
+    @_alone
+    def first_stopped(self) -> dict[TopicPartition, str]:
+        """Return why partitions are stopped: those that :meth:`reasons` names."""
+        first = sorted(self.stopped)[:MOST_TOLD]
+        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
 
     @property
     @_alone
@@ -557,7 +580,8 @@ class FlowStanding:
         if alone := sorted(self.leaders_alone.items()):
             source, reason = alone[0]
             said.append(
-                f"{len(alone)} partition(s) are read from their leaders for now, and not from the closest replica "
+                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
+                f"not from the closest replica "
                 f"(client.rack): {source}: {reason}"
             )
         return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
@@ -582,10 +606,23 @@ class FlowStanding:
         begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
         said = shortened(
             [
-                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen} of about {taken.span} records"
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
+                f"{counted(taken.span, 'record')}"
                 for source, taken in begun
             ]
         )
         if len(waiting) > len(begun):
-            said.append(f"{len(waiting) - len(begun)} partition(s) are to be taken over from Java MirrorMaker")
+            rest = len(waiting) - len(begun)
+            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
         return said
+
+
+def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
+    """Return who waits for each reason, in order: the first, and how many more."""
+    found: dict[str, list[TopicPartition]] = {}
+    for source, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(source)
+    return {
+        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+        for reason, sources in found.items()
+    }

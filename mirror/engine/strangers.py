@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -12,11 +15,14 @@ from mirror.engine.mirrors import WriterLogs, state_topics
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster
-from mirror.model.flow_state import ForeignWriter, state_topic
+from mirror.model.flow_state import ForeignWriter, Position, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.stretches import Stretch
 
 # So many stretches a round at most.
 _STRETCHES = 100
+
+_Between: TypeAlias = tuple[TopicPartition, Stretch]
 
 
 class Strangers:
@@ -34,6 +40,9 @@ class Strangers:
         self._client = settings.clients.checkpoints_consumer
         self._mirrors = WriterLogs(settings.flow.target, self._client)
         self._channel: Channel | None = None
+        # Up to where of each copy the offset map was looked at, once, and what of that is to be looked at.
+        self._on_record: dict[TopicPartition, int] = {}
+        self._again: deque[_Between] = deque()
 
     def tick(self) -> TickReport:
         """Run one round; what cannot be read is tried again."""
@@ -49,8 +58,12 @@ class Strangers:
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         copies = {source: copy for source, copy, *_ in self._standing.partitions}
         self._pardon({copy for source, copy in copies.items() if source.topic not in self._standing.watched})
-        others = self._standing.others
-        if not others:
+        self._look_at_record(copies.keys())
+        with self._standing.lock:
+            # Whatever was reported by now lies before these positions.
+            reached = {source: each.position for source, each in self._standing.handovers.items()}
+        if not self._again and not self._standing.others:
+            self._took_in(reached)
             return 0, ()
         # All flows into the target: several may share a topic.
         problems = self._mirrors.catch_up(state_topics(self._target.topics()))
@@ -60,19 +73,22 @@ class Strangers:
         found = dict(self._log.state.foreign)
         news: dict[tuple[TopicPartition, int], ForeignWriter] = {}
         said = []
-        for _ in range(min(_STRETCHES, len(others))):
-            source, stretch = others.popleft()
+        own = self._log.state.writers
+        looked_at = []
+        for others, source, stretch in self._next():
             copy = copies.get(source)
             is_watched = source.topic in self._standing.watched
-            own = self._log.state.writers
             if copy is None or not (is_watched or own):
                 continue
             try:
                 if self._channel is None:
                     self._channel = Channel(self._target.alias, self._client)
+                watched_by = mirrors if is_watched else None
+                is_again = others is self._again
                 news |= find_foreign(
-                    self._channel, copy, stretch, mirrors if is_watched else None, found | news, at_ms, own
+                    self._channel, copy, stretch, watched_by, found | news, at_ms, own, is_again=is_again
                 )
+                looked_at.append((others, source, stretch))
             except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
                 if not (isinstance(problem, BrokerRefused) and problem.is_gone):
                     # Behind the others: those are looked at meanwhile.
@@ -82,10 +98,64 @@ class Strangers:
                     f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"
                 )
         if news:
-            self._writer.append(
-                state_topic(self._settings.flow.source), 0, [(*each.record(), (), at_ms) for each in news.values()]
-            )
+            records = [(*each.record(), (), at_ms) for each in news.values()]
+            try:
+                self._writer.append(state_topic(self._settings.flow.source), 0, records)
+            except BaseException:
+                for others, source, stretch in looked_at:
+                    others.append((source, stretch))
+                raise
+        self._took_in(reached)
         return len(news), said
+
+    def _look_at_record(self, copied: Collection[TopicPartition]) -> None:
+        """Find out, once for each copy, where others may have written that an engine before had not looked at.
+
+        The offset map lacks it. An engine that was killed had not been told by its tasks, or had not looked yet. What
+        lies behind its position is known when that was found again.
+        """
+        markers = 1 if self._settings.transactions is not None else 0
+        for source in copied:
+            if source in self._on_record:
+                continue
+            if source.topic not in self._standing.watched:
+                # What others write there is theirs to write, also if nobody copies it back any more some day.
+                self._on_record[source] = 0
+                continue
+            position, handover = self._log.state.positions.get(source), self._standing.handovers.get(source)
+            if position is None:
+                self._on_record[source] = 0
+                continue
+            if handover is None or not handover.clean or handover.position.turn != position.turn:
+                continue
+            known = self._log.offset_map(source)
+            if known is None or position.downstream < handover.position.downstream:
+                continue
+            self._on_record[source] = position.downstream
+            if position.compared >= 0:
+                first = known.runs.first
+                start = max(position.compared, first.downstream) if first and known.is_pruned else position.compared
+                between = known.runs.not_copied(start, position.downstream)
+                self._again.extend((source, each) for each in between if each[1] - each[0] > markers)
+
+    def _next(self) -> Iterator[tuple[deque[_Between], TopicPartition, Stretch]]:
+        """Yield what is to be looked at in a round, and from where it is: at first what is on record of each copy."""
+        for _ in range(min(_STRETCHES, len(self._again))):
+            yield self._again, *self._again.popleft()
+        others = self._standing.others
+        for _ in range(min(_STRETCHES, len(others))):
+            source, (start, end) = others.popleft()
+            if source.topic in self._standing.watched and source not in self._on_record:
+                others.append((source, (start, end)))
+            elif end > (start := max(start, self._on_record.get(source, 0))):
+                yield others, source, (start, end)
+
+    def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
+        """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
+        left = {source for source, _ in (*self._again, *tuple(self._standing.others))}
+        for source, position in reached.items():
+            if source in self._on_record and source not in left and position.compared < position.downstream:
+                self._standing.take_compared(source, replace(position, compared=position.downstream))
 
     def _pardon(self, shared: Set[TopicPartition]) -> None:
         """Forget who was told to have written where, as is known by now, records of the target's own belong.

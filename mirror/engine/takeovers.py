@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
+from mirror.engine.lease import Lease
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.model.flow import Flow
@@ -32,6 +34,12 @@ class Takeovers:
         self._epochs = epochs
         self._standings = standings
         self._flow_work = flow_work
+        # The right to write of each flow that is worked on.
+        self._leases: tuple[Lease, ...] = ()
+
+    def _write_seconds(self) -> float:
+        """Return for how long may be written of the flows that are worked on."""
+        return min((lease.left for lease in self._leases), default=math.inf)
 
     def run(self, stop: threading.Event) -> None:
         """Go on until told to stop."""
@@ -41,7 +49,7 @@ class Takeovers:
                 stop.wait(_TICK_SECONDS)
                 continue
             try:
-                results = self._epochs.take_over(work).partitions
+                results = self._epochs.take_over(work, self._write_seconds).partitions
             except EpochFailed as failure:
                 # Nothing was written, so nothing is lost.
                 for flow in work.flows:
@@ -57,6 +65,8 @@ class Takeovers:
                 stop.wait(_REST_SECONDS)
 
     def _plan(self) -> TaskWork | None:
+        # Another term has another.
+        leases = {flow: standing.lease for flow, standing in self._standings.items()}
         waiting = [
             PartitionWork(
                 flow,
@@ -79,6 +89,7 @@ class Takeovers:
             return None
         partitions = tuple(waiting[:_MOST_PARTITIONS])
         flows = tuple(self._flow_work(flow) for flow in sorted({one.flow for one in partitions}))
+        self._leases = tuple(leases[flow.flow] for flow in flows)
         return TaskWork(flows, partitions, _SECONDS, 0.0)
 
     def _take(self, work: PartitionWork, result: PartitionResult) -> None:

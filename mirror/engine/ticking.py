@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from mirror.control.tick import TickReport, shortened
+from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.run_log import logger_of
 from mirror.model.flow import Flow
 
@@ -17,21 +18,35 @@ Timed = tuple[float, Callable[[], TickReport]]
 _SHORTEST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 60.0
 _AGAIN_SECONDS = 5.0
+# A broker that ends hangs up first, and for a moment still takes new connections.
+_ENDING_SECONDS = 1.0
 
 
 class Ticking:
-    """Runs ticks and passes every report on; the log says when a tick's problems or notes change."""
+    """Runs ticks and passes every report on; the log says when a tick's problems or notes change.
 
-    def __init__(self, keep: Callable[[TickReport], None], flow: Flow) -> None:
+    What comes of an outage of a cluster is not said again by each tick that meets it.
+    """
+
+    def __init__(self, keep: Callable[[TickReport], None], flow: Flow, outages: Outages = NO_OUTAGES) -> None:
         """Give each report on ``flow`` to ``keep``, and what is new in it to the flow's log."""
         self._keep = keep
         self._flow = flow
+        self._outages = outages
         self._log = logger_of(flow)
         self._said: dict[str, TickReport] = {}
+        # Since when a tick has met a connection that failed.
+        self._failing: dict[str, float] = {}
 
     def once(self, tick: Callable[[], TickReport]) -> bool:
         """Run one tick; return whether it had no problem."""
         report = tick()
+        if not self._comes_of_outage(report):
+            self._say(report)
+        self._keep(report)
+        return report.is_ok
+
+    def _say(self, report: TickReport) -> None:
         before, about = self._said.get(report.name), report.name.removesuffix(f" {self._flow}")
         said = {*before.problems, *before.notes} if before else set()
         for level, texts in ((logging.WARNING, report.problems), (logging.INFO, report.notes)):
@@ -40,8 +55,15 @@ class Ticking:
         if before and not before.is_ok and report.is_ok:
             self._log.info("%s: recovered", about)
         self._said[report.name] = report
-        self._keep(report)
-        return report.is_ok
+
+    def _comes_of_outage(self, report: TickReport) -> bool:
+        """Tell whether a report's problems are those of a cluster that is away, or may be: then they are told later."""
+        if not report.unreached:
+            self._failing.pop(report.name, None)
+            ends = (self._flow.source, self._flow.target) if report.problems else ()
+            return any(self._outages.is_known(alias) for alias in ends)
+        since = self._failing.setdefault(report.name, time.monotonic())
+        return self._outages.explain(report.unreached, since + _ENDING_SECONDS) is not False
 
     def until(self, stop: threading.Event, ticks: Sequence[Timed]) -> None:
         """Run each tick at once and then at its interval, until ``stop`` is set. A slow one delays the others.

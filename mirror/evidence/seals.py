@@ -8,7 +8,7 @@ hash of the last. A run that was killed has an older one, or none, and can be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,9 @@ from mirror.evidence.digests import seal_of
 from mirror.evidence.facts import FactError
 from mirror.evidence.journal import Entry, Event, Journal, JournalReading
 from mirror.evidence.run_directory import RunDirectory, read_json, write_json
+
+# How far a run went that was not stopped.
+_COMPLETED = "completed"
 
 
 class Wrong(StrEnum):
@@ -29,7 +32,7 @@ class Wrong(StrEnum):
     STALE = "of an earlier attempt"
     """It is what it once was, and another has been sealed since, or a new attempt begun."""
     UNSEALED = "not in the journal"
-    """An outcome that nobody has sealed."""
+    """An outcome that nobody has sealed, or a part of the ledger that came when the run was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +139,19 @@ def with_end(path: Path, journal: Journal) -> JournalReading:
 def broken(
     run: RunDirectory, entries: Iterable[Entry], wanted: Callable[[str], bool] = lambda _: True
 ) -> tuple[Broken, ...]:
-    """Return which files are not as they were sealed, of those that are ``wanted``; and outcomes that never were.
+    """Return which files are not as they were sealed, of those that are ``wanted``; and what never was.
 
-    A file that grows, as the samples of lag do until the run has ended, is held against as much as was sealed.
+    That are outcomes, and parts of the ledger once the run was completed: one that was stopped may leave applications,
+    whose last parts come later. A file that grows, as the samples of lag do until the run has ended, is held against as
+    much as was sealed.
     """
-    known = seals(entries)
+    told = tuple(entries)
+    known = seals(told)
     found = _broken(run.path, known, wanted, run.lag)
-    written = (str(path.relative_to(run.path)) for path in sorted(run.outcomes.glob("*.json")))
-    unsealed = (Broken(file, Wrong.UNSEALED) for file in written if file not in known and wanted(file))
-    return (*found, *unsealed)
+    is_completed = told and told[-1].event is Event.RUN_FINISHED and told[-1].facts.get("status") in {None, _COMPLETED}
+    parts = ledger_parts(run.ledger) if is_completed else []
+    unsealed = _unsealed(run.path, (*sorted(run.outcomes.glob("*.json")), *parts), known)
+    return (*found, *(each for each in unsealed if wanted(each.file)))
 
 
 def outside_the_ledger(file: str) -> bool:
@@ -153,8 +160,14 @@ def outside_the_ledger(file: str) -> bool:
 
 
 def touched(folder: Path, entries: Iterable[Entry]) -> tuple[Broken, ...]:
-    """Return which files in a folder are not as they were sealed, outcomes that never were left aside."""
-    return _broken(folder, seals(entries), lambda _: True, None)
+    """Return which files of a finished run are not as they were sealed, and parts of its ledger that never were."""
+    known = seals(entries)
+    return (*_broken(folder, known, lambda _: True, None), *_unsealed(folder, ledger_parts(folder / "ledger"), known))
+
+
+def _unsealed(folder: Path, files: Iterable[Path], known: Container[str]) -> Iterator[Broken]:
+    names = (str(path.relative_to(folder)) for path in files)
+    return (Broken(name, Wrong.UNSEALED) for name in names if name not in known)
 
 
 def _broken(

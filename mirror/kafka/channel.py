@@ -29,10 +29,10 @@ from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
-from mirror.kafka.security import client_arguments, require_token
+from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import (
     FETCH,
     INIT_PRODUCER_ID,
@@ -70,7 +70,19 @@ _SHORT_SECONDS = 0.005
 
 
 class ConnectionFailed(Exception):
-    """A broker could not be reached or hung up; names the cluster, the broker and the reason."""
+    """A broker could not be reached or hung up; names the cluster, the broker and the reason.
+
+    Attributes
+    ----------
+    alias
+        the cluster's; empty if it is not about one.
+    is_refusal
+        whether a broker answered, and let nobody in with these credentials.
+    """
+
+    def __init__(self, text: str, alias: str = "", *, is_refusal: bool = False) -> None:
+        super().__init__(text)
+        self.alias, self.is_refusal = alias, is_refusal
 
 
 class LeaderUnknown(Exception):
@@ -78,11 +90,13 @@ class LeaderUnknown(Exception):
 
 
 class BrokerRefused(Portable):
-    """A broker answered a request with an error; ``error`` is kafka-python's class for it."""
+    """A broker answered a request with an error: ``what`` was asked, ``error`` is kafka-python's class for it."""
 
     def __init__(self, what: str, error: type[BaseException]) -> None:
         """Name what was asked and the protocol error."""
-        super().__init__(f"{what}: {error.__name__}")
+        code = getattr(error, "errno", None)
+        super().__init__(f"{what}: {error.__name__ if code is None else codes.name(code)}")
+        self.what = what
         self.error = error
 
     @property
@@ -119,9 +133,9 @@ class Connection:
     :meth:`ask` and :meth:`answer` wait.
     """
 
-    def __init__(self, name: str, sock: socket.socket, release: Callable[[], None]) -> None:
+    def __init__(self, alias: str, node: int, sock: socket.socket, release: Callable[[], None]) -> None:
         """Take over an authenticated socket; ``release`` closes it and whatever was needed to open it."""
-        self.name = name
+        self.alias, self.name = alias, f"{alias}, broker {node}"
         self._socket = sock
         self._release = release
         self._correlation = 0
@@ -245,7 +259,7 @@ class Connection:
                 self.flush()
             elif self._wait(select.POLLIN, until - now) and (frame := self.receive()) is not None:
                 return frame
-        raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s")
+        raise ConnectionFailed(f"{self.name}: no answer for {_HOT_SILENCE_SECONDS:.0f} s", self.alias)
 
     def require(self, needed: Iterable[Versions]) -> None:
         """Make sure that the broker offers what is spoken here; nothing else may be under way.
@@ -257,7 +271,7 @@ class Connection:
         """
         wrong = misfit(wire.parse_ping(self.ask([wire.ping_request(self.next_correlation())])), needed)
         if wrong:
-            raise ConnectionFailed(f"{self.name}: {wrong}")
+            raise ConnectionFailed(f"{self.name}: {wrong}", self.alias)
 
     def measure(self) -> None:
         """Find out how long a round trip takes while nothing else is under way; some round trips' time.
@@ -324,7 +338,7 @@ class Connection:
         try:
             yield
         except OSError as error:
-            raise ConnectionFailed(f"{self.name}: {error}") from error
+            raise ConnectionFailed(f"{self.name}: {in_words(error)}", self.alias) from error
 
 
 class Channel:
@@ -603,7 +617,7 @@ class Channel:
                 return self._net.run(ask)
             return self._net.run(ask)
         except (kafka.errors.KafkaError, OSError) as error:
-            raise ConnectionFailed(f"{self.alias}: {self._said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}: {self._said(error)}", self.alias) from error
 
     def connect(self, node: int, needed: Iterable[Versions]) -> Connection:
         """Open one more connection to a broker, for the hot frames of ``needed``.
@@ -628,14 +642,14 @@ class Channel:
         try:
             transport = net.run(reach).transport
             transport.pause_reading()
-            connection = Connection(f"{self.alias}, broker {node}", transport._sock, release)
+            connection = Connection(self.alias, node, transport._sock, release)
             connection.require(needed)
         except ConnectionFailed:
             release()
             raise
         except (kafka.errors.KafkaError, OSError) as error:
             release()
-            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}") from error
+            raise ConnectionFailed(f"{self.alias}, broker {node}: {self._said(error)}", self.alias) from error
         return connection
 
     def reading(self, node: int) -> Connection:
@@ -695,10 +709,9 @@ class Channel:
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
         servers.sort(key=lambda server: server != self._answered)
-        reasons = []
+        reasons, is_refused = [], False
         for server in servers:
             try:
-                require_token(self._arguments)
                 self._knock(server)
                 answering = self._bootstrap_at(server)
             except kafka.errors.KafkaTimeoutError as error:
@@ -706,10 +719,11 @@ class Channel:
                 reasons.append(f"{server}: {diagnosed(server, self._arguments) or self._said(error)}")
             except (kafka.errors.KafkaError, OSError, ValueError) as error:
                 reasons.append(f"{server}: {self._said(error)}")
+                is_refused = is_refused or is_refusal(error)
             else:
                 self._answered = server
                 return answering
-        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}")
+        raise ConnectionFailed(f"{self.alias}: {'; '.join(reasons)}", self.alias, is_refusal=is_refused)
 
     def _knock(self, server: str) -> None:
         """See that a server accepts connections; kafka-python would try a dead one until its time is up."""
@@ -728,9 +742,7 @@ class Channel:
         return net, manager
 
     def _said(self, error: BaseException) -> str:
-        # The library's own errors say what they are.
-        kind = "" if isinstance(error, kafka.errors.KafkaError) else f"{type(error).__name__}: "
-        return explained(error, self._arguments) or f"{kind}{error}"
+        return explained(error, self._arguments) or in_words(error)
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:

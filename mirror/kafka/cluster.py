@@ -37,9 +37,10 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, is_refusal
-from mirror.kafka.security import NoToken, client_arguments, require_token
+from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
+from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic
 from mirror.model.portable import Portable
 
@@ -67,8 +68,9 @@ class ClusterUnreachable(ClusterError):
     """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused."""
 
     def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
-        super().__init__(alias, f"connecting to {bootstrap}", reason)
-        self.bootstrap = bootstrap
+        # Reasons name their addresses; one needs no second mention.
+        super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
+        self.bootstrap, self.reason = bootstrap, reason
 
 
 class AccessDenied(ClusterError):
@@ -290,7 +292,7 @@ class Cluster:
         net.start()
         manager = Connections(net, **arguments)
         try:
-            with _errors_of(settings, "connecting"):
+            with _errors_of(settings, manager, "connecting"):
                 answering, reasons = _greet(settings, manager, deadline)
             if answering is not None:
                 manager.close()
@@ -298,7 +300,7 @@ class Cluster:
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
-                reason = "; ".join(reasons) or _why_unreachable(settings) or str(error)
+                reason = "; ".join(reasons) or _why_unreachable(settings, manager) or in_words(error)
                 raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
@@ -346,7 +348,7 @@ class Cluster:
         ClusterError
             if no response came.
         """
-        with _errors_of(self._settings, f"sending {type(request).__name__}"):
+        with _errors_of(self._settings, self._manager, f"sending {type(request).__name__}"):
             return self._patiently(
                 lambda: self._run(self._manager.send, request, node_id), retry=retry_if_exception(_is_unconnected)
             )
@@ -386,7 +388,7 @@ class Cluster:
             pending = [item for item in pending if answers[item].is_transient]
             return pending
 
-        with _errors_of(self._settings, doing):
+        with _errors_of(self._settings, self._manager, doing):
             if pending:
                 self._patiently(round_trip, retry=retry_if_result(bool), give_up=lambda _: pending)
         return answers
@@ -790,7 +792,7 @@ class Cluster:
                 }
             return answers
 
-        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else f"{len(wanted)} groups"
+        what = f"group {next(iter(wanted))}" if len(wanted) == 1 else counted(len(wanted), "group")
         answers = self._settle(f"writing positions of {what}", items, ask)
         return {
             group: _item_results({each: answers[group, each] for each in positions})
@@ -800,7 +802,7 @@ class Cluster:
     def _send_each(self, requests: Sequence[tuple[int, Any]], before: Callable[[], None]) -> list[Any]:
         """Send requests to brokers by their ids, several at a time; return each response, or the library's error.
 
-        ``before`` is called right before each request is sent.
+        ``before`` is called right before each request is sent, over a connection that is there.
 
         Raises
         ------
@@ -810,22 +812,44 @@ class Cluster:
 
         async def ask(share: Sequence[tuple[int, Any]]) -> list[Any]:
             told: list[Any] = [None] * len(share)
-            under_way: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
+            by_node: dict[int, list[int]] = defaultdict(list)
+            for place, (node, _) in enumerate(share):
+                by_node[node].append(place)
 
-            async def take(place: int, coming: Any) -> None:
+            async def serve(node: int, places: Sequence[int]) -> None:
+                under_way: deque[tuple[int, Any]] = deque()
+
+                async def take() -> None:
+                    place, coming = under_way.popleft()
+                    try:
+                        told[place] = await coming
+                    except client_errors.KafkaError as error:
+                        told[place] = error
+
+                for number, place in enumerate(places):
+                    if len(under_way) == _UNDER_WAY:
+                        await take()
+                    try:
+                        connection = await self._manager.ready(node)
+                    except client_errors.UnknownBrokerIdError:
+                        raise
+                    except client_errors.KafkaError as error:
+                        for left in places[number:]:
+                            told[left] = error
+                        break
+                    before()
+                    under_way.append((place, connection.send_request(share[place][1])))
+                while under_way:
+                    await take()
+
+            failures = []
+            for served in [self._manager.call_soon(serve, node, places) for node, places in by_node.items()]:
                 try:
-                    told[place] = await coming
-                except client_errors.KafkaError as error:
-                    told[place] = error
-
-            for place, (node, request) in enumerate(share):
-                if len(under_way[node]) == _UNDER_WAY:
-                    await take(*under_way[node].popleft())
-                before()
-                under_way[node].append((place, self._manager.send(request, node)))
-            for left in under_way.values():
-                for each in left:
-                    await take(*each)
+                    await served
+                except Exception as failure:  # noqa: BLE001  # raised below: nobody is left behind who still sends
+                    failures.append(failure)
+            if failures:
+                raise failures[0]
             if all(isinstance(each, client_errors.KafkaError) for each in told):
                 raise told[0]
             return told
@@ -971,7 +995,11 @@ def _leaders_of(topic: Topic | None, partitions: int) -> _Answer:
     if topic is None:
         return _Answer(leaderless, "created, but not visible yet")
     missing = sum(each.leader < 0 for each in topic.partitions) + max(0, partitions - len(topic.partitions))
-    return _Answer(leaderless, f"created, but {missing} partitions have no leader yet") if missing else _Answer(0)
+    return (
+        _Answer(leaderless, f"created, but {counted(missing, 'partition')} without a leader yet")
+        if missing
+        else _Answer(0)
+    )
 
 
 def _commit(group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Any:
@@ -1040,7 +1068,7 @@ def _config_source(number: int) -> str:
 
 
 @contextmanager
-def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
+def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> Iterator[None]:
     """Turn the library's errors into this module's, with the cluster and what was being done."""
     try:
         yield
@@ -1054,16 +1082,16 @@ def _errors_of(settings: ClusterSettings, doing: str) -> Iterator[None]:
         client_errors.NodeNotReadyError,
         client_errors.UnknownBrokerIdError,
     ) as error:
-        reason = _why_unreachable(settings) or f"{doing}: {error}"
+        reason = _why_unreachable(settings, manager) or f"{doing}: {in_words(error)}"
         raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
     except client_errors.KafkaError as error:
         if is_refusal(error):
-            reason = explained(error, client_arguments(settings.client)) or str(error)
+            reason = explained(error, client_arguments(settings.client)) or in_words(error)
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
-        raise ClusterError(settings.alias, doing, str(error)) from error
+        raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
         # An OAuth server that gives no token, too many open files.
-        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, str(error)) from error
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, in_words(error)) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
@@ -1072,12 +1100,10 @@ def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
     return kind(alias, doing, str(answer.problem))
 
 
-def _why_unreachable(settings: ClusterSettings) -> str | None:
+def _why_unreachable(settings: ClusterSettings, manager: Connections) -> str | None:
     """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
+    if manager.lacking is not None:
+        return str(manager.lacking)
     arguments = client_arguments(settings.client)
-    try:
-        require_token(arguments)
-    except NoToken as lacking:
-        return str(lacking)
     reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
     return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None

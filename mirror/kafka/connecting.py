@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import socket
 import ssl
 import struct
@@ -9,11 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import kafka.errors
+from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from mirror.kafka import wire
+from mirror.kafka import codes, wire
 from mirror.kafka.security import NoToken
 
+_HUNG_UP = "the broker closed the connection"
 _PROBE_SECONDS = 1.0
 _METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
 _TLS_ALERT = b"\x15\x03"
@@ -41,6 +47,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
     """
 
     _refused: dict[Any, BaseException] | None = None
+    #: Why the last connection that was tried had no token to log in with; None if it had one, or needed none.
+    lacking: NoToken | None = None
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = True) -> None:
         """Connect as the library does; what is refused for good ends it at once.
@@ -59,28 +67,55 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     def get_connection(self, node_id: Any, *args: Any, **kwargs: Any) -> Any:
         """Return a connection; while this starts, none to a broker that has refused one."""
-        refused = self._refused
-        if refused is None:
-            return super().get_connection(node_id, *args, **kwargs)
-        if node_id in refused:
-            raise refused[node_id]
-        connection = super().get_connection(node_id, *args, **kwargs)
+        if self._refused is not None and node_id in self._refused:
+            raise self._refused[node_id]
+        return super().get_connection(node_id, *args, **kwargs)
 
-        def remember(error: BaseException) -> None:
-            # A handshake that only broke off may be a broker that is just starting.
-            if is_refusal(error) or isinstance(error, CertificateRefused | NoToken):
-                refused[node_id] = error
+    async def ready(self, node_id: Any) -> Any:
+        """Return a connection over which a request goes out when it is sent, and is not kept until there is one.
 
-        connection.init_future.add_errback(remember)
+        Raises
+        ------
+        KafkaError
+            if there is none.
+        """
+        connection = self.get_connection(node_id)
+        await connection
+        if connection._reauth.is_reauthenticating:
+            raise kafka.errors.NodeNotReadyError(node_id)
         return connection
 
+    async def _connect(self, node: Any, conn: Any, *args: Any, **kwargs: Any) -> None:
+        def failed(error: BaseException) -> None:
+            self.lacking = error if isinstance(error, NoToken) else None
+            # A handshake that only broke off may be a broker that is just starting.
+            if self._refused is not None and (is_refusal(error) or isinstance(error, CertificateRefused | NoToken)):
+                self._refused[node.node_id] = error
+
+        def connected(_: Any) -> None:
+            self.lacking = None
+
+        conn.init_future.add_callback(connected)
+        conn.init_future.add_errback(failed)
+        await super()._connect(node, conn, *args, **kwargs)
+
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        # As the library does, which leaves a socket open on which no TLS comes about.
+        options = self.config["socket_options"]
+        plain = await create_connection(
+            self._net, node.host, node.port, options, proxy_url=self.config["proxy_url"], timeout_at=timeout_at
+        )
+        if self.ssl_enabled:
+            transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
+        else:
+            transport = KafkaTCPTransport(self._net, plain, host=node.host)
         try:
-            transport = await super()._build_transport(node, timeout_at=timeout_at)
-        except kafka.errors.KafkaConnectionError as error:
-            if self.ssl_enabled and isinstance(error.__context__, OSError):
-                is_final = isinstance(error.__context__, ssl.SSLCertVerificationError)
-                raise (CertificateRefused if is_final else TlsFailed)(tls_problem(error.__context__)) from error
+            await transport.handshake()
+        except BaseException as error:
+            transport.close()
+            if isinstance(error, OSError) and self.ssl_enabled:
+                is_final = isinstance(error, ssl.SSLCertVerificationError)
+                raise (CertificateRefused if is_final else TlsFailed)(tls_problem(error)) from error
             raise
         transport._sock_recv = _all_that_came(transport._sock_recv)
         return transport
@@ -154,6 +189,44 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     return str(error.args[0]) if isinstance(error, TlsFailed) else None
 
 
+def in_words(error: BaseException) -> str:
+    """Return what an error of the network or of the library says, in words for people: no class names, no numbers."""
+    text = " ".join(str(error).split())
+    if isinstance(error, socket.gaierror):
+        return f"the host's name is not found: {(error.strerror or text).lower()}"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError):
+        words = _of_the_system(error.errno) or error.strerror or text or "the connection failed"
+        return f"{words}: {error.filename}" if error.filename else words
+    if isinstance(error, kafka.errors.NodeNotReadyError | kafka.errors.UnknownBrokerIdError):
+        return "no broker of it is connected"
+    if not isinstance(error, kafka.errors.KafkaError):
+        return text or type(error).__name__
+    said = " ".join(map(str, error.args))
+    said = said.removeprefix(type(error).__name__).removeprefix(": ")
+    if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
+        return "no answer in time"
+    if isinstance(error, kafka.errors.KafkaConnectionError):
+        number = re.match(r"(?:\[Errno )?(\d+)\b", said)
+        if said in ("", "socket disconnected"):
+            return _HUNG_UP
+        return (number and _of_the_system(int(number[1]))) or said
+    if (code := getattr(error, "errno", None)) is not None and code != -1:
+        return f"{codes.name(code)}: {said}" if said else codes.name(code)
+    return said or "the connection failed"
+
+
+def _of_the_system(number: int | None) -> str | None:
+    """Return the system's words for one of its errors; None if it has none."""
+    if number is None:
+        return None
+    if number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED):
+        return _HUNG_UP
+    said = os.strerror(number)
+    return None if said.startswith("Unknown error") else said[:1].lower() + said[1:]
+
+
 def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
     """Try an address once, plainly, for a reason that the library does not tell; None if there is nothing to say.
 
@@ -175,7 +248,7 @@ def diagnosed(server: str, arguments: Mapping[str, Any]) -> str | None:
             elif (reason := _asked(plain, protocol)) is not None:
                 return reason
     except (OSError, ValueError) as error:
-        return str(error)
+        return in_words(error)
     return (
         "accepts connections but did not answer as a Kafka broker in time; "
         f"is security.protocol={protocol} right for this address?"

@@ -23,7 +23,7 @@ from kafka.protocol.producer import (
 
 from mirror.kafka import codes
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed
 from mirror.kafka.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -159,6 +159,20 @@ def unended(channel: Channel, transactional_id: str) -> Unended | None:
     lacking = (TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions)
     is_aborted = found.transaction_state == _ABORTED
     return Unended(found.producer_id, found.producer_epoch, frozenset(lacking), is_aborted)
+
+
+def is_denied(channel: Channel, transactional_id: str) -> bool:
+    """Whether the cluster denies the use of a transactional id; nothing is created or changed.
+
+    Not so where that cannot be told: brokers before Kafka 3.0 do not tell. Any broker is asked, and says who has no
+    right before it says that another one coordinates the id.
+    """
+    try:
+        answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+    except ConnectionFailed:
+        return False
+    (found,) = answer.transaction_states
+    return found.error_code in codes.DENIED
 
 
 def abort_empty(

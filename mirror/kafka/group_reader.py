@@ -22,6 +22,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.client_logging import keep_client_quiet
+from mirror.kafka.failures import told
 from mirror.kafka.log import LogReader
 from mirror.kafka.security import client_arguments
 from mirror.model.ledger import digest, encode_content
@@ -124,7 +125,7 @@ def read_as_group(
                 if all(reading.is_done for reading in readings.values()):
                     break
     except (client_errors.KafkaError, ConnectionFailed) as error:
-        problem = f"{type(error).__name__}: {error}"
+        problem = told(error)
     if stop.is_set():
         problem = "it was stopped before the end"
     return {partition: reading.told(problem) for partition, reading in readings.items()}

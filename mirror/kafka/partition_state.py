@@ -1,4 +1,4 @@
-"""What brokers say of partitions of theirs: whether they can append now, and which epoch of a producer they know."""
+"""What brokers say of partitions: whether they can append now, have open transactions, and know a producer's epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import Channel
+from mirror.kafka.channel import LATEST, Channel, View
 from mirror.model.partition import TopicPartition, by_topic
 
 _TOPIC_RESOURCE = 2
@@ -50,6 +50,22 @@ def unable_to_append(channel: Channel, partitions: Iterable[TopicPartition]) -> 
         for partition, in_sync in short.items()
         if in_sync < least.get(partition.topic, 1)
     }
+
+
+def undecided(channel: Channel, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Return the partitions in which readers of committed data do not see to the end, or of which it is not told.
+
+    In the others no transaction is open, whoever may have written one, and all of it is replicated.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    wanted = set(partitions)
+    ends, _ = channel.find_offsets(wanted, LATEST, View.WRITTEN)
+    stable, _ = channel.find_offsets(ends, LATEST, View.STABLE)
+    return {each for each in wanted if each not in stable or stable[each] < ends[each]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,18 +68,6 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     return arguments
 
 
-def require_token(arguments: Mapping[str, Any]) -> None:
-    """Have a token at hand if connecting with these arguments needs one; the library would not say that it has none.
-
-    Raises
-    ------
-    NoToken
-        if the OAuth server gives none.
-    """
-    if (provider := arguments.get("sasl_oauth_token_provider")) is not None:
-        provider.token()
-
-
 def _bootstrap_servers(properties: Mapping[str, str]) -> list[str]:
     servers = [server.strip() for server in properties.get("bootstrap.servers", "").split(",") if server.strip()]
     if not servers:

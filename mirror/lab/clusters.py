@@ -35,6 +35,7 @@ from mirror.lab.errors import BadRequest, LabError
 from mirror.lab.existing import ExistingCluster
 from mirror.lab.progress import OnProgress
 from mirror.lab.runtime import KafkaRuntime
+from mirror.model.counts import counted
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -337,7 +338,7 @@ def _check_unchanged(
         raise BadRequest(f"{record.alias} is known here as {record.provider}, not as {provider}: {remedy}")
     if record.layout is not None and len(record.layout.nodes) != brokers:
         raise BadRequest(
-            f"{record.alias} is known here with {len(record.layout.nodes)} brokers, not {brokers}: {remedy}"
+            f"{record.alias} is known here with {counted(len(record.layout.nodes), 'broker')}, not {brokers}: {remedy}"
         )
     if linked and record.layout is not None and record.layout.nodes[0].link is None:
         raise BadRequest(f"{record.alias} is known here without links: {remedy}")

@@ -25,8 +25,9 @@ class Checkpoint:
         the group's position on the source, and on the target.
     metadata
         what the group committed with it (CKP-08).
-    offset
-        where it stands in the checkpoints topic; None if it does not (yet). It is no part of the checkpoint itself.
+    offset, at_ms
+        where it stands in the checkpoints topic, and since when, in ms since the epoch; None if it does not (yet).
+        They are no part of the checkpoint itself.
     """
 
     group: str
@@ -35,6 +36,7 @@ class Checkpoint:
     downstream: int
     metadata: str = ""
     offset: int | None = field(default=None, compare=False)
+    at_ms: int | None = field(default=None, compare=False)
 
     def key_bytes(self) -> bytes:
         """Return the key as MM2 writes it (spec 3.2)."""

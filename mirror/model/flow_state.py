@@ -12,7 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -37,7 +37,19 @@ _TERM = "term"
 _PAUSE = "pause"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
-_OF_THE_LEADER = (_POSITION, b'["runs",', b'["gap",', b'["takeover",', b'["producer"]', b'["run"]', b'["paused"]')
+_TRANSACTIONAL_ID = b'["transactional_id",'
+_OF_THE_LEADER = (
+    _POSITION,
+    b'["runs",',
+    b'["gap",',
+    b'["takeover",',
+    b'["producer"]',
+    b'["run"]',
+    b'["paused"]',
+    _TRANSACTIONAL_ID,
+)
+# Of these the first record counts, whoever wrote it.
+_FIRST_COUNTS = (_POSITION, _TRANSACTIONAL_ID)
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -109,6 +121,8 @@ class Position:
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
         how many of the source's records before it were not copied because other flows have mirrored them there.
+    compared
+        up to which offset of the copy it is on record who else has written there; -1 if that is not known.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -127,6 +141,7 @@ class Position:
     turn: int = 0
     left_out: int = 0
     settled: bool = False
+    compared: int = -1
     unknown: str = ""
 
     @property
@@ -151,6 +166,8 @@ class Position:
             "turn": self.turn,
             "left_out": self.left_out,
             "settled": self.settled,
+            # A version that does not know it writes it on, also when the copy has gone back.
+            "compared": [self.turn, self.compared],
         }
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
@@ -251,27 +268,30 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known."""
+    """What the engine last said of the flow: when, what is wrong with it, if anything, and what else is to be known.
+
+    Attributes
+    ----------
+    stopped
+        why partitions are stopped, by source partition: the first of them, as ``reasons`` name them.
+    """
 
     state: str
     reasons: tuple[str, ...]
     at_ms: int
     notes: tuple[str, ...] = ()
+    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def record(self) -> StateRecord:
         """Return the record that keeps this report."""
-        value = {"state": self.state, "reasons": list(self.reasons), "at_ms": self.at_ms, "notes": list(self.notes)}
-        return _record(["run"], value)
-
-    def stops(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return which of these partitions it names as stopped, and why."""
-        return {
-            source: reason.removeprefix(said)
-            for source in sources
-            for said in (stopped_reason(source, ""),)
-            for reason in self.reasons
-            if reason.startswith(said)
+        value = {
+            "state": self.state,
+            "reasons": list(self.reasons),
+            "at_ms": self.at_ms,
+            "notes": list(self.notes),
+            "stopped": [[*source, reason] for source, reason in self.stopped.items()],
         }
+        return _record(["run"], value)
 
 
 def stopped_reason(source: TopicPartition, why: str) -> str:
@@ -415,15 +435,35 @@ def source_record(cluster_id: str) -> StateRecord:
     return _record(["source"], {"cluster_id": cluster_id})
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenAs:
+    """The producer that a transactional id gave to the engine that led in ``term``: it writes its transactions so."""
+
+    producer_id: int
+    epoch: int
+    term: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Return producer id and epoch."""
+        return self.producer_id, self.epoch
+
+
 def transactional_id_record(
-    transactional_id: str, since_ms: int, unended: tuple[int, int] | None = None
+    transactional_id: str,
+    since_ms: int,
+    unended: tuple[int, int] | None = None,
+    written_as: WrittenAs | None = None,
 ) -> StateRecord:
     """Return the record that registers a transactional id before its first use: whoever takes over must fence it.
 
     ``unended``: nobody writes with it any more, and its last transaction, of this producer id and epoch, is decided;
-    the cluster has not ended it in all partitions yet.
+    the cluster has not ended it in all partitions yet. ``written_as`` is on record before the first transaction with
+    that producer: whoever finds its last one knows by it whose it is.
     """
     said = {"unended": list(unended)} if unended is not None else {}
+    if written_as is not None:
+        said["written_as"] = [written_as.producer_id, written_as.epoch, written_as.term]
     return _record(["transactional_id", transactional_id], {"since_ms": since_ms} | said)
 
 
@@ -588,9 +628,12 @@ class FlowState:
     acknowledgements: dict[GapKey, Acknowledgement] = field(default_factory=dict)
     sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
-    transactional_ids: set[str] = field(default_factory=set)
+    #: Since when each transactional id is registered, in ms since the epoch.
+    registered: dict[str, int] = field(default_factory=dict)
     #: Those of them with which nobody writes for now: producer id and epoch of a transaction that has not ended.
     unended: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: As whom an engine has written with them since it took them over.
+    written_as: dict[str, WrittenAs] = field(default_factory=dict)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
@@ -628,8 +671,9 @@ class FlowState:
         """
         if key is not None and key.startswith(_OF_THE_LEADER):
             is_late = term is not None and self.claim is not None and term < self.claim.term
-            # The first position of a partition stands there before its first record does, which may have come too.
-            if is_late and (not key.startswith(_POSITION) or self.record_of(key)[1] is not None):
+            # The first position of a partition stands there before its first record does, which may have come too; and
+            # a transactional id before its first transaction.
+            if is_late and (not key.startswith(_FIRST_COUNTS) or self.record_of(key)[1] is not None):
                 self.overwritten.add(key)
                 self._note_late(key, value)
                 return False
@@ -683,8 +727,8 @@ class FlowState:
             case ["writer", producer_id]:
                 self.writers.discard(producer_id)
             case ["transactional_id", transactional_id]:
-                self.transactional_ids.discard(transactional_id)
-                self.unended.pop(transactional_id, None)
+                self.registered.pop(transactional_id, None)
+                self._forget_marks(transactional_id)
             case ["acl", *names]:
                 self.acls.pop(Acl.of_key(names), None)
             case ["quota", entity, limit]:
@@ -709,13 +753,19 @@ class FlowState:
                 self.loss = None
                 self.unsettled.clear()
 
+    def _forget_marks(self, transactional_id: str) -> None:
+        self.unended.pop(transactional_id, None)
+        self.written_as.pop(transactional_id, None)
+
     def _apply(self, key: Any, content: Any, value: bytes) -> None:
         match key:
             case ["runs", topic, partition, chunk]:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case ["position", topic, partition]:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
-                position = Position(**_known(Position, content) | {"epochs": epochs})
+                turn, compared = content.get("compared", (-1, -1))
+                compared = compared if turn == content.get("turn", 0) else -1
+                position = Position(**_known(Position, content) | {"epochs": epochs, "compared": compared})
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
@@ -737,11 +787,13 @@ class FlowState:
                 source = TopicPartition(topic, partition)
                 self.takeovers[source] = Takeover(**_known(Takeover, content) | {"source": source})
             case ["transactional_id", transactional_id]:
-                self.transactional_ids.add(transactional_id)
-                self.unended.pop(transactional_id, None)
+                self.registered[transactional_id] = content.get("since_ms", 0)
+                self._forget_marks(transactional_id)
                 if content.get("unended"):
                     producer_id, epoch = content["unended"]
                     self.unended[transactional_id] = producer_id, epoch
+                if content.get("written_as"):
+                    self.written_as[transactional_id] = WrittenAs(*content["written_as"])
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}
@@ -769,7 +821,8 @@ class FlowState:
                 self.producer = DataProducer(**_known(DataProducer, content))
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
-                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes)
+                stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}
+                self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes, stopped)
             case ["pause"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished before, it is over.
@@ -826,12 +879,21 @@ class FlowState:
                 return self.takeovers[source].record()
             case ["producer"] if self.producer is not None:
                 return self.producer.record()
+            case ["transactional_id", name] if name in self.registered:
+                return transactional_id_record(
+                    name, self.registered[name], self.unended.get(name), self.written_as.get(name)
+                )
             case ["run"] if self.run is not None:
                 return self.run.record()
             case ["paused"] if self.pause_report is not None:
                 return pause_report_record(self.pause_report)
             case _:
                 return key, None
+
+    @property
+    def transactional_ids(self) -> set[str]:
+        """Return the transactional ids that the flow has written transactions with, or may have."""
+        return set(self.registered)
 
     @property
     def open_gaps(self) -> list[Gap]:

@@ -213,6 +213,16 @@ class Runs:
         index = bisect_left(runs, downstream, key=lambda run: run.downstream)
         return runs[index - 1] if index else None
 
+    def not_copied(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield what of the downstream offsets from ``start`` up to, not including, ``end`` is in no run."""
+        while start < end:
+            run = self.behind_copy(start)
+            if run is None or run.downstream > start:
+                yield start, end if run is None else min(end, run.downstream)
+            if run is None:
+                return
+            start = run.downstream_end
+
     def records_between(self, start: int, end: int) -> int:
         """Return how many records with upstream offsets from ``start`` up to, not including, ``end`` were copied."""
         first = bisect_right(self._chunks, start, key=lambda chunk: chunk.upstream_end)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from mirror.model.counts import are, counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 
@@ -251,26 +252,33 @@ def judge(
     if late:
         # Compaction may have removed just the first records; then nobody can say that they were passed over.
         (doubts if window.compacted else failures).append(
-            f"begins {late} records too late: position {plan.upstream} of {plan.source} became {plan.position}, but "
+            f"begins {counted(late, 'record')} too late: position {plan.upstream} of {plan.source} "
+            f"became {plan.position}, but "
             f"the first record handed, at {found.first}, is the copy of offset {first}"
-            + (f"; {skipped} records would be skipped" if skipped else "")
+            + (f"; {counted(skipped, 'record')} would be skipped" if skipped else "")
         )
     elif skipped:
         failures.append(
-            f"skips {skipped} records: the group stands at {processed_to.low} on {plan.source}, but its position was "
+            f"skips {counted(skipped, 'record')}: the group stands at {processed_to.low} on "
+            f"{plan.source}, but its position was "
             f"taken as {plan.upstream}"
         )
     if early > plan.early_records:
         allowed = f", where at most {plan.early_records} were forecast" if plan.early_records else ""
         failures.append(
-            f"begins {early} records too early{allowed}: position {plan.upstream} of {plan.source} became "
+            f"begins {counted(early, 'record')} too early{allowed}: position {plan.upstream} of {plan.source} became "
             f"{plan.position}, but the first record handed, at {found.first}, is the copy of offset {first}"
         )
     limit = plan.forecast.read_again if plan.forecast else None
     if limit is None and again[1]:
-        doubts.append(f"up to {again[1]} records are read again; there was no forecast to hold that against")
+        doubts.append(
+            f"up to {counted(again[1], 'record')} {are(again[1])} read again; there was no forecast to "
+            f"hold that against"
+        )
     elif limit is not None and again[1] > limit and not early > plan.early_records:
-        failures.append(f"{again[1]} records are read again, where at most {limit} were forecast")
+        failures.append(
+            f"{counted(again[1], 'record')} {are(again[1])} read again, where at most {limit} were forecast"
+        )
     failures += _holes(plan, found.upstreams, window, known_gaps, last)
     verdict = (
         Verdict.FAIL
@@ -348,9 +356,8 @@ def _altered(
 ) -> _Found:
     if len(upstreams) == copies and 2 * len(wrong) <= len(compared):
         seen, upstream = wrong[0]
-        why = (
-            f"{len(wrong)} records are altered, the first at {seen.offset}: it is not what the source has at {upstream}"
-        )
+        altered = f"{counted(len(wrong), 'record')} {are(len(wrong))} altered"
+        why = f"{altered}, the first at {seen.offset}: it is not what the source has at {upstream}"
         return _Found(first, upstreams, len(compared), Verdict.FAIL, (why,))
     why = f"the records handed from {first} on are none of those around the group's position on the source"
     return _Found(first, None, copies, Verdict.FAIL, (why,))
@@ -409,5 +416,8 @@ def _holes(
         and not any(start <= seen.offset < end for start, end in known_gaps)
     ]
     if lacking and not window.compacted:
-        told.append(f"{len(lacking)} records of {plan.source} are not handed, the first at offset {lacking[0]}")
+        told.append(
+            f"{counted(len(lacking), 'record')} of {plan.source} {are(len(lacking))} not handed, the "
+            f"first at offset {lacking[0]}"
+        )
     return told

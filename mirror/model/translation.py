@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 
@@ -69,7 +70,7 @@ def describe(translation: Translation) -> str:
         case Exact(downstream):
             return f"exactly {downstream}"
         case Bounded(downstream, behind_records):
-            return f"{downstream}, at most {behind_records} records behind"
+            return f"{downstream}, at most {counted(behind_records, 'record')} behind"
         case TooOld(oldest):
             return f"too old: nothing is known before offset {oldest}"
         case NotMirrored():

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 from pyspark.storagelevel import StorageLevel
 
+from mirror.model.counts import counted
 from mirror.model.ledger import Column as LedgerColumn
 from mirror.model.ledger import SendStatus
 from mirror.model.partition import TopicPartition
@@ -269,7 +270,8 @@ def _ledger_gaps(rows: Sequence[Row], *, twice: int) -> list[Gap]:
     gaps = [
         Gap(
             f"{row['cluster']} {row['topic']}",
-            f"{row['records']} records were sent to a cluster that the account does not know",
+            f"{counted(row['records'], 'record')} {'was' if row['records'] == 1 else 'were'} sent to a "
+            f"cluster that the account does not know",
         )
         for row in rows
         if row["status"] == SendStatus.ACKED.value and row["fate"] is None

@@ -20,12 +20,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
+from mirror.kafka.batch import NO_PRODUCER
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import Column as LedgerColumn
 from mirror.model.offset_map import Chunk, Runs
+from mirror.model.offset_ranges import Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch, between, runs_within, united
 from mirror.model.verdict import Verdict, worst
@@ -34,6 +36,7 @@ from mirror.proof.absences import filtered, held
 from mirror.proof.left_out import LeftOut, unchecked
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
 from mirror.proof.obvious import same_records
+from mirror.proof.one_sided import ranges_of
 from mirror.proof.pairs import NOTHING, Amount, Cleaned, Mark, PartitionPair, Proven, total
 from mirror.proof.raw_batches import RawFinding
 from mirror.proof.raw_reader import compare_batches
@@ -125,6 +128,8 @@ class PartitionEquivalence:
         up to where, and how.
     cleaned
         what one side lacks because its log cleaner has removed it; none of it is missing or extra.
+    missing_at, extra_at
+        where those records lie: offsets of the source, and of the copy.
     """
 
     source: TopicPartition
@@ -141,6 +146,8 @@ class PartitionEquivalence:
     absences: tuple[Absence, ...] = ()
     compared: Compared = Compared()  # frozen
     cleaned: Cleaned = Cleaned()  # noqa: RUF009  # frozen
+    missing_at: Ranges = Ranges()  # noqa: RUF009  # frozen
+    extra_at: Ranges = Ranges()  # noqa: RUF009  # frozen
 
     def absent(self, kind: AbsenceKind) -> int:
         """Return how many records are absent for such a reason."""
@@ -184,6 +191,8 @@ class PartitionEquivalence:
                 "downstream_offset": first.downstream_offset,
                 "detail": first.detail,
             },
+            "missing_at": self.missing_at.as_json(),
+            "extra_at": self.extra_at.as_json(),
             "problem": self.problem,
             "verdict": self.verdict.value,
             **self.compared.as_json(),
@@ -471,6 +480,7 @@ _UNMAPPED = (
     LedgerColumn("unmapped_from", "long"),
     LedgerColumn("unmapped_to", "long"),
 )
+_OWN_FROM = (LedgerColumn("pair", "int"), LedgerColumn("shared_from", "long"))
 _RUNS = (
     LedgerColumn("pair", "int"),
     LedgerColumn("run_upstream", "long"),
@@ -480,7 +490,7 @@ _RUNS = (
 
 
 def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[LogOutcome]) -> Equivalence:
-    """Compare pairs whose two sides are in ``logs``; two Spark jobs.
+    """Compare pairs whose two sides are in ``logs``; two Spark jobs, a third where one side has what the other lacks.
 
     Parameters
     ----------
@@ -490,9 +500,23 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
     sides = _sides(logs, pairs)
     records = {row["pair"]: row["count"] for row in sides.where("side = 'source'").groupBy("pair").count().collect()}
-    rows = {row["pair"]: row for row in _summary(_differences(_aligned(sides, pairs), pairs)).collect()}
+    differences = _differences(_aligned(sides, pairs), pairs).persist()
+    try:
+        rows = {row["pair"]: row for row in _summary(differences).collect()}
+        is_one_sided = any(row[each.value] for row in rows.values() for each in (Difference.MISSING, Difference.EXTRA))
+        places = ranges_of(_one_sided(differences)) if is_one_sided else {}
+    finally:
+        differences.unpersist()
+    found = (_equivalence(pair, records.get(number, 0), rows.get(number), read) for number, pair in enumerate(pairs))
     return Equivalence(
-        tuple(_equivalence(pair, records.get(number, 0), rows.get(number), read) for number, pair in enumerate(pairs))
+        tuple(
+            replace(
+                each,
+                missing_at=places.get((number, Difference.MISSING.value), Ranges()),
+                extra_at=places.get((number, Difference.EXTRA.value), Ranges()),
+            )
+            for number, each in enumerate(found)
+        )
     )
 
 
@@ -516,7 +540,11 @@ def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
         & (F.col("offset") >= F.col("absent_from"))
         & (F.col("offset") < F.col("absent_to"))
     )
-    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull() & (F.col("offset") >= F.col("own_from"))
+    # Before that Java MirrorMaker has copied, without a producer id.
+    is_ours = (F.col("offset") < F.col("own_from")) & (
+        (F.col("is_shared") == 0) | (F.col("producer_id") == NO_PRODUCER)
+    )
+    foreign = (F.col("knows_writers") == 1) & F.col("is_writer").isNull() & ~is_ours
     return (
         logs.join(F.broadcast(small_table(spark, _PAIRS, sides)), ["cluster", "topic", "partition"])
         .where(in_range)
@@ -557,6 +585,15 @@ def _aligned(sides: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
         .drop("is_there", "nth")
         .withColumn("kind", F.lit("record"))
     )
+    # Where others may write, what is no copy and has no producer id may be theirs as well as Java MirrorMaker's.
+    shared = [(number, pair.own_from) for number, pair in enumerate(pairs) if pair.is_shared and pair.own_from]
+    if shared:
+        is_of_others = F.col("upstream").isNull() & (F.col("downstream") < F.col("shared_from"))
+        paired = (
+            paired.join(F.broadcast(small_table(sides.sparkSession, _OWN_FROM, shared)), "pair", "left")
+            .withColumn("kind", F.when(is_of_others, "foreign").otherwise(F.col("kind")))
+            .drop("shared_from")
+        )
     others = sides.where("side in ('foreign', 'intruder')").select(
         *content,
         F.lit(None).cast("long").alias("upstream"),
@@ -681,14 +718,31 @@ def _differences(aligned: DataFrame, pairs: Sequence[PartitionPair]) -> DataFram
     )
 
 
+def _is_missing() -> Column:
+    has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
+    return (F.col("kind") == "record") & ~F.col("is_pair") & has_up & ~has_down
+
+
+def _is_extra() -> Column:
+    has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
+    return ((F.col("kind") == "record") & ~F.col("is_pair") & has_down & ~has_up) | (F.col("kind") == "intruder")
+
+
+def _one_sided(differences: DataFrame) -> DataFrame:
+    """Return a row per record that only one side has: the pair, what it is, its offset on that side."""
+    what = F.when(_is_missing(), Difference.MISSING.value).when(_is_extra(), Difference.EXTRA.value)
+    offset = F.coalesce("upstream", "downstream").alias("offset")
+    return differences.select("pair", what.alias("what"), offset).where("what is not null")
+
+
 def _summary(differences: DataFrame) -> DataFrame:
     """Return the differences counted per pair, with the first of them in the order of the source."""
     has_up, has_down = F.col("upstream").isNotNull(), F.col("downstream").isNotNull()
     is_single = (F.col("kind") == "record") & ~F.col("is_pair")
     is_intruder = F.col("kind") == "intruder"
     what = {
-        Difference.MISSING: is_single & has_up & ~has_down,
-        Difference.EXTRA: (is_single & has_down & ~has_up) | is_intruder,
+        Difference.MISSING: _is_missing(),
+        Difference.EXTRA: _is_extra(),
         Difference.ALTERED: is_single & has_up & has_down,
         Difference.REORDERED: F.col("is_reordered"),
         Difference.MISPLACED: F.col("is_misplaced"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 
@@ -35,7 +36,7 @@ class LeftOut:
     is_unchecked: bool
 
     def __str__(self) -> str:
-        amount = f"{self.end - self.start} offsets" if self.records is None else f"{self.records} records"
+        amount = counted(self.end - self.start, "offset") if self.records is None else counted(self.records, "record")
         checked = "not checked" if self.is_unchecked else "left out"
         return (
             f"{checked}: {self.cluster} {self.partition} from {self.start} to {self.end - 1} ({amount}): {self.reason}"

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mirror.kafka import batch
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
+from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
 from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
@@ -248,7 +249,7 @@ def _read_range(wanted: LogRange, directory: Path) -> LogOutcome:
                     write(writer)
             filtered = changed.filtered
         except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other logs are still worth reading
-            problem = f"{type(stopped).__name__}: {stopped}"
+            problem = told(stopped)
         write(writer)
     unfinished.rename(path)
     return LogOutcome(

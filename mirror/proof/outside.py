@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mirror.kafka.batch import Header
 from mirror.kafka.channel import Channel
+from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
 from mirror.model.stretches import Stretch
 from mirror.model.watch import Watch, nobody
@@ -110,8 +111,16 @@ def _look(place: Outside, channels: dict[str, Channel]) -> Found:
             ) as batches:
                 found = judge(found, (header for _, header in batches), stretch, place.writers)
     except Exception as stopped:  # noqa: BLE001  # whatever it is, it is said; the other partitions are still looked at
-        return replace(found, problem=f"{type(stopped).__name__}: {stopped}")
+        return replace(found, problem=told(stopped))
     return found
+
+
+def late_of(looked_at: Iterable[Found]) -> Seen:
+    """Return what is of the flow among what was found where, by the offset map, none of its records is."""
+    seen = [each for found in looked_at for each in (found.own_behind, found.late_behind) if each.records]
+    if not seen:
+        return Seen()
+    return Seen(sum(each.records for each in seen), min(each.start for each in seen), max(each.end for each in seen))
 
 
 def in_front(found: Found, headers: Iterable[Header], within: Stretch, writers: frozenset[int]) -> Found:

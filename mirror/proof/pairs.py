@@ -138,7 +138,8 @@ class PartitionPair:
     unmapped
         Upstream offsets of the range whose places in the copy the map does not tell: Java MirrorMaker copied them.
     own_from
-        From which downstream offset on only ``writers`` have copied; what lies before may be Java MirrorMaker's.
+        From which downstream offset on only ``writers`` have copied; what lies before may be Java MirrorMaker's. Where
+        others write too, that is what has no producer id.
     """
 
     source: LogRange

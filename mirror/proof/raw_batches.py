@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from mirror.kafka.batch import HEADER_BYTES, Header
+from mirror.kafka.batch import HEADER_BYTES, NO_PRODUCER, Header
 from mirror.model.offset_map import Chunk, Run
 from mirror.model.stretches import Stretch, add, united
 from mirror.proof.pairs import NOTHING, Amount, Mark, PartitionPair, total
@@ -158,8 +158,12 @@ class RawComparison:
         )
 
     def _is_of_others(self, header: Header) -> bool:
-        is_known = bool(self._pair.writers) and header.base_offset >= self._pair.own_from
-        return is_known and header.producer_id not in self._pair.writers
+        if not self._pair.writers or header.producer_id in self._pair.writers:
+            return False
+        if header.base_offset >= self._pair.own_from:
+            return True
+        # Java MirrorMaker has no producer id; where others may write, whoever has one is one of them.
+        return self._pair.is_shared and header.producer_id != NO_PRODUCER
 
     def _found_equal(self, content: memoryview, header: Header, copied: Header) -> None:
         self._records += header.record_count

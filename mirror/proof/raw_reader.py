@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from mirror.kafka.channel import Channel
+from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
 from mirror.model.watch import Watch, nobody
 from mirror.proof.log_reader import LogRange
@@ -137,5 +138,5 @@ def _compare_piece(pair: PartitionPair, logs: _Logs) -> RawFinding:
         with closing(source), closing(target):
             comparison.compare(source, target)
     except Exception as stopped:  # noqa: BLE001  # whatever it is, who compares the rest finds it too, and says so
-        problem = f"{type(stopped).__name__}: {stopped}"
+        problem = told(stopped)
     return comparison.found(problem)

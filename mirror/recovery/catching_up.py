@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.recovery.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
@@ -64,7 +65,7 @@ def unread(
         for partition, end in ends.items():
             missing = end - (found[partition].position if partition in found else 0)
             if partition.topic in topics and missing > 0 and group not in positions.problems:
-                left.append(f"{partition}, group {group}: {missing} records")
+                left.append(f"{partition}, group {group}: {counted(missing, 'record')}")
     return left
 
 

@@ -200,7 +200,7 @@ class ClusterEnds:
     def copied(self) -> Copied:
         """See `FlowEnds`."""
         state = self._state()
-        stops = state.stops | (state.run.stops(state.positions) if state.run is not None else {})
+        stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
             {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},
             {each: why for each, why in stops.items() if self._selects(each.topic)},

@@ -20,6 +20,7 @@ from mirror.control.topics import create_state_topic
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogWriter
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, pause_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
@@ -315,7 +316,7 @@ class _Waiting:
         positions = _positions(self._flow, self._wish, state, report)
         busy = sorted(each for each in report.busy if self._wish.speaks_of(each.topic))
         if busy:
-            said = f"what was sent to the copies of {len(busy)} partition(s) may still arrive: {_named(busy)}"
+            said = f"what was sent to the copies of {counted(len(busy), 'partition')} may still arrive: {_named(busy)}"
             return replace(nothing, positions=positions, problem=said)
         found = replace(nothing, confirmed_by=leader or _NOBODY, has_engine=leader is not None, positions=positions)
         # What no engine looks up stays open.

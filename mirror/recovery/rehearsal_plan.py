@@ -16,6 +16,7 @@ from mirror.control.group_view import TranslatedPosition, view_groups
 from mirror.control.unread import unread
 from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
+from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
@@ -62,6 +63,12 @@ class RehearsalPlan:
     def groups(self) -> tuple[str, ...]:
         """The groups, in order."""
         return tuple(dict.fromkeys(each.group for each in self.partitions))
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether there is something to try, all of it can be tried, and the forecast is that no record is skipped."""
+        tried = all(each.is_tried and not (each.forecast and each.forecast.skipped) for each in self.partitions)
+        return bool(self.partitions) and tried and not self.unread
 
     @property
     def shadows(self) -> dict[str, str]:
@@ -309,7 +316,8 @@ def _notes(names: Collection[str], pattern: str, source_problem: str | None) -> 
 
 def _left_behind(clusters: Iterable[Cluster]) -> list[str]:
     return [
-        f"{len(found)} shadow groups of other rehearsals are on {cluster.alias}; those left behind go with --clean"
+        f"{counted(len(found), 'shadow group')} of other rehearsals {are(len(found))} on "
+        f"{cluster.alias}; those left behind go with --clean"
         for cluster in clusters
         if (found := find_shadows(cluster))
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mirror.model.counts import counted
 from mirror.model.shadow import TriedPartition
 from mirror.model.verdict import worst
 from mirror.recovery.rehearsal import Rehearsal
@@ -132,8 +133,10 @@ def aftermath(rehearsal: Rehearsal) -> list[str]:
     """Return sentences on what the rehearsal left behind: nothing, if all is well."""
     moved = [each for each in rehearsal.touched if each.moved]
     still = len(rehearsal.touched) - len(moved)
-    told = [f"{sum(not each.problem for each in rehearsal.deleted)} shadow groups deleted"]
-    told.append(f"{still} groups, counted on both clusters, stand where they stood before")
+    deleted = sum(not each.problem for each in rehearsal.deleted)
+    told = [f"{counted(deleted, 'shadow group')} deleted"]
+    stand = "stands where it" if still == 1 else "stand where they"
+    told.append(f"{counted(still, 'group')}, counted on both clusters, {stand} stood before")
     told += [f"group {each.group} on {each.alias} was moved by {each.by}" for each in moved if each.by]
     return told
 

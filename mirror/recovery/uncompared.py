@@ -12,6 +12,7 @@ from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.model.flow_state import FlowState
 from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 from mirror.model.translation import Exact
@@ -133,8 +134,9 @@ def judged(
     if position is not None and position.settled and position.downstream <= place.behind[0]:
         compared = with_extra(compared, found.own_behind, _LATE)
     else:
-        who = "is on its way" if is_running else "has yet to be recognised by an engine, and none runs"
-        leave_out(found.own_behind, f"copied, and not on record: it {who}", unchecked=not is_running)
+        # Of an engine that runs it was waited for.
+        who = "the engine that runs has not recorded it yet" if is_running else "no engine runs that would recognise it"
+        leave_out(found.own_behind, f"copied, and not on record: {who}", unchecked=True)
     if pair.is_shared:
         return replace(compared, foreign=compared.foreign + found.others_behind.records), left_out
     others = found.others_behind
@@ -149,7 +151,8 @@ def with_extra(compared: PartitionEquivalence, seen: Seen, why: str) -> Partitio
     if not seen.records:
         return compared
     first = compared.first_difference or FirstDifference(Difference.EXTRA, None, seen.start, why)
-    return replace(compared, extra=compared.extra + seen.records, first_difference=first)
+    where = compared.extra_at.also(Range(seen.start, seen.end, seen.records))
+    return replace(compared, extra=compared.extra + seen.records, first_difference=first, extra_at=where)
 
 
 def left_by_java(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], state: FlowState) -> Mm2Traces:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
@@ -26,14 +28,19 @@ from mirror.model.watch import Watch, nobody
 from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
-from mirror.proof.outside import Outside, look_outside
+from mirror.proof.outside import Found as FoundOutside
+from mirror.proof.outside import Outside, Seen, late_of, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.spark import spark_session
+from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
+
+# An engine records what it has copied once a second, and passes by what others have written within some seconds.
+_RECORD_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Plan:
         what is not compared.
     state
         of the flow, as it was read after the ends of the copies were.
+    is_running
+        whether an engine copied then: the comparison may take longer than one that runs is ever silent.
     """
 
     pairs: list[PartitionPair]
@@ -62,6 +71,7 @@ class Plan:
     outside: list[Outside]
     left_out: list[LeftOut]
     state: FlowState
+    is_running: bool
 
 
 def verify_flow(
@@ -94,8 +104,6 @@ def verify_flow(
     """
     recalled = None if remember is None else _recalled(remember, settings)
     plan = plan_pairs(settings, clusters, flows, recalled)
-    # By what was just read: the comparison may take longer than an engine that runs is ever silent.
-    is_running = _is_running(plan.state)
     if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
         raise ConfigError(
             remember,
@@ -112,18 +120,83 @@ def verify_flow(
     if remember is not None:
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
         write_whole(remember, memory.as_text())
-    seen = look_outside(spark, plan.outside, watch)
+
+    def look(places: Sequence[Outside]) -> list[FoundOutside]:
+        return look_outside(spark, places, watch)
+
+    seen = look(plan.outside)
+    if plan.is_running:
+        seen = _once_recorded(settings, clusters, plan, seen, look)
     partitions, left_out = [], plan.left_out
     java = cache(lambda: left_by_java(settings, clusters, plan.state))
     for compared, pair, outside, what in zip(found.partitions, plan.pairs, plan.outside, seen, strict=True):
-        partition, more = judged(settings, plan.state, compared, (pair, outside, what), java, is_running=is_running)
+        partition, more = judged(
+            settings, plan.state, compared, (pair, outside, what), java, is_running=plan.is_running
+        )
         partitions.append(partition)
         left_out += more
     return replace(found, partitions=tuple(partitions), left_out=tuple(left_out))
 
 
-def _is_running(state: FlowState) -> bool:
-    return judge_state(state.run, now_ms(), ())[0] != "STOPPED"
+def _once_recorded(
+    settings: FlowSettings,
+    clusters: Mapping[str, ClusterSettings],
+    plan: Plan,
+    seen: Sequence[FoundOutside],
+    look: Callable[[Sequence[Outside]], list[FoundOutside]],
+) -> list[FoundOutside]:
+    """Return what was seen outside with what the running engine has recorded of its own since.
+
+    What it had on its way when the copies were looked at is on record soon after, or its position passes it by: then it
+    is there twice.
+
+    Raises
+    ------
+    ConnectionFailed, BrokerRefused, LeaderUnknown
+        if the target does not answer.
+    """
+    own = {
+        pair.source.partition: found
+        for pair, found in zip(plan.pairs, seen, strict=True)
+        if found.own_behind.records and not plan.state.positions[pair.source.partition].settled
+    }
+    if not own:
+        return list(seen)
+    ends = {source: max(found.own_behind.end, found.late_behind.end) for source, found in own.items()}
+    log = FlowLog(clusters[settings.flow.target].client, state_topic(settings.flow.source), alias=settings.flow.target)
+
+    def is_recorded(state: FlowState, source: TopicPartition) -> bool:
+        position = state.positions.get(source)
+        is_same = position is not None and position.turn == plan.state.positions[source].turn
+        return is_same and position is not None and position.downstream >= ends[source]
+
+    try:
+        with suppress(WaitTimeout):
+            wait_until(
+                log.poll,
+                "the engine to record what it has copied",
+                timeout_seconds=_RECORD_SECONDS,
+                until=lambda state: all(is_recorded(state, source) for source in own),
+            )
+        maps = {source: log.offset_map(source) for source in own if is_recorded(log.state, source)}
+    finally:
+        log.close()
+    twice = {
+        source: [
+            Outside(place.wanted, (0, 0), stretch, place.writers)
+            for stretch in known.runs.not_copied(place.behind[0], ends[source])
+        ]
+        for pair, place in zip(plan.pairs, plan.outside, strict=True)
+        for source in (pair.source.partition,)
+        if (known := maps.get(source)) is not None
+    }
+    looked_at = iter(look([each for places in twice.values() for each in places]))
+    late = {source: late_of(islice(looked_at, len(places))) for source, places in twice.items()}
+    return [
+        replace(found, own_behind=Seen(), late_behind=late[source]) if source in late else found
+        for pair, found in zip(plan.pairs, seen, strict=True)
+        for source in (pair.source.partition,)
+    ]
 
 
 def _ends(memory: Memory) -> tuple[str, str]:
@@ -183,7 +256,8 @@ def plan_pairs(
         seen_to = target.offsets(copied.values(), LATEST)
         looked_to = target.offsets(copied.values(), LATEST, view)
         state = log.poll()
-        if not _is_running(state):
+        is_running = judge_state(state.run, now_ms(), ())[0] != "STOPPED"
+        if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         said = {partition: absences(state, partition) for partition in copied}
@@ -204,7 +278,7 @@ def plan_pairs(
                 flow.source, partition.topic
             )
             takeover = state.takeovers.get(partition)
-            own_from = (takeover.downstream or 0) if takeover is not None and not is_shared else 0
+            own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
             notes = compacted.notes.get(partition, ())
             if now_to != copy.topic:
@@ -275,7 +349,7 @@ def plan_pairs(
             behind = end, max(looked_to[copy], end)
             before = (0, 0) if is_shared else begin.before
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
-        return Plan(pairs, logs, memory, outside, left_out, state)
+        return Plan(pairs, logs, memory, outside, left_out, state, is_running)
     finally:
         log.close()
         source.close()

@@ -18,6 +18,7 @@ from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts
+from mirror.model.counts import counted
 
 if TYPE_CHECKING:
     from mirror.scenario.declaration import Scenario
@@ -155,13 +156,14 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
     for site in scenario.sites:
         disk = f", disks of {site.disk_megabytes} MB" if site.disk_megabytes else ""
-        yield "cluster", f"{site.alias}: {site.brokers} broker(s){disk}"
+        yield "cluster", f"{site.alias}: {counted(site.brokers, 'broker')}{disk}"
     yield "flows", ", ".join(map(str, scenario.flows))
     for topic in scenario.topics:
         settings = ", ".join(f"{key}={value}" for key, value in topic.configs.items())
         yield (
             "topic",
-            f"{topic.name} on {', '.join(topic.clusters)}: {topic.partitions} partition(s) {settings}".rstrip(),
+            f"{topic.name} on {', '.join(topic.clusters)}: {counted(topic.partitions, 'partition')} "
+            f"{settings}".rstrip(),
         )
     for load in scenario.loads:
         yield "load", f"{load.rate:g} records/s to {', '.join(load.topics)} on {load.cluster}"

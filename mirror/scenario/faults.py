@@ -12,6 +12,7 @@ from mirror.kafka.log import read_records
 from mirror.lab import faults as lab_faults
 from mirror.lab.errors import LabError
 from mirror.lab.processes import ManagedProcess
+from mirror.model.counts import counted
 from mirror.model.ledger import record_id
 from mirror.model.partition import TopicPartition
 from mirror.scenario.declaration import Fault, FaultKind, Load
@@ -272,7 +273,7 @@ def _lose_copies(fault: Fault, stage: Stage) -> Facts:
     there = read_records(stage.settings.clusters[fault.on].client, partition, 0, fault.records)
     records = tuple(identity for record in there if (identity := record_id(record.headers)) is not None)
     if len(records) != fault.records:
-        raise FaultNotPossible(f"{fault.on} {partition} begins with {len(records)} records of the ledger")
+        raise FaultNotPossible(f"{fault.on} {partition} begins with {counted(len(records), 'record')} of the ledger")
     lab_faults.remove_first_records(stage.cluster(fault.on).bootstrap_servers, partition, fault.records)
     stage.planted.append(Planted(fault.on, partition, records))
     named = [f"{each.producer}:{each.sequence}" for each in records]

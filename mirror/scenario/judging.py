@@ -11,6 +11,7 @@ from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import read_records
+from mirror.model.counts import are, counted
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -280,7 +281,8 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
         told.append((Verdict.FAIL, f"{found.absence.silent} acknowledged records are missing, and nobody said so"))
     returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
     if found.absence.uncopied and returned_or_stayed:
-        told.append((Verdict.FAIL, f"{found.absence.uncopied} records are on their source and not on its copy"))
+        uncopied = f"{counted(found.absence.uncopied, 'record')} {are(found.absence.uncopied)}"
+        told.append((Verdict.FAIL, f"{uncopied} on their source and not on its copy"))
     if found.values.stale:
         told.append((Verdict.FAIL, f"{found.values.stale} of {found.values.keys} keys have not their newest value"))
     if found.transactions is not None and found.transactions.aborted_seen:

@@ -109,8 +109,8 @@ class Copying:
         with self.lock:
             return self._taken(result, flow.producer)
 
-    def take_over(self) -> dict[TopicPartition, PartitionResult]:
-        """Find out where to go on with what Java MirrorMaker has copied."""
+    def take_over(self, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+        """Find out where to go on with what Java MirrorMaker has copied; ``bell`` is where the driver is heard."""
         partitions = tuple(
             PartitionWork(
                 self.flow.flow,
@@ -123,7 +123,7 @@ class Copying:
             )
             for source, trace in self.mm2.items()
         )
-        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1)), self.flow.producer)
+        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1, bell)), self.flow.producer)
         self.mm2 = {}
         return results
 
@@ -178,14 +178,14 @@ class Copying:
             self.sequences = {}
 
     def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
-        """Copy until everything that the sources hold is acknowledged and recorded."""
+        """Copy until everything that the sources hold is acknowledged and recorded; nobody may be writing to them."""
         awaited = list(sources or self.pairs)
 
-        def lacking() -> dict[TopicPartition, int]:
+        def lacking() -> dict[TopicPartition, str]:
             self.epoch()
             ends = ends_of(self.flow.source_client, awaited)
             return {
-                each: end
+                each: f"{self.handovers.get(each)} of {end}"
                 for each, end in ends.items()
                 if each not in self.handovers
                 or self.handovers[each].position.upstream < end

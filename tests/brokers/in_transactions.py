@@ -17,15 +17,18 @@ from mirror.config.fetching import FetchLimits
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.copier.task import copy
-from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
+from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.engine.hold import FlowHold
-from mirror.kafka.batch import Producer
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from tests.brokers.copying import Copying, ends_of
 from tests.flows import EAST_WEST
+from tests.unit.control.builders import flow_settings
 
 
 @dataclass
@@ -37,20 +40,39 @@ class InTransactions(Copying):
     idle_seconds: float | None = 0.1
     log: FlowLog | None = field(init=False, default=None)
     hold: FlowHold = field(init=False)
-    # The transactional id that no task writes with any more, although its last transaction may not have ended.
-    given_up: dict[str, Producer] = field(default_factory=dict)
+    # What an engine knows of the flow between epochs; here of transactions alone.
+    standing: FlowStanding = field(init=False)
+    term: int = 0
 
     def __post_init__(self) -> None:
         """Begin as an engine that has just been started."""
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything but what the target says, and take the flow over when it is copied next."""
+        """Forget everything but what the target says, and take the flow over in the next term when it is copied next."""
         self.close()
         settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
-        self.hold = FlowHold(EAST_WEST, self.flow.target_client, settings, slots=1, topic=self.flow.state_topic)
+        topic = self.flow.offsets_topic
+        positions = {TopicPartition(topic, number) for number in range(self.flow.offsets_partitions)}
+        self.hold = FlowHold(
+            EAST_WEST,
+            self.flow.target_client,
+            settings,
+            slots=1,
+            topic=self.flow.state_topic,
+            positions=positions,
+        )
+        self.standing = FlowStanding(
+            replace(
+                flow_settings(),
+                transactions=settings,
+                offset_storage_topic=self.flow.offsets_topic,
+                offset_storage_partitions=self.flow.offsets_partitions,
+            )
+        )
+        self.term += 1
+        self.standing.lead(self.term, was_settled=False)
         self.flow = replace(self.flow, slot=None)
-        self.given_up = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -70,17 +92,17 @@ class InTransactions(Copying):
         """Take the flow over and read where it stands."""
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         self.log.poll()
-        held = self.hold.take(self.log, given_up=self.given_up)
-        ((transactional_id, producer),) = held.slots
-        self.unfenced, self.given_up = dict.fromkeys(held.unended), {}
-        state = self.log.state
-        self.handovers = {
-            source: Handover(position, state.open_runs(source), clean=False)
-            for source, position in state.positions.items()
-        }
-        slot = Slot(transactional_id, producer, {}, self.seconds, self.idle_seconds)
-        writers = frozenset(state.writers | {producer.producer_id})
-        self.flow = replace(self.flow, slot=slot, writers=writers)
+        # The engine of the term before is no more, and no other has a right to write.
+        held = self.hold.take(self.log, self.term, self.standing.given_up, is_alone=True)
+        self.standing.take_state(self.log.state, Mm2Traces(), held)
+        self.handovers = dict(self.standing.handovers)
+        self._take_slot()
+
+    def _take_slot(self) -> None:
+        self.unfenced = dict(self.standing.unfenced)
+        (slot,) = self.standing.slots
+        writers = frozenset(self.standing.writers)
+        self.flow = replace(self.flow, slot=slot if self.standing.is_known else None, writers=writers)
 
     def take_producer(self) -> None:
         """Write as an engine does that leads the flow; a slot that is lost is taken over, when that can be done."""
@@ -92,12 +114,15 @@ class InTransactions(Copying):
     def fence(self) -> None:
         """See in which partitions transactions have ended that had not before."""
         with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
-            self.fence_troubles = self.hold.fence(self.unfenced.keys())
-            self.unfenced = {each: None for each in self.unfenced if each in self.fence_troubles}
+            asked = self.standing.to_fence()
+            self.fence_troubles = dict(self.hold.fence(asked))
+            self.standing.take_fenced(asked, self.fence_troubles, FlowState())
+            self.unfenced = dict(self.standing.unfenced)
 
     def copy_on(self, seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
         assert bell is None
+        self.standing.between_epochs()
         if self.flow.slot is None:
             self.take_producer()
         if self.flow.slot is None:
@@ -106,12 +131,8 @@ class InTransactions(Copying):
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
-        end = result.slots[EAST_WEST]
-        assert self.flow.slot is not None
-        if end.is_stuck:
-            self.given_up = {self.flow.slot.transactional_id: self.flow.slot.producer}
-        kept = replace(self.flow.slot, sequences={**self.flow.slot.sequences, **end.sequences})
-        self.flow = replace(self.flow, slot=None if end.lost else kept)
+        self.standing.take_slot(0, result.slots[EAST_WEST])
+        self._take_slot()
         return {each.source: each for each in result.partitions}
 
     def copied(self, seconds: float, bell: tuple[str, int] | None = None) -> TaskResult:
@@ -127,7 +148,7 @@ class InTransactions(Copying):
                 is_watched=self.is_watched,
             )
             for source, target in self.pairs.items()
-            if target not in self.unfenced
+            if not self.standing.waits(source, target)
         )
         return copy(TaskWork((self.flow,), partitions, seconds, 0.1, bell))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import AclAction, AclsTick, plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
+from mirror.control.plan import plan_flow
 from mirror.control.quotas import QuotasTick
 from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
@@ -21,6 +23,7 @@ from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import BrokerRefused
 from mirror.kafka.cluster import AccessDenied, Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.users import alter_client_quotas, client_quotas, scram_users
@@ -399,3 +402,51 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
         assert fenced is not None
         assert fenced.producer_id != first.producer_id
         assert f"the former producer id {first.producer_id}" in str(hold.note)
+
+
+def test_with_rights_on_the_ids_of_the_first_tasks_only_plan_and_engine_name_the_acl_that_is_lacking(
+    secured: dict[str, EmbeddedCluster], stage: Stage, unique: Unique
+) -> None:
+    """Exactly once: literal ACLs let the flow begin, until it needs another id."""
+    user, west, group = unique("mirror"), secured[TARGET], unique("group")
+    users.add_user(west.bootstrap_servers, user, "secret")
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=10)
+    client = users.client_properties(west.secured_servers, user, "secret")
+    login = {key: value for key, value in client.items() if key != "bootstrap.servers"}
+    lines = (
+        f"west.bootstrap.servers = {west.secured_servers}",
+        "topics = none",
+        f"west.group.id = {group}",
+        *(f"west.{key} = {value}" for key, value in login.items()),
+    )
+    settings, default = between(secured, "west.exactly.once.source.support = enabled", *lines), between(secured, *lines)
+    assert settings.transactions is not None
+    prefix = settings.transactions.id_prefix
+    lacking = f"on the transactional ids that begin with {prefix} (pattern type PREFIXED)"
+    mine = (
+        acl("ALLOW ALL", "mm2-state.", user, Pattern.PREFIXED),
+        acl("ALLOW ALL", f"{prefix}0", user, resource=Resource.TRANSACTIONAL_ID),
+    )
+    assert set(create_acls(stage.target, mine).values()) == {None}
+    has(stage.target, *mine)
+
+    def take(slots: int) -> tuple[tuple[str, Producer], ...]:
+        with stage.state() as (log, _):
+            log.poll()
+            return FlowHold(settings.flow, client, settings.transactions, slots=slots).take(log).slots
+
+    assert [each for each, _ in take(1)] == [f"{prefix}0"]
+    with pytest.raises(BrokerRefused, match=re.escape(lacking)):
+        take(2)
+    fence = "grant Write and Describe on the transactional id mm2-state.east.internal.west"
+    for each, said in ((settings, lacking), (default, fence)):
+        assert any(said in note for note in plan_flow(each, stage.clients).notes)
+    better = (
+        acl("ALLOW ALL", prefix, user, Pattern.PREFIXED, Resource.TRANSACTIONAL_ID),
+        acl("ALLOW ALL", "mm2-state.", user, Pattern.PREFIXED, Resource.TRANSACTIONAL_ID),
+    )
+    assert set(create_acls(stage.target, better).values()) == {None}
+    has(stage.target, *better)
+    assert [each for each, _ in take(2)] == [f"{prefix}0", f"{prefix}1"]
+    for each in (settings, default):
+        assert not any("transactional id" in note for note in plan_flow(each, stage.clients).notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,6 +31,7 @@ from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused, Channel
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.connecting import Connections
 from mirror.kafka.log import LogWriter
 from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
@@ -281,6 +282,44 @@ def test_an_engine_whose_right_to_write_is_over_writes_no_checkpoint_and_moves_n
             west.write_positions_of_groups({group: {topic: GroupPosition(1)}}, lease.require_now)
     assert ends_of(client, [topic]) == {topic: 1}
     assert west.positions_of_groups([group])[group][topic].position == 0
+
+
+def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_over(
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    west: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The right ends while the connection to the group's coordinator is opened."""
+    topic, group, lease = TopicPartition(unique("orders"), 0), unique("billing"), Lease(600.0)
+    west.create_topics([NewTopic(topic.topic, 1, 1)])
+    wait_until(lambda: can_tell(dict(settings_of("west").client), [topic]), "the topic", timeout_seconds=10)
+    lease.renew(steady_seconds())
+    with Cluster.connect(settings_of("west")) as cluster:
+        written = cluster.write_positions_of_groups({group: {topic: GroupPosition(0)}}, lease.require_now)
+        assert [each.problem for each in written[group]] == [None]
+        found, opened = cluster._coordinators, Connections._build_transport
+
+        def hang_up(groups: Sequence[str]) -> Any:
+            told = found(groups)
+            cluster._manager.run(close_all)
+            monkeypatch.setattr(Connections, "_build_transport", open_late)
+            return told
+
+        async def close_all() -> None:
+            for connection in list(cluster._manager._conns.values()):
+                connection.close()
+
+        async def open_late(self: Connections, *args: Any, **kwargs: Any) -> Any:
+            lease.end()
+            return await opened(self, *args, **kwargs)
+
+        monkeypatch.setattr(cluster, "_coordinators", hang_up)
+        with pytest.raises(NotLeading):
+            cluster.write_positions_of_groups({group: {topic: GroupPosition(1)}}, lease.require_now)
+        # An answer to what is asked now comes after what was on its way.
+        monkeypatch.setattr(cluster, "_coordinators", found)
+        assert cluster.positions_of_groups([group])[group][topic].position == 0
 
 
 def test_a_task_cut_off_from_its_driver_writes_nothing_once_another_engine_has_the_flow(

@@ -178,6 +178,7 @@ def test_who_else_writes_into_a_copy_is_named(new_copying: NewCopying) -> None:
     try:
         found = find_foreign(channel, target, (3, 10), copying.flow.writers, {}, 5)
         again = find_foreign(channel, target, (3, 10), copying.flow.writers, found, 9)
+        repeated = find_foreign(channel, target, (3, 10), copying.flow.writers, found, 9, is_again=True)
     finally:
         channel.close()
     (somebody,) = ids
@@ -186,6 +187,7 @@ def test_who_else_writes_into_a_copy_is_named(new_copying: NewCopying) -> None:
         (target, -1): ForeignWriter(target, -1, 8, 10, 2, 5),
     }
     assert again[target, somebody] == ForeignWriter(target, somebody, 3, 8, 10, 9)
+    assert repeated[target, somebody] == ForeignWriter(target, somebody, 3, 8, 5, 9)
     named, plain = sorted(foreign_reasons(found.values(), "west", 10))[::-1]
     assert f"{target} on west has 5 records at offsets 3 to 7 that no mirror wrote (producer id {somebody})" in named
     assert "has 2 records at offsets 8 to 9 that no mirror wrote (a producer without an id)" in plain

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+from mirror.config.settings import load
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab.clusters import Lab
 from tests.brokers.command import FACTORS, address, mirror
@@ -53,3 +55,20 @@ def test_more_replicas_than_brokers_is_told_before_anything_is_created(
         planned = mirror("plan", str(file), "--flow", f"{here}->{there}")
         assert planned.returncode == 1
         assert "problem" in planned.stdout
+
+
+def test_the_file_of_the_readme_is_planned_as_it_is_printed(east_west: Lab, tmp_path: Path) -> None:
+    """But for the addresses, and for the replicas that these clusters of one broker cannot hold."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (printed,) = re.findall(r"```properties\n(.*?)```", readme, re.DOTALL)
+    file = tmp_path / "connect-mirror-maker.properties"
+    file.write_text(printed)
+    settings = load(file)
+    assert [str(each.flow) for each in settings.enabled_flows] == ["east->west", "west->east"]
+    assert settings.ignored == ()
+    for alias in ("east", "west"):
+        printed = re.sub(rf"({alias}\.bootstrap\.servers = ).*", rf"\g<1>{address(east_west, alias)}", printed)
+    file.write_text(printed.replace("factor = 2", "factor = 1"))
+    planned = mirror("plan", str(file), "--json")
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert [flow["problem"] for flow in json.loads(planned.stdout)["flows"]] == [None, None]

@@ -169,8 +169,8 @@ def test_shadows_of_groups_read_on_from_where_the_groups_stand_and_a_wrong_posit
     early, late = _of(wrong.partitions, 0), _of(wrong.partitions, 1)
     assert (wrong.verdict, early.verdict, late.verdict) == (Verdict.FAIL, Verdict.FAIL, Verdict.FAIL)
     assert (early.displaced, early.read_again, late.displaced, late.skipped) == (-1, (1, 1), 1, 1)
-    assert "begins 1 records too early" in early.reasons[0]
-    assert f"is the copy of offset {planned.partitions[1].upstream + 1}; 1 records would be skipped" in late.reasons[0]
+    assert "begins 1 record too early" in early.reasons[0]
+    assert f"is the copy of offset {planned.partitions[1].upstream + 1}; 1 record would be skipped" in late.reasons[0]
 
     meanwhile = rehearse(flowing.settings, flowing.plan(group=groups), _LIMITS, watch=_MovesOn(east, flowing.live))
     moved = _moved(rehearsal_rows.as_json(meanwhile))

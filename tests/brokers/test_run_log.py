@@ -15,10 +15,14 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from mirror.control.flow_log import FlowLog
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.lab.clusters import Lab
+from mirror.lab.clusters import Lab, LabCluster
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.copying import ends_of, write
 
 # As Kafka's own logs have it, so that whatever reads those reads this.
 _LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?P<level>[A-Z]+) (?P<flow>\S+): (?P<said>.+)")
@@ -100,6 +104,50 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
     assert status(file)[0] == "STOPPED"
 
 
+def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(
+    east_west: Lab, east: Cluster, mortal: LabCluster, unique: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """It was seventeen lines of seven threads, in which no end could be matched with its beginning."""
+    source, target = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    topic, flow = unique("orders"), f"{source}->{target}"
+    east.create_topics([NewTopic(topic, 3, 1, {})])
+    file, log = one_flow(east_west, tmp_path / "mirror.properties", source, target, topic), tmp_path / "log"
+    file.write_text(file.read_text().replace(address(east_west, "west"), mortal.bootstrap_servers))
+
+    def told(beginning: str) -> bool:
+        return any(text.startswith(beginning) for _, _, text in lines_of(log))
+
+    def await_line(beginning: str) -> None:
+        wait_until(lambda: told(beginning), f"a line: {beginning}", timeout_seconds=90)
+
+    producer = Producer({"bootstrap.servers": address(east_west, "east")})
+    with running(file, log) as engine:
+        await_line("the first epoch has reported")
+        before = len(lines_of(log))
+        mortal.kill()
+        for number in range(3):
+            producer.produce(topic, b"meanwhile", partition=number)
+        producer.flush()
+        await_line(f"{target} does not answer")
+        await_line("the copy waits")
+        # Until the ticks that are seldom have met it too.
+        wait_until(lambda: len(status(file)[1]) > 0, "the status to tell it", timeout_seconds=30)
+        mortal.start()
+        await_line("the copy no longer waits")
+        wait_until(lambda: status(file), "the flow to run", timeout_seconds=60, until=lambda seen: seen[0] == "RUNNING")
+        engine.send_signal(signal.SIGTERM)
+        assert engine.wait(60) == 0, log.read_text()
+    found = [line for line in lines_of(log)[before:-2] if not line[2].startswith("lag: ")]
+    answers = found[2][2]
+    assert re.fullmatch(rf"{target} answers again after \d+ s", answers), log.read_text()
+    assert found == [
+        ("WARN", "engine", f"{target} does not answer ({mortal.bootstrap_servers}: connection refused); trying again"),
+        ("WARN", flow, f"the copy waits for {target}"),
+        ("INFO", "engine", answers),
+        ("INFO", flow, f"the copy no longer waits for {target}"),
+    ], log.read_text()
+
+
 def lines_of(log: Path) -> list[tuple[str, str, str]]:
     """Return level, flow and text of each line; every line is one of the log."""
     # The last one may be on its way.
@@ -107,3 +155,43 @@ def lines_of(log: Path) -> list[tuple[str, str, str]]:
     found = [_LINE.fullmatch(line.rstrip("\n")) for line in whole if line.endswith("\n")]
     assert all(found), log.read_text()
     return [(each["level"], each["flow"], each["said"]) for each in found if each]
+
+
+def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_killed_before_it_looked(
+    east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """Its position is behind the record by then; tasks tell what they met when an epoch ends, half a minute later."""
+    source, target = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    topic, east_at, west_at = unique("orders"), address(east_west, "east"), address(east_west, "west")
+    copy = TopicPartition(f"{source}.{topic}", 0)
+    east.create_topics([NewTopic(topic, 1, 1, {})])
+    file, log = one_flow(east_west, tmp_path / "mirror.properties", source, target, topic), tmp_path / "log"
+
+    def recorded() -> int:
+        known = FlowLog({"bootstrap.servers": west_at}, state_topic(source), alias=target)
+        try:
+            position = known.poll().positions.get(TopicPartition(topic, 0))
+            return position.upstream if position is not None else 0
+        finally:
+            known.close()
+
+    def until_recorded(count: int) -> None:
+        write({"bootstrap.servers": east_at}, TopicPartition(topic, 0), range(count - 5, count))
+        wait_until(recorded, "the position", timeout_seconds=90, until=lambda upstream: upstream == count)
+
+    with running(file, log) as engine:
+        wait_until(lambda: status(file)[0], "the engine to run", timeout_seconds=90, until="RUNNING".__eq__)
+        until_recorded(5)
+        (first,) = ends_of({"bootstrap.servers": west_at}, [copy]).values()
+        write({"bootstrap.servers": west_at}, copy, [1_000])
+        until_recorded(10)
+        engine.kill()
+        engine.wait(60)
+
+    def told() -> list[tuple[int, int, int]]:
+        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+        return [(each["first_offset"], each["last_offset"], each["records"]) for each in flow["foreign_writers"]]
+
+    with running(file, log) as engine:
+        wait_until(told, "the foreign writer", timeout_seconds=90)
+        assert told() == [(first, first, 1)]

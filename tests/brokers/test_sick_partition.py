@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import quantiles
 from typing import TypeAlias
 
@@ -18,9 +18,9 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail
+from mirror.kafka.log import LogTail, Record
 from mirror.lab import clusters
-from mirror.model.connect_offsets import read_source_positions
+from mirror.model.connect_offsets import partition_of, read_source_positions, source_key
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, can_tell, ends_of, write
@@ -30,7 +30,9 @@ from tests.flows import flow_work
 # How often an engine asks for what waits to be fenced.
 _FENCE_SECONDS = 0.5
 
-Healthy: TypeAlias = list[TopicPartition]
+# Begins a load on partitions of a cluster; what it returns ends the load, and returns when all of it is written.
+EndLoad: TypeAlias = Callable[[], None]
+Load: TypeAlias = Callable[[Mapping[str, str], Iterable[TopicPartition]], EndLoad]
 
 
 @pytest.fixture
@@ -72,10 +74,18 @@ def new_copying(
     settings_of: Callable[[str], ClusterSettings],
     unique: Callable[[str], str],
 ) -> Callable[..., Copying]:
-    """Copy a topic to each of some places, the brokers of its one partition; what is written down lies on 1."""
+    """Copy a topic to each of some places, the brokers of its one partition; what is written down lies on 1.
 
-    def make(*places: list[int], offsets: int = 1, in_transactions: bool = False) -> Copying:
-        topics = [unique("orders") for _ in places]
+    MirrorMaker's positions lie on the brokers ``offsets``, a partition each: of the first topic in the first one, and so on.
+    """
+
+    def make(*places: list[int], offsets: tuple[int, ...] = (1,), in_transactions: bool = False) -> Copying:
+        def name(number: int) -> str:
+            found = unique("orders")
+            key = source_key("east", TopicPartition(found, 0))
+            return found if partition_of(key, len(offsets)) == number % len(offsets) else name(number)
+
+        topics = [name(number) for number in range(len(places))]
         state, mm2 = unique("mm2-state"), unique("mm2-offsets")
         client = {"bootstrap.servers": trio.bootstrap_servers}
         admin = AdminClient(client)
@@ -90,7 +100,12 @@ def new_copying(
                 for topic, place in zip(topics, places, strict=True)
             ),
             AssignedTopic(state, 1, replica_assignment=[[1]], config={"cleanup.policy": "compact"}),
-            AssignedTopic(mm2, 1, replica_assignment=[[offsets]], config={"cleanup.policy": "compact"}),
+            AssignedTopic(
+                mm2,
+                len(offsets),
+                replica_assignment=[[each] for each in offsets],
+                config={"cleanup.policy": "compact"},
+            ),
         ]
         for done in admin.create_topics(made).values():
             done.result(20)
@@ -98,7 +113,7 @@ def new_copying(
         assert not [each.problem for each in created if each.problem]
         source_client = dict(settings_of("east").client)
         pairs = {TopicPartition(topic, 0): TopicPartition(f"east.{topic}", 0) for topic in topics}
-        side = [TopicPartition(state, 0), TopicPartition(mm2, 0)]
+        side = [TopicPartition(state, 0), *(TopicPartition(mm2, number) for number in range(len(offsets)))]
         for known, asked in ((source_client, list(pairs)), (client, [*pairs.values(), *side])):
             wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=20)  # type: ignore[misc]
         work = flow_work(
@@ -106,7 +121,7 @@ def new_copying(
             target_client=client,
             state_topic=state,
             offsets_topic=mm2,
-            offsets_partitions=1,
+            offsets_partitions=len(offsets),
             syncs_topic=None,
         )
         return InTransactions(work, pairs, prefix=f"{state}-") if in_transactions else Copying(work, pairs)
@@ -115,30 +130,36 @@ def new_copying(
 
 
 @pytest.fixture
-def load() -> Iterator[Callable[[Copying], threading.Event]]:
-    """Write to all partitions until the event is set, or the test is over."""
+def load() -> Iterator[Load]:
+    """Write to all partitions until told to end, or the test is over: one record each, then the next.
+
+    The producer holds them back for some ms, so that this is no more than a hundred times a second.
+    """
     over = threading.Event()
     threads: list[threading.Thread] = []
 
-    def begin(copying: Copying) -> threading.Event:
+    def end() -> None:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    def begin(client: Mapping[str, str], sources: Iterable[TopicPartition]) -> EndLoad:
         def write_on() -> None:
-            producer = Producer({**copying.flow.source_client, "linger.ms": 0, "delivery.report.only.error": True})
+            producer = Producer({**client, "linger.ms": 10})
             number = 0
             while not over.is_set():
-                for source in copying.pairs:
+                for source in sources:
                     producer.produce(source.topic, b"value %d" % number, b"key", source.partition)
                 number += 1
-                producer.poll(0.01)
-            producer.flush()
+                while len(producer):
+                    producer.poll(1.0)
 
         threads.append(threading.Thread(target=write_on))
         threads[-1].start()
-        return over
+        return end
 
     yield begin
-    over.set()
-    for thread in threads:
-        thread.join()
+    end()
 
 
 class Rolling:
@@ -174,41 +195,59 @@ class Rolling:
             thread.join()
 
 
-def latencies(copying: Copying, source: TopicPartition) -> list[int]:
-    """Return for how many ms each copied record was on its way, by its offset."""
-    pairs = zip(copying.originals(source), copying.copies(source), strict=False)
-    return [copy.timestamp - original.timestamp for original, copy in pairs]
+def assert_as_fast(
+    originals: Sequence[Record], copies: Sequence[Record], hurt_at: int, from_there: int, reached: int
+) -> None:
+    """What was on its way from some offset on was as fast as before the cluster was hurt, all but the slowest."""
+    found = [copy.timestamp - original.timestamp for original, copy in zip(originals, copies, strict=False)]
+    before = quantiles(found[hurt_at // 4 : hurt_at], n=20)
+    after = quantiles(found[from_there:reached], n=20)
+    assert after[9] <= 10 * max(before[9], 2), (before, after)
+    assert after[17] <= 10 * max(before[17], 10), (before, after)
 
 
-def assert_unhurt(copying: Copying, healthy: Healthy, hurt_at: dict[TopicPartition, int]) -> None:
-    """What came from some offsets on was as fast as what came before, all but the slowest, and was all copied."""
-    reached = ends_of(copying.flow.source_client, healthy)
-    wait_until(
-        lambda: copying.epoch() and all(copying.handovers[each].position.upstream >= reached[each] for each in healthy),
-        "the others to be copied",
-        timeout_seconds=20,
-    )
-    for source in healthy:
-        found = latencies(copying, source)
-        before = quantiles(found[hurt_at[source] // 4 : hurt_at[source]], n=20)
-        after = quantiles(found[hurt_at[source] : reached[source]], n=20)
-        assert after[9] <= 10 * max(before[9], 2), (before, after)
-        assert after[17] <= 10 * max(before[17], 10), (before, after)
+def copy_what_is_there(
+    copying: Copying, sources: list[TopicPartition], timeout_seconds: float
+) -> dict[TopicPartition, int]:
+    """Copy until all is copied that the sources hold now, whatever is written meanwhile; return where they ended."""
+    reached = ends_of(copying.flow.source_client, sources)
+
+    def lacking() -> dict[TopicPartition, int]:
+        copying.epoch()
+        left = {each: end - copying.handovers[each].position.upstream for each, end in reached.items()}
+        return {each: count for each, count in left.items() if count > 0}
+
+    wait_until(lacking, "the records", timeout_seconds=timeout_seconds, until=lambda left: not left)
+    return reached
+
+
+def assert_same(copying: Copying) -> None:
+    """Every record was copied once, in order; the copies bear the time of their arrival."""
+    for source in copying.pairs:
+        assert [each.value for each in copying.copies(source)] == [each.value for each in copying.originals(source)]
 
 
 def assert_others_do_not_notice(
-    copying: Copying, load: Callable[[Copying], object], hurt: Callable[[], None], epochs: int = 8
+    copying: Copying, hurt: Callable[[], None], await_recovery: Callable[[], object] = lambda: None
 ) -> None:
-    """Copy under load, hurt the cluster of the copies, copy on: only the first partition gets nowhere."""
+    """Copy under load, hurt the cluster of the copies, copy on: only the first partition gets nowhere.
+
+    What is written behind ``await_recovery`` is on its way no longer than before.
+    """
     sick, *healthy = copying.pairs
-    load(copying)
+    client = copying.flow.source_client
     rolling = Rolling(copying)
     rolling.await_epochs(3)
-    hurt_at = ends_of(copying.flow.source_client, healthy)
+    hurt_at = ends_of(client, healthy)
     hurt()
-    rolling.await_epochs(epochs)
+    await_recovery()
+    from_there = ends_of(client, healthy)
+    rolling.await_epochs(8)
     rolling.end()
-    assert_unhurt(copying, healthy, hurt_at)
+    reached = copy_what_is_there(copying, healthy, timeout_seconds=20)
+    for each in healthy:
+        originals, copies = copying.originals(each), copying.copies(each)
+        assert_as_fast(originals, copies, hurt_at[each], from_there[each], reached[each])
     last = copying.epoch(1.0)
     assert copying.pairs[sick] in copying.unfenced or last[sick].trouble is not None
     assert [last[source].trouble for source in healthy] == [None, None]
@@ -216,36 +255,67 @@ def assert_others_do_not_notice(
 
 @pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_does_not_hold_up_the_others(
-    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Load
 ) -> None:
-    """It takes nothing for as long as a broker is away, and no writer is registered again and again for its sake."""
+    """It takes nothing for as long as a broker is away, and no writer is registered again and again for its sake.
+
+    Once the broker is back it catches up while more is written.
+    """
     copying = new_copying([1, 2, 3], [1], [2])
-    assert_others_do_not_notice(copying, load, trio.brokers[2].kill)
+    end_load = load(copying.flow.source_client, copying.pairs)
+    assert_others_do_not_notice(copying, trio.brokers[2].kill)
     sick, *_ = copying.pairs
     assert len(copying.flow.writers) == 1
     trio.brokers[2].start()
-    copying.until_caught_up([sick], timeout_seconds=120)
+    copy_what_is_there(copying, [sick], timeout_seconds=60)
+    end_load()
+    copying.until_caught_up()
+    assert_same(copying)
 
 
 @pytest.mark.soak
 def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_the_others_once(
-    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Callable[[Copying], threading.Event]
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Load
 ) -> None:
     """The one that it is part of is aborted and does not end; what follows is written with another transactional id.
 
-    That costs some seconds, once. Restarted in between, the engine goes on in the same way.
+    That takes as long as the cluster takes to find out that the broker is gone, once; also for what the same broker
+    leads. Restarted in between, the engine goes on in the same way.
     """
     copying = new_copying([1, 2, 3], [1], [2], in_transactions=True)
     assert isinstance(copying, InTransactions)
     sick, *healthy = copying.pairs
-    over = load(copying)
-    assert_others_do_not_notice(copying, lambda _: None, trio.brokers[2].kill, epochs=30)
+    end_load = load(copying.flow.source_client, copying.pairs)
+    used = ""
+
+    def kill() -> None:
+        nonlocal used
+        assert copying.flow.slot is not None
+        used = copying.flow.slot.transactional_id
+        trio.brokers[2].kill()
+
+    def await_another_id() -> None:
+        """It is to have copied all that was there when it was first used."""
+        wait_until(
+            lambda: copying.flow.slot,
+            "another id",
+            timeout_seconds=60,
+            until=lambda slot: slot is not None and slot.transactional_id != used,
+        )
+        behind = ends_of(copying.flow.source_client, healthy)
+        wait_until(
+            lambda: all(copying.handovers[each].position.upstream >= behind[each] for each in healthy),
+            "what was written meanwhile",
+            timeout_seconds=30,
+        )
+
+    assert_others_do_not_notice(copying, kill, await_another_id)
     writers = copying.flow.writers
     for _ in range(5):
         copying.epoch(1.0)
     assert copying.flow.writers == writers, "the stuck transaction costs nobody a second one"
     assert copying.pairs[sick] in copying.fence_troubles
-    over.set()
+    end_load()
     links.forget_all()
     copying.restart()
     copying.until_caught_up(healthy)
@@ -253,27 +323,53 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
     trio.brokers[2].start()
     copying.until_caught_up(timeout_seconds=120)
     assert not copying.state().unended
+    assert_same(copying)
+    copying.close()
+
+
+@pytest.mark.soak
+def test_mm2s_positions_that_cannot_be_written_hold_up_the_partitions_that_they_are_of_and_no_others(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying]
+) -> None:
+    """In transactions, with which they are committed: one partition of the offsets topic has no leader."""
+    copying = new_copying([1], [1], offsets=(3, 1), in_transactions=True)
+    assert isinstance(copying, InTransactions)
+    held_up, healthy = copying.pairs
     for source in copying.pairs:
-        # The copies bear the time of their arrival.
-        assert [each.value for each in copying.copies(source)] == [each.value for each in copying.originals(source)]
+        write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    trio.brokers[2].kill()
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(10, 20))
+    copying.until_caught_up([healthy], timeout_seconds=60)
+    write(copying.flow.source_client, healthy, range(20, 30))
+    copying.until_caught_up([healthy])
+    assert copying.handovers[held_up].position.upstream == 10
+    assert copying.unfenced.keys() == {TopicPartition(copying.flow.offsets_topic, 0)}
+    trio.brokers[2].start()
+    copying.until_caught_up(timeout_seconds=60)
+    assert copying.mm2_positions() == {held_up: 20, healthy: 30}
+    assert_same(copying)
     copying.close()
 
 
 @pytest.mark.soak
 def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     new_copying: Callable[..., Copying],
-    load: Callable[[Copying], threading.Event],
+    load: Load,
     frozen: Callable[[int], None],
 ) -> None:
     """Frozen it accepts connections, as far as anybody can tell, and answers nothing."""
-    assert_others_do_not_notice(new_copying([3], [1], [2]), load, lambda: frozen(3))
+    copying = new_copying([3], [1], [2])
+    load(copying.flow.source_client, copying.pairs)
+    assert_others_do_not_notice(copying, lambda: frozen(3))
 
 
 def test_our_positions_are_recorded_although_mm2s_cannot_be(
     trio: clusters.LabCluster, new_copying: Callable[..., Copying]
 ) -> None:
     """The partition of the offsets topic has no leader; MirrorMaker's position follows when it has one again."""
-    copying = new_copying([1], offsets=3)
+    copying = new_copying([1], offsets=(3,))
     ((source, _),) = copying.pairs.items()
     write(copying.flow.source_client, source, range(10))
     copying.until_caught_up()

@@ -52,7 +52,7 @@ def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that
             writer.append(copying.flow.state_topic, 0, [(key, value, (), 1)])
         found = observer.look()
     (note,) = found.notes
-    assert "2 record(s) that this version does not understand" in note
+    assert "2 records that this version does not understand" in note
     assert "1 of kind 'newer kind', 1 of kind 'position'" in note
     assert any(f"{source} is stopped" in reason for reason in found.reasons)
     assert [each.partition for each in found.partitions] == [1]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import confluent_kafka
 import pytest
 
+from mirror.copier.bell import Bell
 from mirror.copier.work import PartitionResult
 from mirror.kafka.log import LogWriter
 from mirror.model.flow_state import Acknowledgement, GapKind
@@ -277,6 +278,20 @@ def test_a_copy_of_unknown_origin_stops_its_partition_until_somebody_says_that_i
     values = [each.value for each in copying.copies(java.source)]
     assert values[5:] == [b"value %d" % number for number in range(0 if not from_latest else 100, 100)]
     assert copying.state().barriers == {}
+
+
+def test_a_takeover_whose_driver_no_longer_leads_the_flow_writes_nothing(made: Made) -> None:
+    """It has read for long; another engine leads by now. With the right to, it writes down why it stops."""
+    copying, java = made()
+    write(copying.flow.target_client, copying.pairs[java.source], range(500, 505))
+    for seconds, gaps in ((0.0, 0), (60.0, 1)):
+        with Bell("127.0.0.1", write_seconds=lambda left=seconds: left) as bell:  # type: ignore[misc]
+            copying.mm2[java.source] = Mm2Trace(is_alone=True)
+            result = copying.take_over(bell.address)[java.source]
+        assert len(copying.state().gaps) == gaps
+        said = result.stopped if gaps else result.trouble
+        assert said is not None
+        assert ("nothing is written" in said) is (gaps == 0)
 
 
 def test_an_empty_copy_begins_at_the_start_whatever_the_syncs_say_of_a_former_one(made: Made) -> None:

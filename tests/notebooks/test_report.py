@@ -209,6 +209,6 @@ def test_a_test_failover_is_told_by_group_and_nothing_is_said_of_steps_it_does_n
     text = " ".join(Page(render_report(read_evidence(run))).text.split())
 
     assert "44002 (0)3 to 64 (64)789 ms" in text, "cells have nothing between them but markup"
-    assert "0 of 1 groups would have gone on where they stood. 2 records would have been skipped, at most 64" in text
+    assert "0 of 1 group would have gone on where they stood. 2 records would have been skipped, at most 64" in text
     assert "Recovery time" not in text
     assert "Final account" not in text

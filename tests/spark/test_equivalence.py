@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.offset_map import Run, Runs
+from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.equivalence import Compared, Equivalence, PartitionEquivalence, compare
@@ -145,6 +146,24 @@ STORIES = [
         writers=frozenset({7}),
         unmapped=((0, 2),),
         own_from=3,
+    ),
+    Story(
+        "Under one name Java MirrorMaker copied the first two, without a producer id; others wrote, one of them without.",
+        FOUR,
+        [
+            logged(0, 0, producer_id=-1),
+            logged(8, 1, producer="local", producer_id=99),
+            logged(1, 2, producer_id=-1),
+            logged(9, 3, producer="local", producer_id=-1),
+            *(logged(number, number + 2) for number in (2, 3)),
+            logged(7, 6, producer="local", producer_id=-1),
+        ],
+        {"foreign": 3},
+        runs=(Run(2, 4, 2),),
+        writers=frozenset({7}),
+        is_shared=True,
+        unmapped=((0, 2),),
+        own_from=4,
     ),
     Story(
         "Nobody else may write into a remote topic, and somebody did.",
@@ -285,6 +304,25 @@ PARTS: list[tuple[bool, dict[str, int]]] = [
 ]
 
 
+def test_every_range_of_what_only_one_side_has_is_told_up_to_twenty(spark: SparkSession) -> None:
+    """Of two records that somebody appended far apart only the first was to be found."""
+    lone = [own(number) for number in (3, 4, 5, 9)]
+    every_other = [own(number) for number in range(0, 60, 2)]
+    doubled = [logged(number) for number in (3, 4, 5, 9)] + [logged(3, 20), logged(4, 21), logged(9, 30)]
+    stories = [Story("", lone, []), Story("", lone, doubled), Story("", every_other, []), Story("", lone, doubled[:4])]
+    pairs = [pair_of(number, story) for number, story in enumerate(stories)]
+    rows = [in_partition(number, row) for number, story in enumerate(stories) for row in (*story.source, *story.copy)]
+    read = [was_read(side) for pair in pairs for side in (pair.source, pair.target)]
+    missing, extra, many, same = compare(logs_of(spark, *rows), pairs, read).partitions
+
+    assert missing.missing_at == Ranges((Range(3, 6, 3), Range(9, 10, 1)))
+    assert str(missing.missing_at) == "3 to 5, 9"
+    assert (extra.missing_at, extra.extra_at) == (Ranges(), Ranges((Range(20, 22, 2), Range(30, 31, 1))))
+    assert (len(many.missing_at.first), many.missing_at.first[-1], many.missing_at.more) == (20, Range(38, 39, 1), 10)
+    assert str(many.missing_at).endswith("36, 38, and 10 more")
+    assert (same.missing_at, same.extra_at) == (Ranges(), Ranges())
+
+
 def test_the_json_is_the_contract(compared: Equivalence) -> None:
     number = next(number for number, story in enumerate(STORIES) if story.first == ("missing", 1, None))
     how = Compared((0, 4), (0, 3), Amount(1, 100), Amount(3, 330), Amount(7, 700), notes=("remembered",))
@@ -319,6 +357,8 @@ def test_the_json_is_the_contract(compared: Equivalence) -> None:
         "filtered": 0,
         "cleaned": 0,
         "cleaned_by": {"source": 0, "target": 0},
+        "missing_at": {"ranges": [{"from": 1, "to": 2, "records": 1}], "more": 0},
+        "extra_at": {"ranges": [], "more": 0},
         "problem": None,
         "verdict": "FAIL",
         "upstream_start": 0,

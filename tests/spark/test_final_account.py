@@ -119,7 +119,7 @@ def test_a_ledger_that_gives_an_id_twice_or_names_a_strange_cluster_is_not_trust
 
     assert account.verdict is Verdict.FAIL  # three are acked, and not all of them have a fate
     assert [str(gap) for gap in account.gaps] == [
-        "north orders: 1 records were sent to a cluster that the account does not know",
+        "north orders: 1 record was sent to a cluster that the account does not know",
         "the ledger of sends: holds 1 ids more than once: two producers had the same name",
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,20 @@ from typer.testing import CliRunner
 
 from mirror import cli
 from mirror.cli import app
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import NeverRun
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
 from mirror.kafka.cluster import GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.pause import PausePlan
+from mirror.recovery.rehearsal_plan import RehearsalPlan
 
 
 def test_it_says_which_version_it_is() -> None:
@@ -91,6 +96,70 @@ def test_a_flow_whose_state_cannot_be_told_is_a_failure(monkeypatch: pytest.Monk
     assert json.loads(text)["flows"][0]["state"] == "FAILED"
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "checked"),
+    [("RUNNING", 0, 0), ("STARTING", 0, 1), ("DEGRADED", 0, 1), ("STOPPED", 0, 1), ("FAILED", 1, 1)],
+)
+def test_monitoring_hears_of_every_flow_that_does_not_run_and_scripts_that_exist_go_on(
+    monkeypatch: pytest.MonkeyPatch, file: Path, state: State, code: int, checked: int
+) -> None:
+    """A flow that is DEGRADED or STOPPED was as good as one that runs, by the exit code."""
+    found = FlowStatus(FLOW, state, (), ())
+    assert shown(monkeypatch, 80, found, "status", str(file))[0] == code
+    assert shown(monkeypatch, 80, found, "status", str(file), "--check")[0] == checked
+    status, text = shown(monkeypatch, 80, found, "status", str(file), "--check", "--json")
+    assert (status, json.loads(text)["flows"][0]["state"]) == (checked, state)
+
+
+def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    def never(*_: object) -> None:
+        raise NeverRun("west", "mm2-state.east.internal")
+
+    monkeypatch.setattr(cli, "list_gaps", never)
+    why = "this flow has never run: west has no topic mm2-state.east.internal"
+    found = FlowStatus(FLOW, "STOPPED", (), ())
+    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, f"east->west: {why}\n")
+    status, text = shown(monkeypatch, 120, found, "gaps", str(file), "--json")
+    assert (status, [(each["kind"], each["reason"]) for each in json.loads(text)]) == (0, [("never-run", why)])
+    monkeypatch.setattr(cli, "list_gaps", lambda *_: [])
+    assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
+
+
+ORDERS = TopicPartition("orders", 0)
+TRIED = ShadowPartition("billing", ORDERS, TopicPartition("east.orders", 0), 5, 5, forecast=Forecast(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "unread", "code"),
+    [
+        ((TRIED,), (), 0),
+        ((), (), 1),
+        ((TRIED,), ("group audit on east: not authorized",), 1),
+        ((replace(TRIED, refusal="the group would have no position on the target"),), (), 1),
+        ((TRIED, replace(TRIED, forecast=Forecast(2, 0))), (), 1),
+    ],
+)
+def test_a_dry_run_of_a_rehearsal_in_order_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path,
+    partitions: tuple[ShadowPartition, ...],
+    unread: tuple[str, ...],
+    code: int,
+) -> None:
+    """It ended with 1 whatever it had found."""
+
+    def plan(_: object, flow: FlowSettings, **__: object) -> RehearsalPlan:
+        return RehearsalPlan(flow, "now", TakenFrom.CHECKPOINTS, partitions, (), unread, ())
+
+    monkeypatch.setattr(cli, "plan_rehearsal", plan)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    assert shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run")[0] == code
+    status, text = shown(monkeypatch, 80, found, "rehearse", str(file), "--dry-run", "--json")
+    assert (status, json.loads(text)["verdict"]) == (code, "UNKNOWN"), "it proves nothing"
+
+
 @pytest.mark.parametrize("command", ["offsets", "rehearse"])
 def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
     done = CliRunner().invoke(app, [command, str(file), "--group", "("])
@@ -99,7 +168,7 @@ def test_a_pattern_that_is_none_is_bad_usage(file: Path, command: str) -> None:
 
 
 def test_every_note_is_told_once_in_the_text_and_in_json(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    notes = ("ACLs east->west: 3 ACL(s) of east are not carried over", "an engine on host-1 stands by")
+    notes = ("ACLs east->west: 3 ACLs of east are not carried over", "an engine on host-1 stands by")
     found = FlowStatus(FLOW, "RUNNING", (), partitions(4), notes=notes)
     _, text = shown(monkeypatch, 120, found, "status", str(file))
     assert [text.count(note) for note in notes] == [1, 1]

@@ -62,6 +62,54 @@ def test_a_name_of_249_characters_is_there_whole(width: int) -> None:
     assert "99,999,999" in text
 
 
+def groups(count: int = 3, position: int = 123) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group,
+            "partition": f"east.orders-{number}",
+            "upstream": position,
+            "before": None,
+            "after": position,
+            "exact": True,
+            "action": "write",
+            "reason": "the group has no position yet",
+        }
+        for group in ("a-group-with-a-rather-long-name-of-its-own", "billing")
+        for number in range(count)
+    ]
+
+
+def grouped(rows: list[dict[str, Any]], width: int) -> list[str]:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, color_system=None)
+    print_rows(console, "Groups", rows, under="group")
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    return lines
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_partition_of_a_group_takes_one_line(width: int) -> None:
+    """It took seven in 80 columns."""
+    lines = grouped(groups(), width)
+    assert sum("east.orders-" in line for line in lines) == 6
+    assert sum("billing" in line for line in lines) == 1
+    assert sum("the group has no position yet" in line for line in lines) == (1 if width == 80 else 6)
+    # A title, three lines of headers, six partitions, the groups' names, the end, the reason.
+    assert len(lines) <= 4 + 6 + 4 + 1 + 1
+
+
+def test_where_there_is_room_a_row_has_its_group_and_its_reason() -> None:
+    lines = grouped(groups(), 200)
+    assert sum("billing" in line and "no position yet" in line for line in lines) == 3
+
+
+def test_where_no_table_fits_a_row_takes_few_lines() -> None:
+    lines = grouped(groups(position=12_345_678_901_234), 60)
+    assert len(lines) <= 1 + 6 * 4
+    assert sum("12,345,678,901,234" in line for line in lines) >= 6
+
+
 def test_the_rest_of_many_rows_is_counted() -> None:
     rows = [{"partition": f"orders-{number}"} for number in range(MOST_ROWS + 5)]
     assert printed(rows, 80, MOST_ROWS)[-1] == "… and 5 more, --all shows them"

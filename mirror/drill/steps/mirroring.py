@@ -11,6 +11,7 @@ from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot
 from mirror.evidence.run_evidence import read_evidence
 from mirror.kafka.cluster import Cluster
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.waiting import wait_until
@@ -77,7 +78,9 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
     verdict = Verdict.PASS
     if status.state != "RUNNING" or worst is None or unknown:
         verdict = Verdict.UNKNOWN if status.state == "RUNNING" else Verdict.FAIL
-        reasons.append(f"the flow {FORWARD} is {status.state}; {len(unknown)} partition(s) without a known lag")
+        reasons.append(
+            f"the flow {FORWARD} is {status.state}; {counted(len(unknown), 'partition')} without a known lag"
+        )
     elif worst > lag_objective_seconds:
         verdict = Verdict.FAIL
         reasons.append(

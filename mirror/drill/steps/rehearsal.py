@@ -19,6 +19,7 @@ from mirror.evidence.run_evidence import Cluster as ClusterFact
 from mirror.evidence.run_evidence import Factual, Finding
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_reader import ReadLimits
+from mirror.model.counts import counted
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery import rehearsal_rows
@@ -132,7 +133,9 @@ def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) ->
             if each.verdict is Verdict.FAIL
         ],
     }
-    passed = (f"{len(found.plan.groups)} groups go on where they stood; no other group was touched",)
+    passed = (
+        f"{counted(len(found.plan.groups), 'group')} would go on from the same place; no other group was touched",
+    )
     standby.run.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
 
 

@@ -10,6 +10,7 @@ from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import Factual, Finding
 from mirror.lab.faults import remove_first_records
 from mirror.model.absences import AbsenceKind
+from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
@@ -27,7 +28,8 @@ def seed_loss(stage: Stage, records: int) -> str:
     remove_first_records(stage.cluster(STANDBY).bootstrap_servers, partition, records)
     facts = {"cluster": STANDBY, "topic": partition.topic, "partition": partition.partition, "removed_records": records}
     stage.run.journal.append(Event.ACTION, step=STEP, facts=facts)
-    return f"{records} record(s) were removed from the start of {partition} on {STANDBY}: this step must FAIL"
+    removed = f"{counted(records, 'record')} {'was' if records == 1 else 'were'} removed"
+    return f"{removed} from the start of {partition} on {STANDBY}: this step must FAIL"
 
 
 def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
@@ -69,9 +71,8 @@ def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
         records = sum(pair.records for pair in comparison.partitions) - without_copy
         known = f"; {absent} more are parked, or in the gap ledger" if absent else ""
         known += f"; the log cleaner has removed {cleaned} more from one side" if cleaned else ""
-        return (
-            f"{flow}: all {records} records of {len(comparison.partitions)} partitions are equal on both sides{known}",
-        )
+        compared = counted(len(comparison.partitions), "partition")
+        return (f"{flow}: all {counted(records, 'record')} of {compared} are equal on both sides{known}",)
     differing = tuple(
         f"{flow} {pair.source}: {pair.problem}"
         if pair.problem

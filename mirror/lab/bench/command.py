@@ -23,6 +23,7 @@ from mirror.lab.bench.figures import Run, as_json
 from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
 from mirror.lab.bench.tables import copy_table, latency_table, matrix_table
 from mirror.lab.errors import BadRequest, LabError
+from mirror.model.counts import counted
 
 _BAD_USAGE = 2
 _COULD_NOT_START = 3
@@ -102,7 +103,7 @@ def bench(
             told.print("interrupted", style="red", markup=False)
             status = _INTERRUPTED
     if any(runs for _, runs in measured):
-        _report(measured, asked, own_directory, json_file, f"{rounds} round(s){_said_of(target_cores)}")
+        _report(measured, asked, own_directory, json_file, f"{counted(rounds, 'round')}{_said_of(target_cores)}")
     if status:
         raise typer.Exit(status)
 
@@ -124,7 +125,7 @@ def parse_rates(text: str) -> tuple[int, ...]:
 
 
 def _said_of(target_cores: int) -> str:
-    return f", {target_cores} core(s) for the target broker alone" if target_cores else ""
+    return f", {counted(target_cores, 'core')} for the target broker alone" if target_cores else ""
 
 
 def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Path | None, how: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirror.lab.errors import BadRequest
+from mirror.model.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def plan_cores(target: int, present: Set[int]) -> Cores:
         return SHARED
     if target >= len(present):
         raise BadRequest(
-            f"--target-cores {target}: of {len(present)} core(s) at least one must be left for everybody else"
+            f"--target-cores {target}: of {counted(len(present), 'core')} at least one must be left for everybody else"
         )
     ordered = sorted(present)
     return Cores(frozenset(ordered[:target]), frozenset(ordered[target:]))

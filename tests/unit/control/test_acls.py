@@ -17,7 +17,7 @@ from mirror.control.acl_rules import Names, could_give, resources
 from mirror.control.acls import AclAction, AclEnds, AclPlan, plan_acls
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.acls import AclListing, NoAuthorizer
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter, NewRecord
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.flow_state import FlowState, acl_record
@@ -118,7 +118,7 @@ def test_only_topics_of_the_flow_and_by_default_only_literal_patterns_go_over() 
     (skipped,) = plan.of(AclAction.SKIP)
     assert (skipped.acl, skipped.key) == (prefixed, PREFIXED)
     (note,) = plan.notes
-    assert note.startswith("1 ACL(s) of east are not carried over")
+    assert note.startswith("1 ACL of east is not carried over")
 
 
 def test_what_is_there_is_left_alone() -> None:
@@ -280,3 +280,30 @@ def test_a_flow_may_have_its_own_and_a_wrong_word_is_refused() -> None:
     assert (chosen.groups, chosen.wildcard) == (False, "all")
     with pytest.raises(ConfigError, match=r"mirror\.acls\.wildcard.*denials, all"):
         flow_settings("mirror.acls.wildcard = some")
+
+
+def test_what_the_round_before_had_to_say_is_not_said_of_one_that_could_not_read_the_acls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ACL-07; without a change nothing is written."""
+    ends: list[AclEnds | Exception] = [
+        AclEnds(NoAuthorizer("no authorizer"), AclListing(frozenset())),
+        ClusterUnreachable("east", "east:9092", "nobody answers"),
+    ]
+
+    def read(*_: object) -> AclEnds:
+        found = ends.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(acls_tick, "read_acls", read)
+    log, cluster = create_autospec(FlowLog, instance=True), create_autospec(Cluster, instance=True, alias="west")
+    log.poll.return_value = FlowState()
+    writer = create_autospec(LogWriter, instance=True)
+    tick = acls_tick.AclsTick(cluster, cluster, DEFAULT, log, writer, clock=lambda: 7)
+    first, second = tick.tick(), tick.tick()
+    assert "has no authorizer" in first.notes[0]
+    assert (second.notes, second.done) == ((), 0)
+    assert "nobody answers" in second.problems[0]
+    writer.append.assert_not_called()

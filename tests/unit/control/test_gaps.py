@@ -10,6 +10,7 @@ import pytest
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control import gaps
+from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, entries, open_gaps_reason
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
@@ -81,7 +82,7 @@ def test_the_status_says_how_much_waits_where_it_is_and_where_to_look() -> None:
     first, second = sorted([LOST, SKIPPED], key=lambda gap: gap.source)
     assert said.startswith(f"2 gaps in the copy: {first.source} {first.start}")
     assert f", {second.source} {second.start}" in said
-    assert "; 5 offset(s) in all" in said
+    assert "; 5 offsets in all" in said
     assert "mirror gaps FILE" in said
     assert open_gaps_reason([LOST]).startswith(f"1 gap in the copy: {LOST.source} {LOST.start}")
 
@@ -123,8 +124,13 @@ def test_the_gaps_of_a_flow_are_read_from_its_target_alone(monkeypatch: pytest.M
     assert found == [GapEntry(EAST_WEST, LOST, None, stops=True)]
 
 
-def test_a_flow_that_has_never_run_has_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gaps.list_gaps(*in_place(Target(), monkeypatch), Choice()) == []
+def test_of_a_flow_that_has_never_run_nobody_knows_whether_it_has_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the form of a gap, so that whatever reads the list does not fail."""
+    with pytest.raises(NeverRun, match="this flow has never run: west has no topic mm2-state") as never:
+        gaps.list_gaps(*in_place(Target(), monkeypatch), Choice())
+    said = gaps.never_run_as_json(EAST_WEST, never.value)
+    assert said.keys() == GapEntry(EAST_WEST, LOST, None).as_json().keys()
+    assert (said["kind"], said["count"], said["reason"]) == ("never-run", 0, str(never.value))
 
 
 def test_only_what_nobody_has_acknowledged_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,4 +148,4 @@ def test_of_many_gaps_the_first_are_named_whatever_their_order() -> None:
     many = [Gap(TopicPartition("orders", number), 2000, 3001, "gone", 1) for number in range(9)]
     said = open_gaps_reason(many)
     assert said == open_gaps_reason(many[::-1])
-    assert "orders-0 2000..3000, orders-1 2000..3000, orders-2 2000..3000, and 6 more; 9009 offset(s)" in said
+    assert "orders-0 2000..3000, orders-1 2000..3000, orders-2 2000..3000, and 6 more; 9,009 offsets" in said

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from mirror import cli
-from mirror.control.group_view import GroupView, translate_again
+from mirror.control.checkpoints import last_checkpoints
+from mirror.control.group_view import GroupView, TranslatedPosition, translate_again
 from mirror.control.unread import unread
+from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
 from mirror.model.offset_map import OffsetMap, Run, Runs
@@ -36,6 +41,35 @@ def test_offsets_says_so_and_ends_with_one(tmp_path: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
     assert (done.exit_code, done.stdout.strip()) == (1, "[]")
     assert "group billing on A: not authorized" in done.stderr
+
+
+def test_the_age_of_checkpoints_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever fails over from them must know how far back they reach."""
+    monkeypatch.setattr("mirror.control.group_view.now_ms", lambda: 100_000)
+    aged = TranslatedPosition("billing", "A.orders", 0, 5, Exact(5), checkpoint_at_ms=35_600)
+    ages = (
+        aged,
+        replace(aged, partition=1, checkpoint_at_ms=None),
+        replace(aged, partition=2, checkpoint_at_ms=100_001),
+    )
+    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: GroupView(ages, None))
+    monkeypatch.setattr(cli, "_out", Console(width=120, color_system=None))
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
+    assert [row["checkpoint_age_seconds"] for row in json.loads(done.stdout)] == [64.4, None, 0.0]
+    cells = [
+        [cell.strip() for cell in line.split("│")]
+        for line in CliRunner().invoke(cli.app, ["offsets", str(file)]).stdout.splitlines()
+    ]
+    assert [line[5] for line in cells if len(line) > 5] == ["64", "-", "0"]
+
+
+def test_a_checkpoint_is_as_old_as_its_record() -> None:
+    said = Checkpoint("billing", COPY, 5, 7)
+    record = Record(9, 35_600, said.key_bytes(), said.value_bytes(), (), -1)
+    (found,) = last_checkpoints([record]).values()
+    assert (found, found.at_ms, found.offset) == (said, 35_600, 9)
 
 
 class Told:
@@ -90,3 +124,10 @@ def test_of_an_earlier_copy_the_lowered_position_counts_or_none() -> None:
     lower = Checkpoint("billing", COPY, 180, 130)
     assert translate_again(old, KNOWN, Told(lower, current=False), shares=False) == Bounded(130, 20)
     assert translate_again(old, KNOWN, Told(current=False), shares=False) == NotMirrored()
+
+
+def test_what_is_no_further_than_was_said_is_as_exact_as_the_map() -> None:
+    """Also where both sides write to the topic; and a position at the end of the copy lies behind nothing."""
+    assert again(180, 130, shares=True) == Exact(130)
+    old, at_the_end = Checkpoint("billing", COPY, 250, 900), Checkpoint("billing", COPY, 250, 150)
+    assert translate_again(old, KNOWN, Told(at_the_end, current=False), shares=False) == Bounded(150, 0)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from mirror.control import quotas
 from mirror.control.quotas import QuotaAction, plan_quotas
 from mirror.control.users import MissingUser, missing_users
 from mirror.model.acl import QuotaKey
+from mirror.model.flow_state import FlowState, quota_record
 from tests.unit.control.builders import flow_settings
 
 ANN = QuotaKey((("user", "ann"),), "producer_byte_rate")
@@ -51,3 +56,39 @@ def test_a_user_is_missing_with_each_mechanism_that_only_the_source_has() -> Non
         MissingUser("ann", "SCRAM-SHA-512"),
         MissingUser("bob", "SCRAM-SHA-512"),
     )
+
+
+def test_only_what_the_target_took_is_put_on_record_and_what_it_did_not_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is on record without being set would count as somebody else's from then on."""
+    bob, eve, kim = (QuotaKey((("user", name),), "producer_byte_rate") for name in ("bob", "eve", "kim"))
+    state = FlowState()
+    for key, value in (quota_record(bob, 3.0), quota_record(kim, 4.0)):
+        state.apply(key, value)
+    east, west = SimpleNamespace(alias="east"), SimpleNamespace(alias="west")
+    cluster = {"east": {ANN: 5.0, eve: 6.0}, "west": {bob: 3.0, kim: 9.0}}
+    asked: list[dict[QuotaKey, float | None]] = []
+
+    def alter(where: SimpleNamespace, changes: dict[QuotaKey, float | None]) -> dict[QuotaKey, str | None]:
+        assert where is west
+        asked.append(changes)
+        return dict.fromkeys(changes) | {eve: "not authorized"}
+
+    written: list[Any] = []
+    monkeypatch.setattr(quotas, "client_quotas", lambda where: cluster[where.alias])
+    monkeypatch.setattr(quotas, "alter_client_quotas", alter)
+    log, writer = SimpleNamespace(poll=lambda: state), SimpleNamespace(append=lambda *record: written.append(record))
+    tick = quotas.QuotasTick(*cast(Any, (east, west, REMOVING, log, writer)), clock=lambda: 7)
+    report = tick.tick()
+    assert asked == [{ANN: 5.0, eve: 6.0, bob: None}]
+    ((topic, partition, records),) = written
+    expected = [quota_record(ANN, 5.0), quota_record(bob, None), quota_record(kim, None)]
+    assert (topic, partition) == ("mm2-state.east.internal", 0)
+    assert sorted(records) == sorted((key, value, (), 7) for key, value in expected)
+    assert (report.done, report.problems) == (2, (f"cannot change on west: {eve}: not authorized",))
+    cluster["east"], cluster["west"] = {bob: 3.0}, {bob: 3.0}
+    state.quotas.pop(kim)
+    asked.clear()
+    written.clear()
+    assert (tick.tick().done, asked, written) == (0, [], []), "nothing is to be changed"

@@ -10,9 +10,20 @@ import pytest
 
 from mirror.config.settings import MirrorSettings, load
 from mirror.control import status
-from mirror.control.status import SILENT_AFTER_MS, FlowObserver, PartitionStatus, judge_state, observe, worst_first
+from mirror.control.flow_log import NeverRun
+from mirror.control.status import (
+    SILENT_AFTER_MS,
+    FlowObserver,
+    FlowStatus,
+    PartitionStatus,
+    judge_state,
+    observe,
+    worst_first,
+)
+from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, RunReport
+from mirror.model.flow_state import FlowState, Position, RunReport, Standby
+from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
 
@@ -55,6 +66,28 @@ def test_only_the_flows_asked_for_are_observed(settings: MirrorSettings, closed:
     with observe(settings, {Flow("west", "east")}) as observers:
         assert len(observers) == 1
     assert closed == observers
+
+
+def test_a_source_that_does_not_answer_is_told_beside_a_flow_that_never_ran(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read that the flow had never run started an engine, to hear then that nobody answers."""
+
+    def never(_: FlowObserver) -> FlowState:
+        raise NeverRun("west", "mm2-state.east.internal")
+
+    def away(alias: str, *_: object, **__: object) -> None:
+        raise ConnectionFailed(f"{alias}: east:9092: connection refused", alias)
+
+    monkeypatch.setattr(FlowObserver, "_state", never)
+    monkeypatch.setattr(status, "Channel", away)
+    with observe(settings, {Flow("east", "west")}) as (observer,):
+        found = observer.look()
+    assert found.state == "STOPPED"
+    assert found.reasons == (
+        "this flow has never run: west has no topic mm2-state.east.internal",
+        "east: east:9092: connection refused",
+    )
 
 
 def test_the_worst_partitions_come_first() -> None:
@@ -124,3 +157,32 @@ def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_a
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
     assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))
+
+
+def test_engines_that_stand_by_are_told_as_long_as_they_say_so(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what keeps one from taking over as the leader would, and until their last word is too old."""
+    state = FlowState()
+    state.claim = Claim("leading", 3, host="one", pid=5)
+    for name, age_ms, differs_in in (("fine", SILENT_AFTER_MS, ()), ("other", 0, ("topics",)), ("gone", 10**6, ())):
+        state.standbys[name] = Standby(name, "two", 6, 10**9 - age_ms, differs_in)
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(status.time, "time", lambda: 10**6)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        found = observer.look()
+        observer._source = None
+    assert [each for each in found.notes if "stands by" in each] == [
+        "an engine on two (process 6) stands by",
+        "an engine on two (process 6) stands by; its file differs from the leader's in topics",
+    ]
+    told = found.as_json()
+    assert told["standbys"] == [
+        {"engine": "fine", "host": "two", "pid": 6, "differs_in": []},
+        {"engine": "other", "host": "two", "pid": 6, "differs_in": ["topics"]},
+    ]
+    assert told["leader"] == {"engine": "leading", "host": "one", "pid": 5, "term": 3}
+    state.claim = Claim("leading", 3, is_released=True)
+    assert FlowStatus(found.flow, "STOPPED", (), (), claim=state.claim).as_json()["leader"] is None

@@ -93,6 +93,19 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
 
 
+def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_runs() -> None:
+    """A partition went on at once after an outage, and was told to wait until the epoch ended, half a minute later."""
+    told: list[Troubles] = []
+    with Bell("127.0.0.1", told.append) as bell, closing(BellListener(bell.address)) as listener:
+        first, second = ((Flow("east", "west"), TopicPartition("orders", number)) for number in range(2))
+        listener.tell({second: "no leader"}, {first})
+        wait_until(lambda: len(told) == 1, "the first news", timeout_seconds=5)
+        listener.tell({second: "no leader"}, {first})
+        listener.tell({first: "no leader"}, {first, second})
+        wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
+        assert told == [{first: None, second: "no leader"}, {first: "no leader", second: None}]
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\n", b"\x16\x03\x01\n", b"5.5\n", b"[[1]]\n"])
 def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(bell: Bell, listen: Listen, said: bytes) -> None:
     listener = listen(bell)
@@ -144,6 +157,29 @@ def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_as
         seconds[0] = -math.inf
         assert heard_by(task) is Heard.SILENCE
         assert not task.may_write
+
+
+def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes() -> None:
+    """A task that takes partitions over reads logs for minutes, and then writes something down."""
+    seconds = [600.0]
+    with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell, closing(BellListener(bell.address)) as task:
+        task.require_heard()
+        seconds[0] = 0.0
+        wait_until(lambda: task.heard() is Heard.NOTHING and not task.may_write, "another one", timeout_seconds=5)
+        with pytest.raises(ConnectionFailed, match="nothing is written"):
+            task.require_heard()
+
+
+def test_answers_that_nobody_has_listened_to_are_heard_at_once() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as driver,
+        closing(BellListener(driver.getsockname()[:2])) as task,
+        driver.accept()[0] as other,
+    ):
+        task._beats |= dict.fromkeys(range(10_000, 11_000), -1e6)
+        task._beats[11_000] = steady_seconds()
+        other.sendall(b"".join(b"%d 1.0\n" % number for number in range(10_000, 11_000)) + b"11000 600.0\n")
+        wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "the last answer", timeout_seconds=5)
 
 
 def test_an_answer_that_was_long_on_its_way_gives_no_more_time() -> None:

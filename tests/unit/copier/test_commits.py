@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 
+import kafka.errors
 import pytest
 
 from mirror.copier import oversized
@@ -15,8 +16,9 @@ from mirror.copier.streams import Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import Record
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.batch import CorruptBatch, Record
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.model import connect_offsets
 from mirror.model.flow_state import FlowState, Gap, Position, term_of
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
@@ -408,3 +410,52 @@ def test_where_no_offset_syncs_are_written_there_is_nothing_to_emit() -> None:
     copied.emit()
     assert copied.commits.new_streams() == []
     assert copied.commits.is_done(0.0)
+
+
+@pytest.mark.usefixtures("parked_before")
+def test_one_letter_is_under_way_at_a_time() -> None:
+    """So that those behind one that is refused were never sent."""
+    parking = Parking(4)
+    parking.park()
+    stream = parking.opened()
+    assert stream is not None
+    for _ in range(3):
+        sent_from(stream)
+        assert not stream.can_send(math.inf)
+        stream.answered(0, 0, "")
+        assert stream.can_send(math.inf)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        BrokerRefused("west: parked", kafka.errors.TopicAuthorizationFailedError),
+        ConnectionFailed("west: nobody there"),
+        CorruptBatch("the batch at offset 7 is torn"),
+        LeaderUnknown("parked-0 has no leader"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_whatever_keeps_the_parked_records_from_being_read_the_partition_looks_again(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_flow: object) -> oversized.Parked:
+        raise problem
+
+    monkeypatch.setattr(oversized, "parked_last", unreadable)
+    parking = Parking(2)
+    parking.park()
+    assert parking.opened() is None
+    assert all(lane.is_over and "is parked is not known" in str(lane.result().trouble) for lane in parking.lanes)
+
+
+def test_mirrormaker_has_a_position_from_the_first_record_on() -> None:
+    """It writes the offset of the last record that is copied, not of the next."""
+    copied = Copied()
+    copied.copy(1)
+    copied.commit()
+    assert copied.upstream_sent() == 1
+    copied.answer(copied.commits.work.state_topic)
+    (written,) = copied.sent(copied.commits.work.offsets_topic)
+    found = connect_offsets.read_source_positions([(written.key, written.value)], "east")
+    assert list(found.values()) == [1]

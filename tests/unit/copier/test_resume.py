@@ -44,13 +44,13 @@ def resumed(
 
 
 def test_a_new_partition_begins_at_its_start_and_says_so_before_the_first_batch() -> None:
-    position = Position(5, 10, 5, True, 0, "id", target="east.orders")
+    position = Position(5, 10, 5, True, 0, "id", target="east.orders", compared=10)
     assert begin(NEW, FLOW, ENDS) == Ready(Handover(position, (), clean=True), (position.record(SOURCE),))
 
 
 def test_a_flow_that_begins_at_the_end_knows_nothing_older() -> None:
     assert begin(NEW, replace(FLOW, from_latest=True), ENDS).handover.position == Position(
-        50, 10, 50, False, 0, "id", target="east.orders"
+        50, 10, 50, False, 0, "id", target="east.orders", compared=10
     )
 
 

@@ -35,7 +35,7 @@ def test_a_first_takeover_knows_what_was_matched_exactly_and_the_rest_by_syncs()
     found = Found(300, (Run(100, 100, 200),), 200)
     ready = taken(NEW, Mm2Trace(120, SYNCS), Pair(100, 100), found, ENDS, "")
     state, known = folded(ready)
-    assert ready.handover.position == Position(300, 300, 100, False, 0, "id", target="east.orders")
+    assert ready.handover.position == Position(300, 300, 100, False, 0, "id", target="east.orders", compared=300)
     assert ready.handover.clean
     assert ready.skipped_by_match == 180
     assert known.translate(250) == Exact(250)
@@ -55,7 +55,7 @@ def test_where_the_match_began_at_the_targets_start_nothing_older_is_to_be_known
 def test_nothing_found_behind_the_position_is_a_takeover_too() -> None:
     ready = taken(NEW, Mm2Trace(300), Pair(300, 300), Found(300, ()), ENDS, "")
     _, known = folded(ready)
-    assert ready.handover.position == Position(300, 300, 300, False, 0, "id", target="east.orders")
+    assert ready.handover.position == Position(300, 300, 300, False, 0, "id", target="east.orders", compared=300)
     assert known.translate(300) == Exact(300)
     assert known.translate(299) == TooOld(300)
 

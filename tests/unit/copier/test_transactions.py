@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,8 +34,9 @@ FLOW = Flow("east", "west")
 SOURCES = [TopicPartition("orders", number) for number in range(2)]
 TARGETS = [TopicPartition("east.orders", number) for number in range(2)]
 STATE = TopicPartition("mm2-state", 0)
+MM2 = TopicPartition("mm2-offsets", 0)
 OURS = Producer(7, 3, is_transactional=True)
-NOT_COORDINATOR, INVALID_EPOCH, INVALID_STATE, CONCURRENT, FENCED = 16, 47, 48, 51, 90
+LOADING, NOT_COORDINATOR, INVALID_EPOCH, INVALID_STATE, CONCURRENT, FENCED = 14, 16, 47, 48, 51, 90
 UNKNOWN_TOPIC, TIMED_OUT, NOT_ATTEMPTED, INVALID_RECORD = 3, 7, 55, 87
 ADD, END = 24, 26
 PARKED = TopicPartition("mm2-parked", 0)
@@ -651,10 +654,10 @@ def test_positions_that_the_state_topic_refuses_lose_the_transaction() -> None:
     assert all(stream.closed for stream in target.streams)
 
 
-def recording(answer: int | None) -> Target:
-    """A transaction whose position was sent to the state topic, which has not taken it."""
+def recording(answer: int | None, address: TopicPartition = STATE) -> Target:
+    """A transaction whose position was sent, and not taken by one of the topics of positions."""
     target = Target(lanes=2, seconds=60.0)
-    target.answers[STATE] = answer
+    target.answers[address] = answer
     target.open(0)
     for _ in range(3):
         target.turn()
@@ -671,6 +674,36 @@ def test_nothing_that_the_positions_do_not_say_goes_out_while_they_are_written(a
     assert [batch_header(each).record_count for each in target.logs[TARGETS[0]]] == [1]
     assert TARGETS[1] not in target.logs
     assert target.connection.asked == [ADD], "no partition is added, and no commit is asked for"
+
+
+@pytest.mark.parametrize("address", [STATE, MM2])
+def test_positions_that_are_not_taken_lose_the_transaction_before_the_epoch_is_over(address: TopicPartition) -> None:
+    """The others of the slot do not wait for a partition of positions without a leader, or without enough replicas."""
+    target = recording(TIMED_OUT, address)
+    (stream,) = (each for each in target.streams if each.partition == address)
+    target.transactions.advance(stream.waits_since + SLOT_PATIENCE_SECONDS - 0.1)
+    assert target.transactions.lost is None
+    target.transactions.advance(stream.waits_since + SLOT_PATIENCE_SECONDS + 0.1)
+    end = target.transactions.end()
+    assert f"{address} does not take the positions: the target answers RequestTimedOut" in str(end.lost)
+    assert end.is_stuck
+
+
+def test_positions_wait_for_the_coordinator_as_long_as_it_takes() -> None:
+    """That it does not add their partitions says nothing of those."""
+    target = Target()
+    target.lanes[0].skip_gap(10, 0)
+    target.transactions.call()
+    for _ in range(2):
+        target.turn()
+    target.answer_adding((STATE, LOADING))
+    (stream,) = (each for each in target.streams if each.partition == STATE)
+    target.now = stream.waits_since + 1000.0
+    target.turn()
+    assert target.transactions.lost is None
+    target.answer_adding((STATE, 0))
+    target.turn()
+    assert STATE in target.logs
 
 
 @pytest.mark.parametrize("answer", [TIMED_OUT, None])
@@ -818,3 +851,258 @@ def test_an_offset_sync_that_was_not_sent_yet_outlasts_the_next_commit() -> None
     assert not lane.is_at_rest
     lane.syncs.written(sync)
     assert lane.is_at_rest
+
+
+def test_the_marker_of_a_commit_is_nobodys_record() -> None:
+    """One offset behind each commit; two are somebody's."""
+    target = Target()
+    lane = Lane(
+        replace(target.lanes[0].work, is_watched=True), Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None
+    )
+    inside = Lane(
+        lane.work, Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None, None, target.transactions
+    )
+    target.transactions.serve(inside)
+    target.lanes, target.streams = [inside], [inside.stream]
+    target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
+    target.take(0, 0)
+    target.commit()
+    assert inside.result().others == (), "before the first one there may be a marker too"
+    frame, part = fetched(dense([record(0)]))
+    lane.take(frame, part, read_committed=False)
+    lane.stream.take()
+    lane.stream.answered(0, 1, "")
+    assert lane.result().others == ((0, 1),), "without transactions there is none"
+
+
+# A turn takes so long, in seconds.
+TURN = 0.01
+
+
+def pause(target: Target) -> float:
+    return target.transactions.pause(target.now)
+
+
+def opened(target: Target, *, answer: int | None = None) -> Target:
+    """Let a record go out, to which the target answers so, or nothing."""
+    target.answers[TARGETS[0]] = answer
+    target.open(0)
+    target.turn()
+    return target
+
+
+def test_without_anything_to_write_it_has_nothing_to_do_and_begins_at_once_when_there_is() -> None:
+    target = Target()
+    target.turn()
+    assert (pause(target), target.transactions.is_over) == (math.inf, True)
+    target.take(0, 0)
+    target.turn()
+    assert (pause(target), target.transactions.is_over) == (0.0, False)
+
+
+def test_it_waits_for_the_connection_and_the_answers_it_has_asked_for() -> None:
+    target = Target()
+    target.take(0, 0)
+    target.turn()
+    target.transactions.advance(target.now)
+    assert pause(target) == 0.0, "the coordinator is to be asked"
+    target.transactions.is_connecting = True
+    assert pause(target) == math.inf
+    target.transactions.is_connecting = False
+    target.turn()
+    assert (target.connection.asked, pause(target)) == ([ADD], math.inf)
+
+
+def test_a_coordinator_that_cannot_be_reached_is_left_alone_for_a_while() -> None:
+    target = Target()
+    target.reached = ConnectionFailed("nobody answers")
+    target.take(0, 0)
+    target.turn()
+    target.turn()
+    rest = pause(target)
+    assert 0 < rest < math.inf
+    target.now += rest
+    assert pause(target) == 0.0
+    assert target.transactions.wants_connection(target.now)
+    assert not target.transactions.wants_connection(target.now - TURN)
+    assert target.transactions.pause(target.now + 5) == 0.0, "never in the past"
+
+
+@pytest.mark.parametrize("idle_seconds", [0.5, None])
+def test_with_something_unanswered_it_takes_more_in_until_its_time_is_over(idle_seconds: float | None) -> None:
+    target = opened(Target(seconds=10.0, idle_seconds=idle_seconds))
+    assert pause(target) == pytest.approx(10.0)
+    target.now += 4.0
+    assert pause(target) == pytest.approx(6.0)
+    assert target.transactions.pause(target.now + 9.0) == 0.0, "never in the past"
+
+
+def test_with_all_answered_it_ends_a_while_behind_the_commit_before_or_at_once() -> None:
+    """The first one has nothing to keep a distance from."""
+    target = Target(seconds=10.0, idle_seconds=0.5)
+    target.take(0, 0)
+    target.commit()
+    committed_at = target.now
+    assert pause(target) == math.inf
+    target.open(1)
+    target.turn()
+    assert pause(target) == pytest.approx(committed_at + 0.5 - target.now)
+    target.now += pause(target) - 2 * TURN
+    target.turn()
+    assert target.connection.asked.count(END) == 1
+    for _ in range(3):
+        target.turn()
+    assert target.connection.asked.count(END) == 2
+    assert pause(target) == math.inf, "it waits for the answer"
+
+
+def test_where_it_may_not_end_early_all_answered_changes_nothing() -> None:
+    target = Target(seconds=10.0, idle_seconds=None)
+    target.open(0)
+    target.turn()
+    assert pause(target) == pytest.approx(10.0)
+
+
+def test_while_its_positions_are_under_way_and_when_it_is_lost_it_waits() -> None:
+    target = Target()
+    target.answers[STATE] = None
+    target.open(0)
+    for _ in range(3):
+        target.turn()
+    assert target.connection.asked == [ADD]
+    assert pause(target) == math.inf
+    lost = opened(Target(), answer=INVALID_EPOCH)
+    for _ in range(3):
+        lost.turn()
+    assert lost.transactions.lost is not None
+    assert (pause(lost), lost.transactions.is_over) == (math.inf, True)
+
+
+def test_a_partition_joins_a_transaction_that_is_open() -> None:
+    target = opened(Target(lanes=2))
+    target.take(1, 0)
+    target.turn()
+    assert pause(target) in {0.0, math.inf}
+    target.turn()
+    assert target.connection.asked == [ADD, ADD]
+    target.answer_adding((TARGETS[1], 0))
+    target.turn()
+    assert TARGETS[1] in target.logs
+
+
+def test_what_was_never_sent_keeps_no_epoch_from_ending() -> None:
+    """It is read again in the next one, whether this one was wound down or given up."""
+    wound_down = Target()
+    wound_down.take(0, 0)
+    wound_down.transactions.wind_down()
+    assert wound_down.lanes[0].stream.is_quiet
+    given_up = Target()
+    given_up.take(0, 0)
+    given_up.turn()
+    given_up.transactions.wind_down()
+    assert not given_up.lanes[0].stream.is_quiet, "one record at least is sent in each epoch"
+    given_up.transactions.give_up()
+    assert given_up.lanes[0].stream.is_quiet
+
+
+def test_a_position_without_data_that_is_not_written_yet_is_not_committed() -> None:
+    target = Target()
+    (lane,) = target.lanes
+    lane.skip_gap(10, 0)
+    target.transactions.call()
+    target.turn()
+    target.turn()
+    assert target.connection.asked == [ADD]
+    end = target.transactions.end()
+    assert "the epoch was over before it was" in str(end.lost)
+    assert end.is_stuck
+
+
+def test_whether_the_cluster_may_come_to_its_senses_is_told_with_what_was_lost() -> None:
+    """Where the slot was fenced another one is needed at once; where nothing is answered the id may be stuck."""
+    fenced, unsure = Target(), Target()
+    for target in (fenced, unsure):
+        target.open(0)
+    fenced.lanes[0].stream.take()
+    fenced.lanes[0].stream.answered(INVALID_EPOCH, -1, "")
+    unsure.lanes[0].stream.take()
+    unsure.lanes[0].stream.lost("the connection broke")
+    unsure.lanes[0].stream.take()
+    unsure.lanes[0].stream.answered(INVALID_RECORD, -1, "")
+    for target in (fenced, unsure):
+        for _ in range(3):
+            target.turn()
+    assert [each.transactions.end().is_stuck for each in (fenced, unsure)] == [False, True]
+
+
+def test_of_a_lost_transaction_nothing_is_asked_and_no_answer_waited_for() -> None:
+    target = Target()
+    target.answers[STATE] = INVALID_RECORD
+    target.open(0)
+    for _ in range(3):
+        target.turn()
+    target.take(0, 1)
+    target.turn()
+    assert target.transactions.lost is not None
+    asked = list(target.connection.asked)
+    target.transactions.ask(target.now + 1000)
+    assert target.connection.asked == asked
+    waiting = Target()
+    waiting.take(0, 0)
+    waiting.turn()
+    waiting.turn()
+    waiting.transactions._lose("another has the slot")
+    waiting.transactions.ask(waiting.now + 1000)
+    assert waiting.connection.asked == [ADD]
+
+
+def test_a_transaction_without_a_connection_has_none_to_keep() -> None:
+    target = Target()
+    target.transactions.release()
+    assert not target.given_back
+
+
+def test_a_coordinator_that_recovers_is_no_trouble_any_more_and_is_asked_soon_the_next_time() -> None:
+    target = Target()
+    target.open(0)
+    for _ in range(3):
+        target.turn()
+    waits = []
+    for _ in range(12):
+        assert target.connection.asked[-1] == END
+        target.answer_commit(CONCURRENT)
+        waits.append(target.transactions.pause(target.now))
+        target.now += waits[-1]
+        target.turn()
+    assert waits[0] == pytest.approx(module._FIRST_REST_SECONDS)
+    assert waits[-1] == pytest.approx(module._LONGEST_REST_SECONDS)
+    assert target.transactions.trouble is not None
+    target.answer_commit()
+    assert target.transactions.trouble is None
+    target.now += 1.0
+    target.open(1)
+    for _ in range(3):
+        target.turn()
+    target.answer_commit(CONCURRENT)
+    assert target.transactions.pause(target.now) == pytest.approx(module._FIRST_REST_SECONDS)
+    assert target.transactions.trouble is None
+
+
+SYNCS = TopicPartition("syncs", 0)
+
+
+@pytest.mark.parametrize("answer", [None, INVALID_RECORD], ids=["not answered", "refused"])
+def test_no_transaction_waits_for_an_offset_sync_or_is_lost_for_it(answer: int | None) -> None:
+    """It is written beside the transaction, of what the one before has committed (OSW-07)."""
+    target = Target()
+    target.take(0, 0)
+    target.commit()
+    target.answers[SYNCS] = answer
+    target.transactions.commits.emit_syncs(target.lanes)
+    target.turn()
+    assert SYNCS in {stream.partition for stream in target.streams}
+    target.now += 1.0
+    target.take(0, 1)
+    target.commit()
+    assert target.transactions.lost is None
+    assert target.upstream() == 2

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.drill.gates import JournalIntact
 from mirror.drill.judgement import judge
-from mirror.drill.runner import ResumeRefused, _settings_of, _verdicts, resume_run
+from mirror.drill.runner import ResumeRefused, RunStatus, _settings_of, _verdicts, resume_run
 from mirror.evidence.digests import seal_of, seal_of_text
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
@@ -108,6 +108,10 @@ TOUCHES: dict[str, tuple[Callable[[RunDirectory], object], str]] = {
         lambda run: part(run, "two").write_text("sent in two, and more"),
         "evidence altered: ledger/sends/two-0.parquet",
     ),
+    "a part of the ledger added": (
+        lambda run: part(run, "three").write_text("sent in three"),
+        "evidence not in the journal: ledger/sends/three-0.parquet",
+    ),
     "what was started": (lambda run: replaced(run.run_json, "Tiny", "Tidy"), "evidence altered: run.json"),
     "a sample of lag": (lambda run: replaced(run.lag, "17", "18"), "evidence altered: lag.jsonl"),
 }
@@ -136,6 +140,19 @@ def test_an_outcome_that_no_step_has_written_is_not_believed(run: RunDirectory) 
     assert [str(each) for each in broken(run, run.journal.read().entries)] == [
         "evidence not in the journal: outcomes/three.json"
     ]
+
+
+@pytest.mark.parametrize("status", [RunStatus.STOPPED, RunStatus.INTERRUPTED])
+def test_applications_that_outlive_a_run_that_was_stopped_may_write_their_last_parts(
+    run: RunDirectory, status: RunStatus
+) -> None:
+    seal_end(run.seal, run.journal.append(Event.RUN_FINISHED, facts={"status": status.value}))
+    part(run, "three").write_text("sent in three")
+    assert broken(run, run.journal.read().entries) == ()
+
+    seal_end(run.seal, run.journal.append(Event.RUN_FINISHED, facts={"status": RunStatus.COMPLETED.value}))
+    (wrong,) = broken(run, run.journal.read().entries)
+    assert (wrong.file, wrong.wrong) == ("ledger/sends/three-0.parquet", Wrong.UNSEALED)
 
 
 def test_an_outcome_of_an_earlier_attempt_put_back_is_not_believed(run: RunDirectory) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from mirror.control.tick import TickReport
 from mirror.copier.work import PartitionResult
+from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
@@ -22,11 +23,11 @@ COPIES = tuple((each, TopicPartition("east.orders", each.partition), "", "") for
 class Watched:
     """A flow that this engine leads, and what the log says of it."""
 
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, caplog: pytest.LogCaptureFixture, outages: Outages = NO_OUTAGES) -> None:
         caplog.set_level("INFO", "mirror")
         self.now = 0.0
         self.standing = FlowStanding(flow_settings())
-        self.news = FlowNews(self.standing, clock=lambda: self.now)
+        self.news = FlowNews(self.standing, outages, clock=lambda: self.now)
         self._caplog = caplog
         self.standing.lead(1, was_settled=True)
         self.standing.take_state(FlowState(), Mm2Traces(), Held())
@@ -67,15 +68,17 @@ def test_a_flow_without_anything_to_copy_does_not_start_for_ever(watched: Watche
 def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched: Watched) -> None:
     for source in ORDERS[:3]:
         watched.standing.take_result(PartitionResult(EAST_WEST, source, None, stopped="KeyError: 'x' in mask"))
-    watched.standing.take_trouble(ORDERS[3], "west: NotEnoughReplicasError")
+    watched.standing.take_trouble(ORDERS[3], "west: NotEnoughReplicas")
     assert watched.look()[1:] == [
         "WARNING orders-0 (and 2 more) is stopped: KeyError: 'x' in mask",
-        "WARNING orders-3 waits: west: NotEnoughReplicasError",
+        "WARNING orders-3 waits: west: NotEnoughReplicas",
     ]
     assert watched.look() == []
     watched.standing.take_result(PartitionResult(EAST_WEST, ORDERS[1], None))
     watched.standing.take_trouble(ORDERS[3], None)
-    assert watched.look() == ["INFO orders-1 is stopped: no longer", "INFO orders-3 waits: no longer"]
+    assert watched.look() == ["INFO orders-3 goes on"], "two of the three are stopped still"
+    watched.now += 10
+    assert watched.look() == ["INFO orders-1 goes on"]
 
 
 def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched: Watched) -> None:
@@ -86,10 +89,74 @@ def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched:
         said += watched.look()
     assert said == [
         "WARNING orders-0 waits: attempt 1",
-        "INFO orders-0 waits: no longer",
+        "INFO orders-0 goes on",
         "WARNING orders-0 waits: attempt 61",
-        "INFO orders-0 waits: no longer",
+        "INFO orders-0 goes on",
     ]
+
+
+def test_partitions_of_one_line_end_in_one_line_that_names_the_same(watched: Watched) -> None:
+    for source in ORDERS[:3]:
+        watched.standing.take_trouble(source, "west: no leader")
+    assert watched.look() == ["WARNING orders-0 (and 2 more) waits: west: no leader"]
+    said = []
+    for source in ORDERS[:3]:
+        watched.standing.take_trouble(source, None)
+        watched.now += 1
+        said += watched.look()
+    assert said == ["INFO orders-0 (and 2 more) goes on"]
+
+
+def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reasons: list[Away | None] = [Away("10.0.0.1:9092: connection refused")]
+    clock = [0.0]
+    west = ClusterNews("west", lambda: reasons[-1], lambda: clock[0])
+    watched = Watched(caplog, Outages({"west": west}))
+    said: list[str] = []
+
+    def look(seconds: float) -> None:
+        clock[0] = watched.now = seconds
+        said.extend(watched.look())
+        caplog.clear()
+        west.look()
+        said.extend(f"{record.levelname} {record.getMessage()}" for record in caplog.records)
+
+    watched.standing.take_trouble(ORDERS[0], "west: connection refused")
+    look(1)
+    watched.standing.take_trouble(ORDERS[1], "west, broker 1: the broker closed the connection")
+    look(2)
+    watched.standing.take_trouble(ORDERS[2], "west: no broker of it is connected")
+    look(3)
+    assert said == [
+        "WARNING west does not answer (10.0.0.1:9092: connection refused); trying again",
+        "WARNING the copy waits for west",
+    ]
+    said.clear()
+    reasons.append(None)
+    look(64)
+    for source in ORDERS[:2]:
+        watched.standing.take_trouble(source, None)
+    look(65)
+    assert said == ["INFO west answers again after 63 s"], "one waits still"
+    said.clear()
+    look(80)
+    assert said == [
+        "INFO the copy no longer waits for west, but for 1 of its partitions",
+        "WARNING orders-2 waits: west: no broker of it is connected",
+    ], "the cluster itself is back"
+
+
+def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    clock = [0.0]
+    west = ClusterNews("west", lambda: None, lambda: clock[0])
+    watched = Watched(caplog, Outages({"west": west}))
+    watched.standing.take_trouble(ORDERS[0], "west: no leader")
+    assert watched.look() == [], "it is asked first"
+    clock[0] = watched.now = 2.0
+    west.look()
+    assert watched.look() == ["WARNING orders-0 waits: west: no leader"]
 
 
 def test_gaps_and_foreign_writers_are_told_with_their_place(watched: Watched) -> None:

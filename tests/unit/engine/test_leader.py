@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.clock import steady_seconds
-from mirror.control.tick import NotLeading
+from mirror.control.tick import MOST_TOLD, NotLeading
 from mirror.copier.bell import Bell, BellListener
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import PartitionResult
@@ -26,7 +26,7 @@ from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord
+from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord, stopped_reason
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
@@ -276,3 +276,15 @@ def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wron
     assert leader._report().state == "DEGRADED"
     standing.take_result(PartitionResult(standing.settings.flow, TopicPartition("orders", 0), None))
     assert leader._report().state == "RUNNING"
+
+
+def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
+    leader, standing, _ = leading(1)
+    a_round(leader)
+    for number in range(2 * MOST_TOLD):
+        source = TopicPartition("orders", number)
+        standing.take_result(PartitionResult(standing.settings.flow, source, None, stopped=f"poison at {number}"))
+    report = leader._report()
+    assert report.stopped == {TopicPartition("orders", number): f"poison at {number}" for number in range(MOST_TOLD)}
+    told = [stopped_reason(source, why) for source, why in report.stopped.items()]
+    assert list(report.reasons[:MOST_TOLD]) == told

@@ -17,6 +17,7 @@ from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.engine import run as module
+from mirror.engine.cluster_news import ClusterNews
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine, PartEnded
@@ -150,6 +151,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
             stop.set()
 
     monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(module, "news_of", lambda of: ClusterNews(of.alias, lambda: None))
     monkeypatch.setattr(module, "FlowControl", Begun)
     monkeypatch.setattr(module, "Epochs", NoSpark)
     monkeypatch.setattr(Engine, "check", lambda _: None)
@@ -161,9 +163,30 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
 
     assert asked == ["east", "east", "east", "west"]
     assert begun == [("east", "west")]
-    told = [line for line in caplog.messages if line.startswith("connection")]
-    assert "connection refused" in told[0]
-    assert told[1:] == ["connection of east->west to east: recovered"], "it is said once"
+    assert not [line for line in caplog.messages if "connection" in line], "it was over before it was certain"
+
+
+def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+        if of.alias == "east":
+            raise ClusterUnreachable(of.alias, of.bootstrap_servers, f"{of.bootstrap_servers}: connection refused")
+        return nullcontext(Connected(of.alias, f"the id of {of.alias}"))
+
+    monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(Engine, "_require_brokers", lambda *_: None)
+    for name in ("_control", "_heartbeats", "_lead", "_copy"):
+        monkeypatch.setattr(Engine, name, lambda *_: None)
+    monkeypatch.setattr(Takeovers, "run", lambda *_: None)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    caplog.set_level("INFO", "mirror")
+    stop = threading.Event()
+    stop.set()
+    Engine(settings).run(stop)
+    assert [line for line in caplog.messages if "starts" in line or "answer" in line][1:] == [
+        "east does not answer (east:9092: connection refused); trying again"
+    ]
 
 
 def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_write_is_not_copied(

@@ -186,7 +186,7 @@ def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as
             PartitionResult(standing.settings.flow, source, None, leader_alone="east, broker 2: it hung up")
         )
     (note,) = standing.notes()
-    assert note.startswith("2 partition(s) are read from their leaders for now")
+    assert note.startswith("2 partitions are read from the leader for now")
     assert f"{min(BILLS, ORDERS)}: east, broker 2: it hung up" in note
     assert standing.reasons() == ()
     for source in (BILLS, ORDERS):
@@ -254,3 +254,15 @@ def test_threads_look_at_it_and_change_it_one_at_a_time(use: str) -> None:
     lock = Counted()
     _USES[use](FlowStanding(flow_settings(), lock=cast(Any, lock)))
     assert lock.taken
+
+
+def test_partitions_that_wait_for_the_same_are_told_of_together() -> None:
+    """The outage of a cluster was a reason a partition."""
+    standing = FlowStanding(flow_settings())
+    for number in range(3):
+        standing.take_trouble(TopicPartition("orders", number), "east: connection refused")
+    standing.take_trouble(TopicPartition("orders", 3), "west: NotEnoughReplicas")
+    assert standing.reasons() == (
+        "orders-0 (and 2 more): east: connection refused",
+        "orders-3: west: NotEnoughReplicas",
+    )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka.errors import for_code
 
+from mirror.control.tick import TickReport
+from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import strangers
 from mirror.engine.standing import FlowStanding
 from mirror.engine.strangers import Strangers
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.model.flow_state import FlowState, ForeignWriter
+from mirror.model.flow_state import FlowState, ForeignWriter, Position, chunk_record
+from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import KnownWriters
 from tests.unit.control.builders import flow_settings, topic
@@ -49,7 +54,9 @@ def looked(
 ) -> tuple[Written, tuple[str, ...]]:
     """One round, in which producers 7 and 8 are found between ours, and 8 is a mirror's."""
 
-    def find(_: Any, copy: TopicPartition, stretch: tuple[int, int], mirrors: frozenset[int], *_rest: Any) -> Any:
+    def find(
+        _: Any, copy: TopicPartition, stretch: tuple[int, int], mirrors: frozenset[int], *_rest: Any, **_how: Any
+    ) -> Any:
         if problem is not None:
             raise problem
         return {(copy, each): ForeignWriter(copy, each, *stretch, 2, 5) for each in {7, 8} - mirrors}
@@ -133,3 +140,91 @@ def test_nothing_is_wrong_with_a_partition_that_is_not_copied_any_more(standing:
     standing.stopped[ORDERS] = "a gap"
     standing.take_partitions(())
     assert standing.reasons() == ()
+
+
+class Known:
+    """In the place of a flow's log: what is on record of one partition."""
+
+    def __init__(self, position: Position, *runs: Run) -> None:
+        self.state = FlowState()
+        for key, value in (position.record(ORDERS), chunk_record(ORDERS, 0, runs)):
+            self.state.apply(key, value)
+
+    def offset_map(self, source: TopicPartition) -> OffsetMap | None:
+        return self.state.offset_map(source)
+
+
+@pytest.mark.parametrize(
+    ("compared", "looked_at"),
+    [(0, [(3, 5), (9, 12)]), (4, [(4, 5), (9, 12)]), (9, [(9, 12)]), (12, []), (-1, [])],
+    ids=["nothing was", "half of it", "between batches", "all of it", "by another version"],
+)
+def test_what_an_engine_before_had_not_compared_is_looked_at_once(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch, compared: int, looked_at: list[tuple[int, int]]
+) -> None:
+    """Killed, it had told nobody what lies between its batches, or behind them before what it had passed by."""
+    position = Position(7, 12, 0, True, compared=compared)
+    standing.handovers[ORDERS] = Handover(position, (), clean=False)
+    known = Known(position, Run(0, 0, 3), Run(3, 5, 4))
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, known, seen)
+    standing.others.append((ORDERS, (9, 14)))
+    assert (round_().problems, seen) == ((), []), "what lies behind its position is not known yet"
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    assert round_().problems == ()
+    assert seen == [*looked_at, (12, 14)], "the tasks' own is looked at where the record ends"
+    assert standing.handovers[ORDERS].position.compared == 12
+    assert round_().problems == ()
+    assert len(seen) == len(looked_at) + 1
+    last = replace(position, upstream=9, downstream=14)
+    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, Handover(last, (), clean=True)))
+    assert standing.handovers[ORDERS].position.compared == 12, "a task knows what it was given"
+    assert round_().problems == ()
+    assert standing.handovers[ORDERS].position.compared == 14
+
+
+def test_a_copy_is_compared_no_further_than_was_read(standing: FlowStanding, monkeypatch: pytest.MonkeyPatch) -> None:
+    position = Position(7, 12, 0, True, compared=0)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    seen: list[tuple[int, int]] = []
+    problems: list[Exception] = [ConnectionFailed("west is away")]
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 3), Run(3, 5, 4)), seen, problems)
+    assert len(round_().problems) == 1
+    assert standing.handovers[ORDERS].position.compared == 0
+    assert round_().problems == ()
+    assert (sorted(seen), standing.handovers[ORDERS].position.compared) == ([(3, 5), (9, 12)], 12)
+
+
+def test_where_others_may_write_nothing_is_left_for_the_day_when_they_may_not(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing.watched = frozenset()
+    position = Position(7, 12, 0, True, compared=0)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 3), Run(3, 5, 4)), seen)
+    assert round_().problems == ()
+    assert (seen, standing.handovers[ORDERS].position.compared) == ([], 12)
+
+
+def looking(
+    standing: FlowStanding,
+    monkeypatch: pytest.MonkeyPatch,
+    known: Known,
+    seen: list[tuple[int, int]],
+    problems: list[Exception] | None = None,
+) -> Callable[[], TickReport]:
+    """Return what does a round; what it looks at is ``seen``, but for the first of each of the ``problems``."""
+
+    def find(_: Any, _copy: TopicPartition, stretch: tuple[int, int], *_rest: Any, **_how: Any) -> Any:
+        if problems:
+            raise problems.pop()
+        seen.append(stretch)
+        return {}
+
+    logs = SimpleNamespace(known={}, catch_up=lambda _: {}, close=lambda: None)
+    monkeypatch.setattr(strangers, "WriterLogs", lambda *_: logs)
+    monkeypatch.setattr(strangers, "Channel", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(strangers, "find_foreign", find)
+    target: Any = SimpleNamespace(alias="west", topics=dict)
+    return Strangers(standing.settings, standing, cast(Any, known), target, cast(Any, Written())).tick

@@ -81,11 +81,13 @@ class Spark:
 
     def __init__(self, *answers: Callable[[TaskWork], TaskResult], stop: threading.Event) -> None:
         self.asked: list[TaskWork] = []
+        self.rights: list[float] = []
         self._answers = list(answers)
         self._stop = stop
 
-    def take_over(self, work: TaskWork) -> TaskResult:
+    def take_over(self, work: TaskWork, write_seconds: Callable[[], float]) -> TaskResult:
         self.asked.append(work)
+        self.rights.append(write_seconds())
         answer = self._answers.pop(0)
         if not self._answers:
             self._stop.set()
@@ -142,7 +144,7 @@ class Run:
 def test_what_is_taken_over_is_copied_at_once_and_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mirror")
     run = Run(ready)
-    assert run.standing.reasons() == ("1 partition(s) are to be taken over from Java MirrorMaker",)
+    assert run.standing.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
     run.go()
     assert [each.source for each in run.spark.asked[0].partitions] == [ORDERS]
     assert run.standing.takeovers == {}
@@ -256,8 +258,8 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
     run = Run(ready)
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
     assert run.standing.reasons() == (
-        "orders-0: matching the tail that Java MirrorMaker left: 1000 of about 6000 records",
+        "orders-0: matching the tail that Java MirrorMaker left: 1,000 of about 6,000 records",
     )
     # One that is decided is no match that goes on, until its partition is copied.
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
-    assert run.standing.reasons() == ("1 partition(s) are to be taken over from Java MirrorMaker",)
+    assert run.standing.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from mirror.control.tick import TickReport, run_tick
+from mirror.engine.cluster_news import Away, ClusterNews, Outages
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import ClusterError
@@ -50,16 +51,21 @@ def test_of_very_many_problems_the_first_are_told_and_the_others_counted(caplog:
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [OSError(24, "Too many open files"), UnsupportedSetting("ssl.keystore.location", "k.p12", "no such file")],
+    ("failure", "said"),
+    [
+        (OSError(24, "Too many open files"), "too many open files"),
+        (FileNotFoundError(2, "No such file or directory", "k.pem"), "no such file or directory: k.pem"),
+        (UnsupportedSetting("ssl.keystore.location", "k.p12", "no such file"), "ssl.keystore.location"),
+    ],
 )
-def test_what_this_machine_lacks_for_a_while_ends_nothing(failure: Exception) -> None:
+def test_what_this_machine_lacks_for_a_while_ends_nothing(failure: Exception, said: str) -> None:
     """A key store that is being replaced, descriptors that somebody else holds."""
 
     def work(_: int) -> tuple[int, Sequence[str]]:
         raise failure
 
-    assert run_tick("topics", lambda: 5, work).problems == (str(failure),)
+    (problem,) = run_tick("topics", lambda: 5, work).problems
+    assert problem.startswith(said)
 
 
 def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works(caplog: pytest.LogCaptureFixture) -> None:
@@ -81,3 +87,45 @@ def test_what_a_cluster_spoils_is_tried_again_and_shown_until_it_works(caplog: p
         "topics: west, broker 1 hung up",
         "topics: recovered",
     ]
+
+
+def test_an_outage_is_not_told_again_by_each_tick_that_meets_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seventeen lines of seven threads told of one cluster that was away for a minute."""
+    monkeypatch.setattr("mirror.engine.cluster_news._AGAIN_SECONDS", 0.0)
+    reasons: list[Away | None] = [Away("10.0.0.1:9092: connection refused")]
+    west = ClusterNews("west", lambda: reasons[-1])
+    ticking = Ticking(lambda _: None, EAST_WEST, Outages({"west": west}))
+    failed, well = ("west, broker 1: the broker closed the connection",), TickReport("state", 2, 1)
+
+    def tick(*problems: str, unreached: str = "west") -> bool:
+        return ticking.once(lambda: TickReport("state", 1, 0, problems, unreached=unreached if problems else ""))
+
+    assert not tick(*failed), "it is a problem all the same"
+    assert caplog.messages == [], "whether the cluster is away is not known yet"
+    west.look()
+    assert not tick(*failed)
+    assert not tick("group svc: no coordinator", unreached="")
+    reasons.append(None)
+    west.look()
+    assert not tick("west: no broker of it is connected"), "it is tried again some seconds later"
+    assert ticking.once(lambda: well)
+    assert caplog.messages == [
+        "west does not answer (10.0.0.1:9092: connection refused); trying again",
+        "west answers again after 0 s",
+    ]
+
+
+def test_one_broker_of_a_cluster_that_answers_is_told_with_its_recovery(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.engine.ticking._ENDING_SECONDS", 0.0)
+    west = ClusterNews("west", lambda: None)
+    ticking = Ticking(lambda _: None, EAST_WEST, Outages({"west": west}))
+    failed = TickReport("state", 1, 0, ("west, broker 2: connection refused",), unreached="west")
+    assert not ticking.once(lambda: failed)
+    west.look()
+    assert not ticking.once(lambda: failed)
+    assert ticking.once(lambda: TickReport("state", 2, 1))
+    assert caplog.messages == ["state: west, broker 2: connection refused", "state: recovered"]

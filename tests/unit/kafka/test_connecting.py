@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
+import threading
+import warnings
 
 import kafka.errors
 import pytest
+from kafka.net.selector import NetworkSelector
 
 from mirror.kafka import connecting
-from mirror.kafka.connecting import diagnosed, explained
+from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained, in_words
 from mirror.kafka.security import NoToken
 
 
@@ -19,6 +23,29 @@ def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() ->
     assert received() == (b"refused", None)
     assert received() == (b"", end)
     assert received() == (b"", end)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the broker closed the connection"),
+        (ConnectionResetError("the broker closed the connection"), "the broker closed the connection"),
+        (socket.gaierror(-2, "Name or service not known"), "the host's name is not found: name or service not known"),
+        (TimeoutError("timed out"), "no answer in time"),
+        (FileNotFoundError(2, "No such file or directory", "ca.pem"), "no such file or directory: ca.pem"),
+        (kafka.errors.KafkaConnectionError("111 ECONNREFUSED"), "connection refused"),
+        (kafka.errors.KafkaConnectionError("socket disconnected"), "the broker closed the connection"),
+        (kafka.errors.KafkaConnectionError(), "the broker closed the connection"),
+        (kafka.errors.NodeNotReadyError("No node_id provided"), "no broker of it is connected"),
+        (kafka.errors.KafkaTimeoutError("Failed to bootstrap within 2000 ms"), "no answer in time"),
+        (kafka.errors.TopicAuthorizationFailedError("orders"), "TopicAuthorizationFailed: orders"),
+        (kafka.errors.NotEnoughReplicasError(), "NotEnoughReplicas"),
+        (ValueError("no port"), "no port"),
+    ],
+)
+def test_people_read_words_and_no_names_of_classes(error: Exception, said: str) -> None:
+    assert in_words(error) == said
 
 
 def test_what_came_without_an_end_is_handed_on() -> None:
@@ -46,3 +73,33 @@ def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
         told = diagnosed(server, {"security_protocol": "PLAINTEXT", **arguments})
     assert told is not None
     assert told.startswith("accepts connections but did not answer as a Kafka broker in time")
+
+
+def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
+    """kafka-python leaves it to the garbage collector, which says so at some other time."""
+    with socket.create_server(("127.0.0.1", 0)) as server, warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always", ResourceWarning)
+        net = NetworkSelector()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        context = ssl.create_default_context()
+        answering = threading.Thread(target=_answer_in_plain_words, args=(server,))
+        answering.start()
+        manager = Connections(net, bootstrap_servers=[address], security_protocol="SSL", ssl_context=context)
+        with pytest.raises(TlsFailed, match="no handshake"):
+            manager.run(_connect, manager)
+        manager.close()
+        net.close()
+        answering.join()
+        gc.collect()
+    assert [str(each.message) for each in leaks] == []
+
+
+async def _connect(manager: Connections) -> None:
+    (broker,) = manager.cluster.bootstrap_brokers()
+    await manager.get_connection(broker.node_id, refresh_metadata_on_err=False)
+
+
+def _answer_in_plain_words(server: socket.socket) -> None:
+    with server.accept()[0] as one:
+        one.recv(1 << 12)
+        one.sendall(b"what?")

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.kafka.channel import Channel
-from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
 from mirror.model.partition import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(6)]
@@ -97,3 +97,18 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
     told = active_producers(cast(Channel, brokers), ORDERS[:4])
     assert told[ORDERS[0]] == (ActiveProducer(6, 9, 4), ActiveProducer(7, 3, None), ActiveProducer(8, 9, 4))
     assert told[ORDERS[3]] == ()
+
+
+def test_where_readers_of_committed_data_see_to_the_end_nothing_is_open() -> None:
+    """Asked in that order: what is decided by then may have been written since the end was asked for."""
+    asked: list[View] = []
+    ends = {View.WRITTEN: {ORDERS[0]: 5, ORDERS[1]: 5, ORDERS[2]: 5}, View.STABLE: {ORDERS[0]: 6, ORDERS[1]: 4}}
+
+    def find_offsets(partitions: Any, at: int, view: View) -> tuple[dict[TopicPartition, int], dict[Any, Any]]:
+        assert at == LATEST
+        asked.append(view)
+        return {each: end for each, end in ends[view].items() if each in partitions}, {}
+
+    channel = cast(Channel, Answer(find_offsets=find_offsets))
+    assert undecided(channel, ORDERS[:4]) == {ORDERS[1], ORDERS[2], ORDERS[3]}
+    assert asked == [View.WRITTEN, View.STABLE]

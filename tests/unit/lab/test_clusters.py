@@ -129,7 +129,7 @@ def test_what_cannot_be_is_refused_with_a_reason(options: dict[str, object], mes
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"brokers": 3}, "known here with 1 brokers, not 3: take it down and discard"),
+        ({"brokers": 3}, "known here with 1 broker, not 3: take it down and discard"),
         ({"provider": Provider.CONTAINERS}, "known here as embedded, not as containers"),
         ({"bootstrap": {"east": "a:1"}}, "known here as embedded, not as existing"),
     ],

@@ -28,6 +28,7 @@ from mirror.model.flow_state import (
     Standby,
     StateRecord,
     Takeover,
+    WrittenAs,
     acl_record,
     checkpointed_record,
     chunk_record,
@@ -38,7 +39,6 @@ from mirror.model.flow_state import (
     sketch_record,
     source_record,
     state_topic,
-    stopped_reason,
     transactional_id_record,
     writer_record,
 )
@@ -70,6 +70,7 @@ positions = st.builds(
     source_end=offsets,
     atomic=st.booleans(),
     settled=st.booleans(),
+    compared=st.integers(-1, 2**63 - 1),
 )
 gaps = st.builds(
     Gap,
@@ -115,7 +116,7 @@ def test_what_is_written_is_read_back(
     source: TopicPartition, position: Position, written: tuple[Run, ...], gap: Gap, writer: int
 ) -> None:
     known = Acknowledgement("ann", "größer", 6)
-    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",))
+    report = RunReport("DEGRADED", ("a reason", "größe"), 5, ("a note",), {source: "größer"})
     state = folded(
         position.record(source),
         chunk_record(source, 2, written),
@@ -143,6 +144,14 @@ def test_a_transaction_that_has_not_ended_is_on_record_until_it_has() -> None:
     assert (state.transactional_ids, state.unended) == ({"an id"}, {"an id": (7, 3)})
     state.apply(*transactional_id_record("an id", 80))
     assert (state.transactional_ids, state.unended) == ({"an id"}, {})
+
+
+def test_as_whom_a_transactional_id_is_written_is_on_record_until_it_is_used_no_more() -> None:
+    used = WrittenAs(7, 3, 5)
+    state = folded(transactional_id_record("an id", 79, written_as=used))
+    assert (state.transactional_ids, state.written_as) == ({"an id"}, {"an id": used})
+    state.apply(*transactional_id_record("an id", 80, (7, 4)))
+    assert (state.unended, state.written_as) == ({"an id": (7, 4)}, {})
 
 
 def test_what_was_created_on_the_target_is_on_record_until_it_is_given_up() -> None:
@@ -415,6 +424,16 @@ def test_fields_of_a_newer_version_are_written_on() -> None:
     assert folded(moved.record(ORDERS)).positions == {ORDERS: moved}
 
 
+def test_how_far_a_copy_was_compared_counts_for_its_turn_alone() -> None:
+    """A version that does not know the field writes it on, also with a position from which the copy went back."""
+    value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"turn":%d,"compared":[1,4]}'
+    for turn, compared in ((1, 4), (2, -1)):
+        assert folded((b'["position","orders",3]', value % turn)).positions[ORDERS].compared == compared
+    assert folded((b'["position","orders",3]', value.replace(b',"compared":[1,4]', b"") % 1)).positions[
+        ORDERS
+    ] == Position(7, 5, 0, True, turn=1)
+
+
 def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
     written = b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"new","kind":"newer","passed":false}'
     state = folded(written)
@@ -447,11 +466,14 @@ def test_fields_that_older_versions_did_not_write_have_defaults() -> None:
 
 KINDS = {
     "position": (
-        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6).record(ORDERS),
+        Position(7, 5, 1, True, 2, "id", "other", (EpochEnd(3, 7),), 9, "east.orders", True, 4, 6, compared=3).record(
+            ORDERS
+        ),
         b'["position","orders",3]',
         (
             b'{"upstream":7,"downstream":5,"origin":1,"complete":true,"chunk":2,"topic_id":"id","target":"east.orders",'
-            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false}'
+            b'"target_id":"other","epochs":[[3,7]],"source_end":9,"atomic":true,"turn":4,"left_out":6,"settled":false,'
+            b'"compared":[4,3]}'
         ),
     ),
     "runs": (
@@ -488,7 +510,11 @@ KINDS = {
         b'{"first":10,"end":20,"records":9,"seen_at_ms":1234}',
     ),
     "writer": (writer_record(12, 77), b'["writer",12]', b'{"since_ms":77}'),
-    "transactional_id": (transactional_id_record("an id", 78), b'["transactional_id","an id"]', b'{"since_ms":78}'),
+    "transactional_id": (
+        transactional_id_record("an id", 78, (7, 3), WrittenAs(7, 3, 5)),
+        b'["transactional_id","an id"]',
+        b'{"since_ms":78,"unended":[7,3],"written_as":[7,3,5]}',
+    ),
     "claim": (
         claim_record(Claim("an engine", 3, 7, True, False, False, "host", 42, "place", {"topics": "abc"})),
         b'["claim"]',
@@ -519,9 +545,9 @@ KINDS = {
     ),
     "source": (source_record("an id"), b'["source"]', b'{"cluster_id":"an id"}'),
     "run": (
-        RunReport("DEGRADED", ("a reason",), 5, ("a note",)).record(),
+        RunReport("DEGRADED", ("a reason",), 5, ("a note",), {ORDERS: "why"}).record(),
         b'["run"]',
-        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"]}',
+        b'{"state":"DEGRADED","reasons":["a reason"],"at_ms":5,"notes":["a note"],"stopped":[["orders",3,"why"]]}',
     ),
     "lost": (
         Loss(5, "deleted", are_tails_unknown=True).record(),
@@ -556,7 +582,6 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
     assert state == FlowState()
 
 
-def test_a_report_names_the_partitions_that_are_stopped() -> None:
-    orders, more = TopicPartition("orders", 1), TopicPartition("orders", 11)
-    report = RunReport("DEGRADED", ("lag: no answer", stopped_reason(more, "ValueError: a record")), 5)
-    assert report.stops([orders, more]) == {more: "ValueError: a record"}
+def test_a_report_of_the_version_before_names_no_partition_that_is_stopped() -> None:
+    value = b'{"state":"DEGRADED","reasons":["orders-3 is stopped: why"],"at_ms":5,"notes":[]}'
+    assert folded((b'["run"]', value)).run == RunReport("DEGRADED", ("orders-3 is stopped: why",), 5)

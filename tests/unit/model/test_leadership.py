@@ -18,11 +18,13 @@ from mirror.model.flow_state import (
     Standby,
     StateRecord,
     Takeover,
+    WrittenAs,
     chunk_record,
     claim_record,
     no_standby_record,
     term_header,
     term_of,
+    transactional_id_record,
     writer_record,
 )
 from mirror.model.leadership import Claim, Silence, differing, newest
@@ -203,6 +205,18 @@ def test_a_late_report_and_a_late_producer_do_not_count() -> None:
 def test_who_has_written_is_known_however_late_it_is_said() -> None:
     state = state_of((claim_record(bid("b", 2)), None), (writer_record(7, 5), 1))
     assert state.writers == {7}
+
+
+def test_a_transactional_id_is_registered_however_late_and_what_is_known_of_it_is_the_leaders_word() -> None:
+    """Else who comes next would wait for a transaction behind which nobody writes."""
+    new, old = transactional_id_record("b-0", 5), transactional_id_record("a-0", 5, (7, 3))
+    own = transactional_id_record("b-0", 6, (7, 4), WrittenAs(7, 4, 2))
+    late = transactional_id_record("b-0", 4, written_as=WrittenAs(7, 2, 1))
+    state = state_of((claim_record(bid("b", 2)), None), (old, 1), (new, 2), (own, 2), (late, 1))
+    assert state.transactional_ids == {"a-0", "b-0"}
+    assert state.unended == {"a-0": (7, 3), "b-0": (7, 4)}
+    assert state.written_as == {"b-0": WrittenAs(7, 4, 2)}
+    assert [state.record_of(key) for key in sorted(state.overwritten)] == [own]
 
 
 def test_a_late_gap_does_not_count_the_leader_finds_it_itself() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, cut, extend, runs_before, runs_from, runs_of
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
+from tests.unit.model.builders import BY_JAVA
 
 
 @dataclass(frozen=True)
@@ -194,34 +195,23 @@ def test_spans_are_cut_between_two_records_and_none_of_either_part_is_empty(
         assert all(length > 0 for part in parts for _, length in part)
 
 
-# MirrorMaker copied 0 to 99 from 1000 on, densely; three syncs of it are known. Then the map is exact.
-SKETCHED = OffsetMap(
-    100,
-    False,
-    Runs.of([Run(100, 1100, 50)]),
-    150,
-    1150,
-    (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
-)
-
-
 def test_a_stretch_known_by_syncs_only_is_exact_at_them_and_bounded_between() -> None:
-    assert SKETCHED.translate(20) == Exact(1020)
-    assert SKETCHED.translate(21) == Exact(1021)
-    assert SKETCHED.translate(45) == Bounded(1021, 24)
-    assert SKETCHED.translate(60) == Exact(1060)
-    assert SKETCHED.translate(99) == Bounded(1061, 38)
-    assert SKETCHED.translate(100) == Exact(1100)
-    assert SKETCHED.translate(19) == TooOld(20)
-    assert SKETCHED.translate_back(1020) == Exact(20)
-    assert SKETCHED.translate_back(1045) == Bounded(21, 24)
-    assert SKETCHED.translate_back(1100) == Exact(100)
-    assert SKETCHED.translate_back(1015) == TooOld(1020)
+    assert BY_JAVA.translate(20) == Exact(1020)
+    assert BY_JAVA.translate(21) == Exact(1021)
+    assert BY_JAVA.translate(45) == Bounded(1021, 24)
+    assert BY_JAVA.translate(60) == Exact(1060)
+    assert BY_JAVA.translate(99) == Bounded(1061, 38)
+    assert BY_JAVA.translate(100) == Exact(1100)
+    assert BY_JAVA.translate(19) == TooOld(20)
+    assert BY_JAVA.translate_back(1020) == Exact(20)
+    assert BY_JAVA.translate_back(1045) == Bounded(21, 24)
+    assert BY_JAVA.translate_back(1100) == Exact(100)
+    assert BY_JAVA.translate_back(1015) == TooOld(1020)
 
 
 @given(st.integers(20, 99))
 def test_what_is_bounded_is_never_past_the_exact_position_and_not_further_off_than_said(position: int) -> None:
-    found = SKETCHED.translate(position)
+    found = BY_JAVA.translate(position)
     assert isinstance(found, Exact | Bounded)
     behind = found.behind_records if isinstance(found, Bounded) else 0
     assert found.downstream <= 1000 + position <= found.downstream + behind

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.copy_map import CopyMap
+from mirror.model.counts import counted
 from mirror.model.offset_map import OffsetMap, Run, Runs, extend
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
@@ -112,9 +113,9 @@ def test_only_the_right_position_passes_and_how_far_a_wrong_one_is_off_is_told(
         return
     assert (found.verdict, found.displaced) == (PASS if off == 0 else FAIL, off)
     assert (found.skipped, found.read_again) == (max(0, off), (max(0, -off),) * 2)
-    assert any(f"{abs(off)} records too {'late' if off > 0 else 'early'}" in each for each in found.reasons) is (
-        off != 0
-    )
+    assert any(
+        f"{counted(abs(off), 'record')} too {'late' if off > 0 else 'early'}" in each for each in found.reasons
+    ) is (off != 0)
 
 
 @given(tried(others=False))
@@ -147,7 +148,7 @@ def test_a_wrong_map_is_found_by_the_contents() -> None:
 @pytest.mark.parametrize(
     ("copies", "said"),
     [
-        (b"abcdeXghij", "1 records are altered, the first at 5: it is not what the source has at 5"),
+        (b"abcdeXghij", "1 record is altered, the first at 5: it is not what the source has at 5"),
         (b"abcdUVWXYZ", "none of those around the group's position"),
     ],
 )
@@ -164,7 +165,7 @@ def test_a_record_that_lacks_among_the_copies_is_named_unless_it_is_on_record_as
         target={offset: content for offset, content in world.target.items() if offset != 6},
         map=CopyMap(OffsetMap(0, True, Runs.of([Run(0, 0, 6), Run(7, 7, 3)]), 10, 10)),
     )
-    assert "1 records of orders-0 are not handed, the first at offset 6" in holed.try_out(4, 4).reasons[0]
+    assert "1 record of orders-0 is not handed, the first at offset 6" in holed.try_out(4, 4).reasons[0]
     plan = holed.try_out(4, 4).plan
     handed = Handed(tuple(Seen(*each) for each in sorted(holed.target.items()) if each[0] >= 4))
     window = SourceWindow(0, 10, tuple(Seen(*each) for each in sorted(holed.source.items())))

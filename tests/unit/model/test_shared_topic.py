@@ -12,6 +12,7 @@ from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch, extend
 from mirror.model.shared_topic import translate_shared
 from mirror.model.translation import Bounded, Exact, TooOld
+from tests.unit.model.builders import BY_JAVA
 
 # A record is known by who wrote it first, and its number there; a marker is None.
 Record = tuple[str, int] | None
@@ -116,15 +117,6 @@ def test_copies_that_are_read_are_passed_though_the_flow_back_has_not_looked_at_
     assert translate_shared(a.map, b.map, 3) == Exact(3)
 
 
-# Java MirrorMaker copied 10 to 99 from 1010 on, densely; syncs of 20 and 60 are known. Then the map is exact.
-BY_JAVA = OffsetMap(
-    100,
-    False,
-    Runs.of([Run(100, 1100, 50)]),
-    150,
-    1150,
-    (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
-)
 NOTHING_COPIED = OffsetMap(0, True, Runs(), 2000, 500)
 
 

@@ -10,13 +10,14 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
+from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.equivalence import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, judged, undecided
+from mirror.recovery.uncompared import Begin, begin_of, judged, undecided, with_extra
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -91,10 +92,10 @@ def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None
     assert outcome(found, is_shared=True) == (Verdict.PASS, 0, 3, [])
 
 
-def test_what_is_on_its_way_is_left_out_and_not_checked_once_no_engine_runs() -> None:
+def test_what_is_not_on_record_is_not_checked() -> None:
     found = Found(own_behind=Seen(3, 12, 15))
-    assert outcome(found) == (Verdict.PASS, 0, 0, [False])
-    assert outcome(found, is_running=False) == (Verdict.UNKNOWN, 0, 0, [True])
+    for is_running in (True, False):
+        assert outcome(found, is_running=is_running) == (Verdict.UNKNOWN, 0, 0, [True])
     assert outcome(found, settled=True) == (Verdict.FAIL, 3, 0, [])
     assert outcome(Found(late_behind=Seen(2, 12, 14))) == (Verdict.FAIL, 2, 0, [])
 
@@ -120,3 +121,10 @@ def test_what_lies_behind_a_transaction_that_nobody_decides_was_not_looked_at() 
     (found,) = undecided(SETTINGS, {COPY: 11, other: 7}, {COPY: 14, other: 7})
     assert (found.cluster, found.partition, found.start, found.end) == ("west", COPY, 11, 14)
     assert Equivalence((EQUAL,), left_out=(found,)).verdict is Verdict.UNKNOWN
+
+
+def test_where_the_extra_records_lie_behind_what_was_compared_is_told() -> None:
+    before = replace(EQUAL, extra=1, extra_at=Ranges((Range(4, 5, 1),)))
+    found = with_extra(before, Seen(3, 11, 15), "written by a producer that is not the mirror's")
+    assert (found.extra, str(found.extra_at)) == (4, "4, 11 to 14 (3 in these)")
+    assert with_extra(before, Seen(), "nothing") == before

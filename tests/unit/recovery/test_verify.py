@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mirror.control.status import SILENT_AFTER_MS
-from mirror.model.flow_state import FlowState, RunReport
+from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
+from mirror.proof.log_reader import LogRange
+from mirror.proof.outside import Found, Outside, Seen
+from mirror.proof.pairs import PartitionPair
 from mirror.recovery import verify
 from tests.unit.config.files import flows_of
 
@@ -20,14 +26,11 @@ FLOW = flows_of("A->B")[0]
 def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
     monkeypatch: pytest.MonkeyPatch, *, runs: bool
 ) -> None:
-    """A comparison takes minutes, in which the report that was read grows old."""
-    clock = SimpleNamespace(now=1_000_000)
-    run = RunReport("RUNNING", (), clock.now - (1 if runs else SILENT_AFTER_MS + 1))
-    plan = SimpleNamespace(pairs=["pair"], outside=["outside"], left_out=[], state=FlowState(run=run))
+    """A comparison takes minutes, in which the report that was read grows old: the plan keeps it."""
+    plan = SimpleNamespace(pairs=["pair"], outside=["outside"], left_out=[], state=FlowState(), is_running=runs)
     judged: list[bool] = []
 
     def compare(*_: object) -> Equivalence:
-        clock.now += 10 * SILENT_AFTER_MS
         return Equivalence(("compared",))  # type: ignore[arg-type]
 
     def judge(*_: object, is_running: bool) -> tuple[Any, list[Any]]:
@@ -38,7 +41,70 @@ def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
     monkeypatch.setattr(verify, "spark_session", lambda _: None)
     monkeypatch.setattr(verify, "verify", compare)
     monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])
+    monkeypatch.setattr(verify, "_once_recorded", lambda *known: known[3])
     monkeypatch.setattr(verify, "judged", judge)
-    monkeypatch.setattr(verify, "now_ms", lambda: clock.now)
     verify.verify_flow(FLOW, {})
     assert judged == [runs]
+
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+PAIR = PartitionPair(LogRange("A", {}, ORDERS, 0, 10), LogRange("B", {}, COPY, 0, 11), writers=frozenset({7}))
+PLACE = Outside(PAIR.target, (0, 0), (11, 20), PAIR.writers)
+
+
+def on_record(*records: StateRecord) -> FlowState:
+    state = FlowState()
+    for key, value in records:
+        state.apply(key, value)
+    return state
+
+
+BEFORE = on_record(Position(10, 11, 0, complete=True).record(ORDERS), chunk_record(ORDERS, 0, (Run(0, 1, 10),)))
+
+
+@pytest.mark.parametrize(
+    ("position", "runs", "late"),
+    [
+        # All that was seen behind the position was on its way.
+        (Position(14, 15, 0, complete=True), (Run(0, 1, 14),), Seen()),
+        # The partition is idle: its position goes by what is there twice.
+        (Position(10, 15, 0, complete=True), (Run(0, 1, 10),), Seen(4, 11, 15)),
+        (Position(12, 15, 0, complete=True), (Run(0, 1, 10), Run(10, 13, 2)), Seen(2, 11, 13)),
+        # Not on record in time, or of another turn of the copy by now: nothing can be said.
+        (Position(12, 13, 0, complete=True), (Run(0, 1, 12),), None),
+        (Position(14, 15, 0, complete=True, turn=1), (Run(0, 1, 14),), None),
+    ],
+)
+def test_what_the_flow_has_written_behind_its_position_is_there_twice_unless_the_engine_records_it(
+    monkeypatch: pytest.MonkeyPatch, position: Position, runs: tuple[Run, ...], late: Seen | None
+) -> None:
+    """An engine that runs does so within seconds; for ever on its way is nothing."""
+    after = on_record(position.record(ORDERS), chunk_record(ORDERS, 0, runs))
+    polled = iter([BEFORE])
+
+    class Log:
+        state = BEFORE
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def poll(self) -> FlowState:
+            self.state = next(polled, after)
+            return self.state
+
+        def offset_map(self, source: TopicPartition) -> OffsetMap | None:
+            return self.state.offset_map(source)
+
+        def close(self) -> None:
+            pass
+
+    def look(places: Sequence[Outside]) -> list[Found]:
+        return [Found(own_behind=Seen(end - start, start, end)) for start, end in (each.behind for each in places)]
+
+    monkeypatch.setattr(verify, "FlowLog", Log)
+    monkeypatch.setattr(verify, "_RECORD_SECONDS", 0.2)
+    plan: Any = SimpleNamespace(pairs=[PAIR], outside=[PLACE], state=BEFORE, is_running=True)
+    seen = Found(own_behind=Seen(4, 11, 15), others_behind=Seen(1, 15, 16))
+    clusters: Any = {"B": SimpleNamespace(client={})}
+    (found,) = verify._once_recorded(FLOW, clusters, plan, [seen], look)
+    assert found == (seen if late is None else replace(seen, own_behind=Seen(), late_behind=late))

@@ -149,6 +149,10 @@ def test_a_verdict_that_was_edited_is_none_and_the_run_is_performed_again(tmp_pa
     part.write_text("ROWS")
     assert said() == (Verdict.UNKNOWN, ("evidence altered: ledger/sends/p-0.parquet",))
     part.write_text("rows")
+    added = folder.ledger / "sends" / "p-1.parquet"
+    added.write_text("rows")
+    assert said() == (Verdict.UNKNOWN, ("evidence not in the journal: ledger/sends/p-1.parquet",))
+    added.unlink()
     folder.journal.path.write_text("".join(journal.splitlines(keepends=True)[:-1]))
     assert said() == (Verdict.UNKNOWN, ("journal.jsonl has lost its end: it had 2 entries, and has 1",))
     folder.seal.unlink()

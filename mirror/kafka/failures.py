@@ -1,0 +1,18 @@
+"""What failed, in words for people: clusters and the network in their own, a defect with the name of its class."""
+
+from __future__ import annotations
+
+import kafka.errors
+
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
+from mirror.kafka.connecting import in_words
+
+
+def told(error: BaseException) -> str:
+    """Return what an error says."""
+    if isinstance(error, BrokerRefused | ConnectionFailed | LeaderUnknown | ClusterError):
+        return str(error)
+    if isinstance(error, OSError | kafka.errors.KafkaError):
+        return in_words(error)
+    return f"{type(error).__name__}: {error}"

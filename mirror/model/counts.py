@@ -1,0 +1,13 @@
+"""Numbers of things, as people read them: ``1 partition``, ``1,204 records``."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, of which ``noun`` is the singular; the plural has an s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def are(number: int) -> str:
+    """Return the verb for so many things."""
+    return "is" if number == 1 else "are"

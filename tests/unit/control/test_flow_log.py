@@ -1,0 +1,67 @@
+"""What of a state topic is kept to be written once more, and which placements still speak of a topic that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mirror.control import flow_log
+from mirror.control.flow_log import FlowLog
+from mirror.kafka.batch import Record
+from mirror.model.flow_state import Position, StateRecord, placement_record, transactional_id_record
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+
+ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
+
+
+class Tail:
+    """A state topic in memory."""
+
+    records: list[tuple[bytes, bytes | None]]
+
+    def __init__(self, _: Mapping[str, str], __: str, *, alias: str) -> None:
+        self._next = 0
+
+    def poll(self) -> list[Record]:
+        start, self._next = self._next, len(self.records)
+        return [Record(start + at, 0, key, value, (), -1) for at, (key, value) in enumerate(self.records[start:])]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> FlowLog:
+    monkeypatch.setattr(flow_log, "LogTail", Tail)
+    Tail.records = []
+    return FlowLog({}, "mm2-state.east.internal", alias="west")
+
+
+def test_the_newest_record_of_each_key_is_kept_where_it_came_and_none_that_was_taken_back(log: FlowLog) -> None:
+    """So that the state topic is written anew with what it said, and no more."""
+    first, second, third = (transactional_id_record(f"id-{number}", 0) for number in range(3))
+    newer = transactional_id_record("id-0", 5)
+    Tail.records = [first, second, third]
+    log.poll()
+    Tail.records += [newer, (second[0], None)]
+    log.poll()
+    expected: list[StateRecord] = [third, newer]
+    assert log.records() == expected
+    assert log.state.transactional_ids == {"id-0", "id-2"}
+
+
+@pytest.mark.parametrize(
+    ("put_in", "now", "speaks"),
+    [("id", "id", True), ("id", "another", False), ("", "id", True), ("id", "", True)],
+    ids=["the same topic", "created anew", "not known then", "not known now"],
+)
+def test_a_placement_in_a_topic_that_was_created_anew_is_not_spoken_of(
+    log: FlowLog, put_in: str, now: str, *, speaks: bool
+) -> None:
+    placement = Placement("billing", COPY, 5, 5, 5, put_in)
+    position = Position(9, 9, 0, True, target=COPY.topic, target_id=now)
+    Tail.records = [placement_record(placement), position.record(ORDERS)]
+    log.poll()
+    found = placement if speaks else None
+    assert log.placement("billing", COPY) == found
+    assert list(log.placements()) == ([placement] if speaks else [])
+    assert log.placement("audit", COPY) is None

@@ -1,0 +1,177 @@
+"""The table of all groups: by what the source tells, and by the checkpoints where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control import flow_log, group_view
+from mirror.control.group_view import GroupView, view_groups
+from mirror.kafka.batch import Record
+from mirror.kafka.channel import LeaderUnknown
+from mirror.kafka.cluster import ClusterUnreachable, Found, GroupListing, GroupPosition
+from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import Position, StateRecord, chunk_record
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from tests.unit.control.builders import flow_settings
+
+ORDERS, SECRET = TopicPartition("orders", 3), TopicPartition("secret", 0)
+MIRRORED = TopicPartition("west.orders", 3)
+EAST, WEST = ({"bootstrap.servers": f"{alias}:9092"} for alias in ("east", "west"))
+CLUSTERS = {alias: ClusterSettings(alias, client) for alias, client in (("east", EAST), ("west", WEST))}
+
+
+def copied(source: TopicPartition, target: str, *, behind: int) -> list[StateRecord]:
+    """Return what a flow has recorded that has copied 100 records to where they lie ``behind`` further."""
+    position = Position(100, 100 + behind, 0, True, target=target, topic_id="from", target_id="to")
+    return [chunk_record(source, 0, [Run(0, behind, 100)]), position.record(source)]
+
+
+class World:
+    """Two clusters in memory: topics of one partition, and groups on the east one."""
+
+    def __init__(self) -> None:
+        self.topics: dict[tuple[str, str], list[StateRecord]] = {
+            ("west:9092", "mm2-state.east.internal"): copied(ORDERS, "east.orders", behind=1000)
+        }
+        self.open: list[str] = []
+        self.groups: dict[str, Found[TopicPartition, GroupPosition]] = {}
+        self.unread: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
+        self.is_reachable = True
+
+    def checkpoints(self, *checkpoints: Checkpoint) -> None:
+        records = [(each.key_bytes(), each.value_bytes()) for each in checkpoints]
+        self.topics["west:9092", "east.checkpoints.internal"] = records
+
+    def view(self, settings: FlowSettings | None = None, **how: Any) -> GroupView:
+        found = view_groups(settings or flow_settings(), CLUSTERS, **how)
+        assert self.open == [], "all connections are closed"
+        return found
+
+
+class Tail:
+    """Reads a topic of :class:`World` from its beginning, once."""
+
+    world: World
+
+    def __init__(self, client: Mapping[str, str], topic: str, *, alias: str) -> None:
+        self._place = client["bootstrap.servers"], topic
+        self._next = 0
+
+    def poll(self) -> list[Record]:
+        if not self.exists():
+            raise LeaderUnknown(f"{self._place[1]} has no leader")
+        if not self._next:
+            self.world.open.append(self._place[1])
+        records = self.world.topics[self._place]
+        start, self._next = self._next, len(records)
+        return [Record(start + number, 0, key, value, (), -1) for number, (key, value) in enumerate(records[start:])]
+
+    def exists(self) -> bool:
+        return self._place in self.world.topics
+
+    def close(self) -> None:
+        if self._place[1] in self.world.open:
+            self.world.open.remove(self._place[1])
+
+
+class Admin:
+    """Stands in for the connection to a cluster."""
+
+    world: World
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._server = settings.client["bootstrap.servers"]
+
+    @classmethod
+    def connect(cls, settings: ClusterSettings, **_: object) -> Self:
+        if not cls.world.is_reachable and settings.alias == "east":
+            raise ClusterUnreachable("east", "east:9092", "nobody answers")
+        return cls(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Nothing is open."""
+
+    def groups(self) -> Iterable[GroupListing]:
+        kinds = self.world.kinds
+        return [GroupListing(each, kinds.get(each, "consumer"), "Empty", "") for each in self.world.groups]
+
+    def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+        known = {name: self.world.groups[name] for name in names}
+        return Found(known, self.world.unread)
+
+    def topics(self, names: Collection[str]) -> dict[str, None]:
+        return {name: None for name in names if (self._server, name) in self.world.topics}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    Tail.world = Admin.world = world = World()
+    for module in (flow_log, group_view):
+        monkeypatch.setattr(module, "LogTail", Tail)
+    monkeypatch.setattr(group_view, "Cluster", Admin)
+    return world
+
+
+def on(position: int, metadata: str = "", partition: TopicPartition = ORDERS) -> Found[TopicPartition, GroupPosition]:
+    return Found({partition: GroupPosition(position, metadata)})
+
+
+def rows(view: GroupView) -> list[tuple[str, str, int, int | None, str]]:
+    return [(each.group, each.topic, each.upstream, each.downstream, each.metadata) for each in view.positions]
+
+
+def test_every_group_of_consumers_that_the_flow_takes_is_shown_where_it_goes_on(world: World) -> None:
+    world.groups = {"shipping": on(50), "billing": on(40, "note"), "console-1": on(1), "workers": on(2)}
+    world.kinds = {"workers": "connect"}
+    world.groups["billing"] = Found({**world.groups["billing"], SECRET: GroupPosition(7)})
+    world.unread = {"audit": "not authorized"}
+    view = world.view(flow_settings("topics = orders", "groups.exclude = console-.*"))
+    assert rows(view) == [("billing", "east.orders", 40, 1040, "note"), ("shipping", "east.orders", 50, 1050, "")]
+    assert (view.source_problem, view.unread) == (None, ("group audit on east: not authorized",))
+    assert [row[0] for row in rows(world.view(pattern="bill.*"))] == ["billing"] * 2
+    assert rows(world.view(pattern="bill")) == []
+
+
+def test_a_group_on_a_mirrored_topic_comes_home_if_the_flow_in_the_other_direction_has_ever_run(world: World) -> None:
+    world.groups = {"billing": on(1040, "", MIRRORED)}
+    assert [row[3] for row in rows(world.view())] == [None]
+    world.topics["east:9092", "mm2-state.west.internal"] = copied(ORDERS, "west.orders", behind=1000)
+    assert [row[3] for row in rows(world.view())] == [40]
+
+
+def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(world: World) -> None:
+    """Also of a partition that this flow has no map of: then what they say counts."""
+    other = TopicPartition("east.bills", 0)
+    world.groups = {"billing": on(90)}
+    world.checkpoints(
+        Checkpoint("audit", TopicPartition("east.orders", 3), 20, 1010),
+        Checkpoint("billing", other, 7, 8),
+        Checkpoint("billing", TopicPartition("east.orders", 3), 40, 1030, "note"),
+    )
+    told = [("billing", "east.bills", 7, 8, ""), ("billing", "east.orders", 40, 1040, "note")]
+    not_asked = world.view(ask_source=False)
+    assert rows(not_asked) == [("audit", "east.orders", 20, 1020, ""), *told]
+    assert (not_asked.source_problem, not_asked.unread) == ("it was not asked", ())
+    assert rows(world.view(pattern="bill.*", ask_source=False)) == told
+    assert [row[3] for row in rows(world.view())] == [1090], "the source was asked"
+    world.is_reachable = False
+    view = world.view(pattern="bill.*")
+    assert rows(view) == told
+    assert "nobody answers" in (view.source_problem or "")
+
+
+def test_under_an_unchanged_name_a_checkpoint_is_not_carried_on_past_what_may_be_the_targets_own(world: World) -> None:
+    settings = flow_settings("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
+    world.topics["west:9092", "mm2-state.east.internal"] = copied(ORDERS, "orders", behind=1000)
+    world.checkpoints(Checkpoint("billing", ORDERS, 40, 1030))
+    assert [row[3] for row in rows(world.view(settings, ask_source=False))] == [1030]

@@ -1,0 +1,333 @@
+"""Which transactional ids an engine takes over before it reads positions, and with which ones it goes on to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import kafka.errors
+import pytest
+
+from mirror.config.settings import TransactionSettings
+from mirror.engine import hold
+from mirror.engine.hold import FlowHold, Held
+from mirror.kafka.batch import Producer
+from mirror.kafka.channel import LATEST, BrokerRefused, View
+from mirror.kafka.coordinator import Unended
+from mirror.model.flow_state import (
+    DataProducer,
+    FlowState,
+    StateRecord,
+    term_of,
+    transactional_id_record,
+    writer_record,
+)
+from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
+
+SICK, FINE = (TopicPartition(name, 0) for name in ("east.sick", "east.fine"))
+STATE = TopicPartition("mm2-state.east.internal", 0)
+TWO_TASKS = TransactionSettings("east-", 1, 60_000, 1.0, None)
+
+
+class Target:
+    """The target cluster: its transaction coordinator, and the state topic of the flow.
+
+    Attributes
+    ----------
+    asked
+        which transactional ids were taken over, in order, and for how long an answer was waited for.
+    last
+        the last transaction of an id, where it has not ended.
+    decided_after
+        how often the end of what is committed is asked for before all transactions in the state topic have ended.
+    from_others
+        what another engine has written there in such a transaction.
+    """
+
+    def __init__(self, *known: StateRecord, **last: Unended) -> None:
+        self.state = FlowState()
+        for key, value in known:
+            self.state.apply(key, value)
+        self.last = {name.replace("_", "-"): transaction for name, transaction in last.items()}
+        self.asked: list[tuple[str, object]] = []
+        self.written: list[StateRecord] = []
+        self.terms: set[int | None] = set()
+        self.decided_after = 0
+        self.from_others: list[StateRecord] = []
+        self.open_channels = self.connections = 0
+        self.taken: Producer | BrokerRefused = Producer(7, 0)
+        self._epochs: dict[str, int] = {}
+        self.javas = {"east-0"}
+
+    def connect(self, *_: object, **__: object) -> Target:
+        self.open_channels += 1
+        self.connections += 1
+        return self
+
+    def close(self) -> None:
+        self.open_channels -= 1
+
+    def append(self, topic: str, partition: int, records: Sequence[Any]) -> None:
+        assert TopicPartition(topic, partition) == STATE
+        assert records, "there is nothing to say"
+        for key, value, headers, _ in records:
+            self.written.append((key, value))
+            self.terms.add(term_of(headers))
+
+    def offsets(self, partitions: list[TopicPartition], where: int, view: View | None = None) -> Mapping[Any, int]:
+        assert (partitions, where) == ([STATE], LATEST)
+        if view is View.STABLE:
+            self.decided_after -= 1
+        return {STATE: 5 if view is View.STABLE and not self.is_decided else 9}
+
+    @property
+    def is_decided(self) -> bool:
+        return self.decided_after < 0
+
+    def poll(self) -> FlowState:
+        seen = [*self.written, *(self.from_others if self.is_decided else ())]
+        for key, value in seen:
+            self.state.apply(key, value)
+        return self.state
+
+    def take_over(self, _: object, transactional_id: str, timeout_ms: int, **how: Any) -> Producer:
+        said = transactional_id_record(transactional_id, 0)[0]
+        if not how.get("writes_transactions", True):
+            if isinstance(self.taken, BrokerRefused):
+                raise self.taken
+            return self.taken
+        assert timeout_ms == TWO_TASKS.timeout_ms
+        is_known = transactional_id in self.state.transactional_ids | self.javas
+        assert is_known or said in dict(self.written), "who takes the flow over next must know of it"
+        self.asked.append((transactional_id, how.get("patience_seconds")))
+        if transactional_id in self.last:
+            raise BrokerRefused("west: the transactional id", kafka.errors.ConcurrentTransactionsError)
+        self._epochs[transactional_id] = epoch = self._epochs.get(transactional_id, -1) + 1
+        return Producer(id_of(transactional_id), epoch, is_transactional=True)
+
+    def new_producer(self) -> Producer:
+        return Producer(90, 0)
+
+    def has_topic(self, _: str) -> bool:
+        return True
+
+    def unended(self, _: object, transactional_id: str) -> Unended | None:
+        return self.last.get(transactional_id)
+
+
+def id_of(transactional_id: str) -> int:
+    """Return the producer id that the coordinator gives for a transactional id."""
+    return 100 + sum(transactional_id.encode())
+
+
+class Engine:
+    """An engine with two tasks that takes the flow's transactional ids."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, target: Target, transactions: TransactionSettings | None = TWO_TASKS
+    ) -> None:
+        self.target = target
+        self.hold = FlowHold(EAST_WEST, {}, transactions, slots=2)
+        monkeypatch.setattr(hold, "Channel", target.connect)
+        monkeypatch.setattr(hold, "LogWriter", target.connect)
+        monkeypatch.setattr(hold.coordinator, "take_over", target.take_over)
+        monkeypatch.setattr(hold.coordinator, "unended", target.unended)
+        monkeypatch.setattr(hold.coordinator, "abort_empty", lambda *_: {})
+        monkeypatch.setattr(hold.partition_state, "unable_to_append", lambda *_: {})
+
+    def take(self, **given_up: Producer) -> Held:
+        names = {name.replace("_", "-"): producer for name, producer in given_up.items()}
+        held = self.hold.take(cast(Any, self.target), 4, names)
+        assert self.target.open_channels == 0
+        return held
+
+    def names(self, **given_up: Producer) -> list[str]:
+        return [name for name, _ in self.take(**given_up).slots]
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    return Engine(monkeypatch, getattr(request, "param", None) or Target())
+
+
+def test_each_task_writes_with_an_id_of_its_own_that_is_on_record_before_it_is_used(engine: Engine) -> None:
+    held = engine.take()
+    assert [(name, producer.producer_id) for name, producer in held.slots] == [
+        ("east-0", id_of("east-0")),
+        ("east-1", id_of("east-1")),
+    ]
+    assert (held.producer, held.is_first) == (None, False), "nothing was ever written outside of transactions"
+    assert engine.target.asked == [("east-0", None), ("east-1", None)]
+    assert engine.target.state.transactional_ids == {"east-0", "east-1"}
+    assert engine.target.terms == {4}
+    assert dict(engine.target.written).keys() >= {writer_record(id_of(each), 0)[0] for each in ("east-0", "east-1")}
+    known, engine.target.written = len(engine.target.written), []
+    engine.target.state.writers |= {id_of("east-0"), id_of("east-1")}
+    engine.take()
+    assert (known, [key for key, _ in engine.target.written]) == (
+        4,
+        [transactional_id_record(each, 0)[0] for each in ("east-0", "east-1")],
+    ), "a writer is on record once"
+
+
+def test_every_id_is_taken_over_that_java_or_an_engine_before_may_have_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier engine may have had more tasks, or another prefix; Java's are known by their number alone."""
+    known = [transactional_id_record(each, 0) for each in ("east-0", "former-5")]
+    many = TransactionSettings("east-", 4, 60_000, 1.0, None)
+    engine = Engine(monkeypatch, Target(*known), many)
+    engine.target.javas = {"east-0", "east-1", "east-2", "east-3"}
+    assert engine.names() == ["east-0", "east-1"]
+    assert sorted(engine.target.asked) == [
+        (each, None) for each in ("east-0", "east-1", "east-2", "east-3", "former-5")
+    ]
+
+
+def test_an_id_that_another_engine_registers_meanwhile_is_taken_over_too(engine: Engine) -> None:
+    """What it wrote in a transaction is read only once that is decided."""
+    engine.target.from_others = [transactional_id_record("east-7", 0)]
+    engine.target.decided_after = 2
+    assert engine.names() == ["east-0", "east-1"]
+    assert [name for name, _ in engine.target.asked] == ["east-0", "east-1", "east-7"]
+
+
+def test_a_flow_is_not_taken_while_somebodys_transaction_in_its_state_does_not_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hold, "_DECIDED_SECONDS", 0.05)
+    engine.target.decided_after = 1000
+    with pytest.raises(BrokerRefused, match=r"west: waited .* for the transactions in mm2-state.* to end"):
+        engine.take()
+    assert engine.target.open_channels == 0
+
+
+@pytest.mark.parametrize("has_written", [False, True])
+def test_without_transactions_only_ids_that_were_once_used_are_taken_over(
+    monkeypatch: pytest.MonkeyPatch, *, has_written: bool
+) -> None:
+    engine = Engine(monkeypatch, Target(*[transactional_id_record("east-0", 0)] * has_written), None)
+    held = engine.take()
+    assert (held.slots, held.producer, held.is_first) == ((), Producer(7, 0), True)
+    assert [name for name, _ in engine.target.asked] == ["east-0"] * has_written
+
+
+def test_what_is_written_outside_of_transactions_goes_on_where_it_once_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such batches may still be on their way although the flow is written in transactions now."""
+    held = Engine(monkeypatch, Target(DataProducer(7, 3, "id").record())).take()
+    assert [name for name, _ in held.slots] == ["east-0", "east-1"]
+    assert (held.producer, held.is_first) == (Producer(7, 0), False)
+
+
+def stuck(*partitions: TopicPartition) -> Unended:
+    return Unended(id_of("east-0"), 3, frozenset(partitions or {SICK}))
+
+
+BEFORE = Producer(id_of("east-0"), 3, is_transactional=True)
+
+
+def test_the_id_of_a_task_that_came_back_gives_place_to_another_while_its_last_transaction_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That is on record, so that an engine that leads next does the same; and so that it ends once the marker is in."""
+    engine = Engine(monkeypatch, Target(east_0=stuck()))
+    held = engine.take(east_0=BEFORE)
+    assert [name for name, _ in held.slots] == ["east-1", "east-2"]
+    assert held.unended == {SICK}
+    assert dict(engine.target.asked)["east-0"] == hold._ENDING_SECONDS
+    engine.target.poll()
+    assert engine.target.state.unended == {"east-0": (BEFORE.producer_id, 3)}
+    assert engine.target.state.transactional_ids == {"east-0", "east-1", "east-2"}
+
+    following = Engine(monkeypatch, engine.target)
+    engine.target.written.clear()
+    assert following.names() == ["east-1", "east-2"]
+    assert transactional_id_record("east-0", 0)[0] not in dict(engine.target.written), "it is on record"
+    assert following.hold.fence({SICK}) == {
+        SICK: "the last transaction of east-0 has not ended there: its replicas take no marker"
+    }
+    engine.target.last.clear()
+    engine.target.written.clear()
+    assert following.hold.fence({SICK}) == {}
+    assert engine.target.terms == {4}
+    engine.target.poll()
+    assert engine.target.state.unended == {}
+    assert following.names() == ["east-0", "east-1"]
+
+
+def test_a_transaction_that_has_ended_by_the_next_time_is_taken_from_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = transactional_id_record("east-0", 0, (BEFORE.producer_id, 3)), transactional_id_record("other", 0, (1, 1))
+    target = Target(*known, other=Unended(1, 1, frozenset()))
+    engine = Engine(monkeypatch, target)
+    held = engine.take()
+    assert [name for name, _ in held.slots] == ["east-1", "east-2"], "until it is known that it has ended"
+    target.poll()
+    assert target.state.unended == {"other": (1, 1)}
+    assert engine.names() == ["east-0", "east-1"]
+
+
+@pytest.mark.parametrize("given_up", [{}, {"east_0": Producer(7, 7)}, {"east_1": BEFORE}])
+def test_an_id_that_somebody_may_still_write_with_is_waited_for(
+    given_up: Mapping[str, Producer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(monkeypatch, Target(east_0=stuck()))
+    with pytest.raises(BrokerRefused):
+        engine.take(**given_up)
+    assert engine.target.asked[0] == ("east-0", hold._ENDING_SECONDS if "east_0" in given_up else None)
+    assert engine.target.open_channels == 0
+    assert engine.target.state.unended == {}
+
+
+def test_each_time_it_is_seen_anew_which_transactions_have_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(monkeypatch, Target(east_0=stuck()))
+    assert engine.take(east_0=BEFORE).unended == {SICK}
+    engine.target.poll()
+    engine.target.last.clear()
+    assert engine.take().unended == frozenset()
+
+
+def test_the_partitions_that_have_the_marker_meanwhile_are_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(monkeypatch, Target(east_0=stuck(SICK, FINE)))
+    assert engine.take(east_0=BEFORE).unended == {SICK, FINE}
+    engine.target.last["east-0"] = stuck(SICK)
+    assert engine.hold.fence({SICK, FINE}).keys() == {SICK}
+
+
+def test_where_nothing_is_to_be_fenced_nobody_is_asked(engine: Engine) -> None:
+    assert engine.hold.fence(set()) == {}
+    assert engine.target.connections == 0
+
+
+DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)
+
+
+def test_once_the_cluster_gives_the_id_it_is_no_weakness_any_more_that_it_did_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The producer is on record when the flow is taken, so that the next one begins where this one ended."""
+    target = Target()
+    engine = Engine(monkeypatch, target, None)
+    target.taken = DENIED
+    assert engine.take().producer == Producer(90, 0)
+    assert (engine.hold.weakness is None, engine.hold.unrefused) == (False, None)
+    assert target.state.producer == DataProducer(90, 0)
+    assert engine.take().producer == Producer(90, 1)
+    assert engine.hold.unrefused == DataProducer(90, 0)
+    target.taken = Producer(7, 4)
+    assert engine.hold.next_producer(4) == Producer(7, 4)
+    assert (engine.hold.weakness, target.open_channels) == (None, 0)
+    target.poll()
+    target.taken = Producer(7, 5)
+    assert engine.take().producer == Producer(7, 5)
+    assert (engine.hold.weakness, engine.hold.note, engine.hold.unrefused) == (None, None, None)
+
+
+def test_a_partition_whose_leader_knows_no_epoch_of_the_producer_refuses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(monkeypatch, Target(), None)
+    monkeypatch.setattr(hold.coordinator, "abort_empty", lambda *_: {SICK: "the marker is not there yet"})
+    monkeypatch.setattr(hold.partition_state, "producer_epochs", lambda *_: {})
+    assert engine.take().is_first
+    assert engine.hold.fence({SICK, FINE}) == {SICK: "the marker is not there yet"}

@@ -1,0 +1,199 @@
+"""An engine takes part in the election of a flow from its start until it is told to end, whatever the target answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from mirror.clock import steady_seconds
+from mirror.config.settings import ClusterSettings
+from mirror.control.tick import TickReport
+from mirror.engine import leader as module
+from mirror.engine.election import Identity
+from mirror.engine.leader import FlowLeader, digests
+from mirror.engine.lease import Lease
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
+from mirror.kafka.cluster import ClusterUnreachable
+from mirror.model.flow_state import RunReport
+from tests.unit.control.builders import flow_settings
+
+TARGET = ClusterSettings("west", {})
+PLACE = Identity("engine", "host", 1, "place")
+
+
+class World:
+    """The target and the election there: each round has an answer, behind the last one the engine is told to end.
+
+    Attributes
+    ----------
+    answers
+        of each round: the term this engine leads in, None if another does, or why there is no state topic.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: int | str | None, spark_hangs: bool = False) -> None:
+        self.answers = list(answers)
+        self.reports: list[TickReport] = []
+        self.connected = self.open = self.closed = 0
+        self.unreachable = 0
+        self.released: list[tuple[RunReport, bool]] = []
+        self.elected: tuple[object, ...] = ()
+        self.term: int | None = None
+        self.was_settled = False
+        self.differs_in: tuple[str, ...] = ()
+        self.claim = None
+        self.renewed_at = 0.0
+        self.standing = FlowStanding(flow_settings())
+        self.leader = FlowLeader(
+            self.standing.settings, self.standing, PLACE, timeout_seconds=600.0, is_stuck=lambda: spark_hangs
+        )
+        monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(module.Cluster, "connect", self.connect)
+        monkeypatch.setattr(module, "create_state_topic", self.create)
+        monkeypatch.setattr(module, "Election", self.begin)
+
+    def run(self) -> None:
+        self.leader.run(TARGET, Ticking(self.keep, self.standing.settings.flow))
+        assert self.open == 0
+
+    def keep(self, report: TickReport) -> None:
+        self.reports.append(report)
+        if not self.answers:
+            self.leader.end(is_settled=True)
+
+    @contextmanager
+    def connect(self, settings: ClusterSettings) -> Any:
+        assert settings is TARGET
+        if self.unreachable:
+            self.unreachable -= 1
+            raise ClusterUnreachable("west", "west:9092", "nobody answers")
+        self.connected += 1
+        self.open += 1
+        yield self
+        self.open -= 1
+
+    def create(self, target: object, settings: object) -> tuple[bool, tuple[str, ...]]:
+        assert (target, settings) == (self, self.standing.settings)
+        if self.answers and isinstance(self.answers[0], str):
+            return False, (cast(str, self.answers.pop(0)),)
+        return True, ()
+
+    def begin(self, *known: object, **_: object) -> World:
+        assert not self.elected, "it stands for election once"
+        self.elected = known
+        return self
+
+    def round(self, _: Callable[[], RunReport]) -> bool:
+        self.term = cast("int | None", self.answers.pop(0))
+        self.standing.has_reported = self.term is not None
+        return self.term is not None
+
+    def release(self, report: RunReport, *, is_settled: bool) -> None:
+        assert self.standing.lease.left < 0, "nothing more is written"
+        self.released.append((report, is_settled))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_it_takes_part_until_it_is_told_to_end_and_releases_the_flow_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    world = World(monkeypatch, 1, 1, 1)
+    world.run()
+    assert [(each.name, each.done, each.problems) for each in world.reports] == [
+        *[("leader east->west", 1, ())] * 3,
+        ("release east->west", 1, ()),
+    ]
+    assert PLACE in world.elected
+    assert (world.connected, world.closed) == (1, 1)
+    assert [(report.state, is_settled) for report, is_settled in world.released] == [("STOPPED", True)]
+    assert len([each for each in caplog.messages if each.startswith("the first epoch has reported")]) == 1
+
+
+def test_a_target_that_does_not_answer_or_takes_no_topic_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "no rights to create it", 2)
+    world.unreachable = 1
+    world.run()
+    told = [(each.done, each.problems) for each in world.reports[:-1]]
+    assert "nobody answers" in told[0][1][0]
+    assert told[1:] == [(0, ("no rights to create it",)), (1, ())]
+    assert (world.connected, world.closed, len(world.released)) == (1, 1, 1)
+
+
+def test_an_engine_that_never_came_to_stand_for_election_has_nothing_to_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, "no rights to create it")
+    world.run()
+    assert [each.name for each in world.reports] == ["leader east->west", "release east->west"]
+    assert (world.released, world.closed) == ([], 0)
+
+
+def test_that_it_stands_by_is_said_once_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    World(monkeypatch, None, None, 3, None, None).run()
+    told = [each for each in caplog.messages if each.startswith(("stands by; ", "leads"))]
+    assert [each.split()[0] for each in told] == ["stands", "leads", "stands"]
+
+
+def test_an_engine_whose_spark_hangs_leads_nothing_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, spark_hangs=True)
+    world.run()
+    (report, _) = world.reports
+    assert report.done == 0
+    assert "end this engine, and start it again" in report.problems[0]
+
+
+def test_in_what_the_files_of_two_engines_differ_is_said_by_who_stands_by_and_by_who_takes_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    World(monkeypatch, None, 1, None).run()
+    assert not any("differs" in each for each in caplog.messages)
+    caplog.clear()
+    world = World(monkeypatch, None, 1, None)
+    world.differs_in = ("topics", "groups")
+    world.run()
+    told = [each for each in caplog.messages if "differs" in each]
+    assert told == [
+        "stands by; engine  leads the flow; its file differs from this one in topics, groups",
+        "leads the flow, term 1; the file of the engine that led it before differs in topics, groups",
+        "stands by; engine  leads the flow; its file differs from this one in topics, groups",
+    ]
+
+
+@pytest.mark.parametrize("weak_fence", [None, "no rights"])
+def test_who_stands_by_lets_no_control_begin_and_where_late_requests_are_not_refused_stops_writing_at_once(
+    monkeypatch: pytest.MonkeyPatch, weak_fence: str | None
+) -> None:
+    class Looked(threading.Event):
+        """Is set once somebody has looked."""
+
+        def is_set(self) -> bool:
+            was, _ = super().is_set(), self.set()
+            return was
+
+    lost: list[None] = []
+    world = World(monkeypatch, 1, None)
+    world.leader._lost = lambda: lost.append(None)
+    world.standing.weak_fence = weak_fence
+    world.standing.lease = Lease(600.0)
+    world.renewed_at = steady_seconds()
+    world.run()
+    assert world.leader.await_lease(Looked()) is None
+    assert lost == [None] * (weak_fence is not None)
+
+
+def test_whether_a_flow_is_written_in_transactions_is_the_same_for_all_its_engines() -> None:
+    once = flow_settings("west.exactly.once.source.support = enabled")
+    assert once.transactions is not None
+    first, second = digests(flow_settings(), 6.0), digests(once, 6.0)
+    assert [key for key in first if first[key] != second[key]] == ["exactly.once"]
