@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings, load
 from mirror.control.status import observe
+from mirror.evidence.journal import Journal
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import clusters, processes
@@ -22,6 +24,7 @@ from mirror.model.flow import Flow
 from mirror.model.ledger import record_id
 from mirror.model.partition import TopicPartition
 from mirror.parts import read_rows
+from mirror.recovery.steps import Progress
 from mirror.waiting import wait_until
 from tests.brokers import lab_applications
 from tests.brokers.command import FACTORS, address, mirror
@@ -170,6 +173,21 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     assert site.command("failover", *options)[0] == 2, "nobody agrees to it"
     assert site.at_work() == {site.alias}
 
+    used = site.groups[0]
+    member = confluent_kafka.Consumer(
+        {"bootstrap.servers": west.bootstrap_servers, "group.id": used, "enable.auto.commit": False}
+    )
+    try:
+        member.subscribe([site.copy])
+        wait_until(lambda: member.poll(0.2) is not None or member.assignment(), "a member", timeout_seconds=60)
+        code, told = site.command("failover", *options, "--run-directory", str(run), "--yes", "--json")
+    finally:
+        member.close()
+    assert (code, told["verdict"], told["steps"][-1]["name"]) == (1, "FAIL", "plan")
+    assert f"group {used}" in told["steps"][-1]["detail"]
+    assert "in use" in told["steps"][-1]["detail"]
+    assert not run.exists()
+
     broken = site.directory / "broken.toml"
     broken.write_text(site.applications.read_text().replace('"stop"', '"no-such-verb"'))
     code, told = site.command(
@@ -245,6 +263,15 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     run = site.directory / "run"
     try:
         shop.kill()
+        # The first process that carries it out is killed behind the cut; the second one goes on.
+        argv = ["failover", str(site.file), "--flow", site.flow, *options, "--run-directory", str(run)]
+        first = processes.start(site.directory, "first", [sys.executable, "-m", "mirror", *argv], owner_pid=os.getpid())
+        wait_until(
+            lambda: "cut" in Progress.of(Journal(run / "journal.jsonl").read().entries).proven or not first.is_alive(),
+            "the cut",
+            timeout_seconds=120,
+        )
+        first.kill()
         code, found = site.command("failover", *options, "--run-directory", str(run))
         assert code == 0, found
         assert found["verdict"] == "PASS"
