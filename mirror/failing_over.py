@@ -36,6 +36,7 @@ PASSED, NOT_PASSED = 0, 1
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
 _PROBE_SECONDS = 1.0
+_TIMES = Times()
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
@@ -61,7 +62,6 @@ class Asked:
     as_json: bool
     takes_back: bool = False
     given_up: str | None = None
-    times: Times = Times()  # noqa: RUF009  # frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def fail_over(
         run.directory.path,
         is_planned=is_planned,
         given_up=asked.given_up,
-        times=asked.times,
+        times=_TIMES,
     )
     plan = look_ahead(mode, move, back_ends, _progress(run))
     session = _Session(settings.path, FAILOVER, chosen.flow, mode, run, plan, asked, terminal)
@@ -141,7 +141,7 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
         run.directory.path,
         is_planned=True,
         given_up=asked.given_up,
-        times=asked.times,
+        times=_TIMES,
     )
     plan = look_home(move, forward, _progress(run))
     session = _Session(settings.path, FAILBACK, chosen.flow, FAILBACK, run, plan, asked, terminal)

@@ -149,11 +149,11 @@ class Move:
         )
 
     def start(self) -> Step:
-        """Return the step behind which only a failback leads back: the applications are started on the target."""
+        """Return the step from which on nothing is taken back: the applications are started on the target."""
         target = self.flow.target
         return Step(
             START,
-            f"start the applications on {target}; from here on only a failback leads back",
+            f"start the applications on {target}; from here on nothing is taken back",
             lambda _: _result(self.applications.start(target), at_ms=self.now_ms()),
             is_point_of_no_return=True,
         )

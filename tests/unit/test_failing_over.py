@@ -16,6 +16,7 @@ from mirror.cli import app
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
 from mirror.recovery.applications import Applications
+from mirror.recovery.move import Times
 from tests.unit.recovery.world import EAST, HOME, THERE, WEST, StandInApplications, StandInEnds, World
 
 SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
@@ -43,7 +44,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
     monkeypatch.setattr(failing_over, "_ends", ends)
     monkeypatch.setattr(failing_over, "_applications", applications)
-    monkeypatch.setattr("mirror.recovery.move.Times.__init__.__defaults__", (0.0, 0.3, 0.3))
+    monkeypatch.setattr(failing_over, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
     monkeypatch.chdir(tmp_path)
     return made
 
@@ -73,7 +74,7 @@ def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file
     assert sorted(tmp_path.iterdir()) == [file]
     code, text = done(world, "failover", file, "--mode", "planned", "--dry-run")
     assert code == 0
-    for word in ("stop the applications on east", "only a failback leads back", "audit", "east.orders"):
+    for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
         assert word in " ".join(text.split())
 
 
