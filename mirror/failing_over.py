@@ -17,6 +17,7 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict, worst
@@ -320,7 +321,8 @@ def _ends(
         wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
         unchecked = [str(each) for each in found.left_out if each.is_unchecked]
         said = (
-            f"{len(found.partitions)} partition(s), {sum(each.records for each in found.partitions):,} records compared"
+            f"{counted(len(found.partitions), 'partition')} and "
+            f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
         )
         return found.verdict, "; ".join((said, *filter(None, (named(wrong), named(unchecked)))))
 

@@ -116,6 +116,7 @@ class Partition:
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a topic; ``source`` in Kafka's words: ``DYNAMIC_TOPIC_CONFIG``, ``DEFAULT_CONFIG``, …"""
+    """One setting of a topic or broker; ``source`` in Kafka's words: ``DYNAMIC_TOPIC_CONFIG``, ``DEFAULT_CONFIG``, …"""
 
     name: str
     value: str | None
@@ -435,7 +436,13 @@ class Cluster:
                 topic.name,
                 topic_ids.spell(topic.topic_id),
                 tuple(
-                    Partition(each.partition_index, each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
+                    Partition(
+                        each.partition_index,
+                        each.leader_id,
+                        each.leader_epoch,
+                        tuple(each.replica_nodes),
+                        tuple(each.isr_nodes),
+                    )
                     for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
                 ),
                 bool(topic.is_internal),
@@ -458,20 +465,7 @@ class Cluster:
             ]
             response = self.send(DescribeConfigsRequest(resources=resources))
             return {
-                result.resource_name: _Answer(
-                    result.error_code,
-                    result.error_message,
-                    tuple(
-                        ConfigEntry(
-                            entry.name,
-                            entry.value,
-                            _config_source(entry.config_source),
-                            bool(entry.read_only),
-                            bool(entry.is_sensitive),
-                        )
-                        for entry in result.configs
-                    ),
-                )
+                result.resource_name: _Answer(result.error_code, result.error_message, config_entries(result))
                 for result in response.results
             }
 
@@ -1055,6 +1049,20 @@ def _found(answers: Mapping[K, _Answer]) -> Found[K, Any]:
 
 def _item_results(answers: Mapping[Any, _Answer]) -> list[ItemResult]:
     return [ItemResult(str(item), answer.problem) for item, answer in answers.items()]
+
+
+def config_entries(result: Any) -> tuple[ConfigEntry, ...]:
+    """Return what one result of a response to DescribeConfigs says."""
+    return tuple(
+        ConfigEntry(
+            entry.name,
+            entry.value,
+            _config_source(entry.config_source),
+            bool(entry.read_only),
+            bool(entry.is_sensitive),
+        )
+        for entry in result.configs
+    )
 
 
 def _config_source(number: int) -> str:

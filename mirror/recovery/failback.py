@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.evidence.facts import Json
+from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict
 from mirror.recovery.failover import Loss, cannot_drain, copies_again, loss_of, naming
@@ -95,7 +96,7 @@ def _returned(forward: FlowEnds) -> Step:
         if problem := _not_as_it_was(forward, forward.copied()):
             return Result(Verdict.FAIL, problem)
         count = len(forward.ends().ends)
-        return Result(Verdict.PASS, f"{source} answers, with leaders of all {count} partition(s)")
+        return Result(Verdict.PASS, f"{source} answers, with leaders of all of {counted(count, 'partition')}")
 
     return Step("returned", f"make sure that {source} is back, and is the cluster that it was", act)
 

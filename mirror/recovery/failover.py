@@ -11,6 +11,7 @@ from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, FlowEnds
@@ -44,7 +45,7 @@ class Lacking:
         """Return it for people."""
         if self.end <= self.start:
             return f"{self.partition}: nothing up to {self.start}"
-        return f"{self.partition}: {self.end - self.start} offset(s), from {self.start} to {self.end - 1}"
+        return f"{self.partition}: {counted(self.end - self.start, 'offset')}, from {self.start} to {self.end - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ class Loss:
     def __str__(self) -> str:
         """Return it for people."""
         count = sum(each.end - each.start for each in self.lacking)
-        what = f"{count} offset(s) lack: {named([str(each) for each in self.lacking])}" if count else "nothing lacks"
+        what = (
+            f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
+            if count
+            else "nothing is missing"
+        )
         return f"{what}, as the source tells" if self.bound is None else f"at least: {what}; {self.bound}"
 
     def rows(self) -> list[dict[str, Json]]:
@@ -212,7 +217,9 @@ def _detect(move: Move) -> Step:
 
     def act(_: Known) -> Result:
         probes = move.ends.wait_until_gone()
-        return Result(Verdict.PASS, f"no broker of {source} answers, {probes} time(s) asked", {"probes": probes})
+        return Result(
+            Verdict.PASS, f"no broker of {source} answers, asked {counted(probes, 'time')}", {"probes": probes}
+        )
 
     def drift(_: Mapping[str, Json]) -> str | None:
         there = move.ends.answering()

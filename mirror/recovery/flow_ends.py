@@ -17,6 +17,7 @@ from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogReader, LogWriter
 from mirror.kafka.partition_state import active_producers
+from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record, state_topic
@@ -258,7 +259,7 @@ class ClusterEnds:
         return [
             *(f"group {group}: {why}" for group, why in found.problems.items()),
             *(
-                f"group {group} has {state.members} member(s) ({state.state})"
+                f"group {group} has {counted(state.members, 'member')} ({state.state})"
                 for group, state in found.items()
                 if state.is_active
             ),

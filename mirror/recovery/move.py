@@ -10,6 +10,7 @@ from pathlib import Path
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
+from mirror.model.counts import are, counted
 from mirror.model.failover import FailoverEntry, Phase, in_the_way
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -180,7 +181,7 @@ class Move:
             found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
             verdict = worst(_verdict(each) for each in found.values())
             told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]
-            detail = named(told) or f"{len(groups)} group(s) read on {self.flow.target}"
+            detail = named(told) or f"{counted(len(groups), 'group')} seen reading on {self.flow.target}"
             times: dict[str, Json] = {group: each.at_ms for group, each in found.items() if isinstance(each, Done)}
             facts: dict[str, Json] = {"cluster": self.flow.target, "first_at_ms": times}
             return Result(verdict, detail, facts)
@@ -222,8 +223,8 @@ class Move:
             if members := self.ends.members(sorted(groups)):
                 told = f"somebody still reads on {self.flow.source}: {named(members)}"
                 return Result(Verdict.FAIL, told)
-            detail = f"no log of {len(last)} partition(s) grew for {self.times.quiet:g} s, and no transaction is open"
-            return Result(Verdict.PASS, detail, {"ends": _rows(last)})
+            quiet = f"no log of {counted(len(last), 'partition')} grew for {self.times.quiet:g} s"
+            return Result(Verdict.PASS, f"{quiet}, and no transaction is open", {"ends": _rows(last)})
 
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
         return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED))
@@ -270,7 +271,7 @@ class Move:
             raise WaitTimeout(said) from None
         if left:
             raise WaitTimeout(f"{self.flow.target} lacks records, and their copy has stopped: {named(stopped)}")
-        return f"{self.flow.target} has all records of {len(fixed)} partition(s)"
+        return f"{self.flow.target} has all records of {counted(len(fixed), 'partition')}"
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
@@ -364,7 +365,8 @@ class Move:
             }
             if moves.refused:
                 return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
-            said = f"{moves.written} position(s) of {len({each.group for each in plan.positions})} group(s) are written"
+            groups = len({each.group for each in plan.positions})
+            said = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
             if plan.source_problem is not None:
                 said += ", by the checkpoints"
             if moves.left:

@@ -322,7 +322,7 @@ class _Waiting:
         # What no engine looks up stays open.
         if awaits_open_ends and found.open_ends and leader is not None:
             source, why = next(iter(found.open_ends.items()))
-            said = f"{len(found.open_ends)} position(s) are not final, the first that of {source}: {why}"
+            said = f"{counted(len(found.open_ends), 'position')} not final yet, the first that of {source}: {why}"
             return replace(found, problem=said)
         return found
 

@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, broker_configs, offered, transactional_ids, values_of
 from mirror.kafka.cluster import (
     Cluster,
     ClusterUnreachable,
@@ -171,6 +172,36 @@ def test_a_group_with_members_is_active_and_refuses_foreign_positions(
         assert east.group_positions(group) == {}
     wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=20)
     assert east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
+
+
+def test_brokers_tell_what_they_are_set_to_what_they_offer_and_which_transactions_they_know(
+    east: Cluster, settings_of: SettingsOf, unique: Unique
+) -> None:
+    name, transactional_id = unique("orders"), unique("till")
+    east.create_topics([NewTopic(name, 1, 1)])
+    (partition,) = east.topics([name])[name].partitions
+    assert partition.in_sync == partition.replicas == east.broker_ids()
+    configs = broker_configs(east)
+    assert (tuple(configs), configs.problems) == (east.broker_ids(), {})
+    assert values_of(configs)["auto.create.topics.enable"] == {"false"}
+    found = offered(east)
+    assert found.requests[CONSUMER_GROUP_HEARTBEAT] >= 0
+    assert found.features["metadata.version"] > 0
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": settings_of("east").bootstrap_servers, "transactional.id": transactional_id}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(name, b"1")
+    producer.flush()
+    wait_until(
+        lambda: transactional_ids(east).get(transactional_id),
+        "it",
+        timeout_seconds=10,
+        until=lambda at: at == "Ongoing",
+    )
+    producer.commit_transaction()
+    assert transactional_ids(east)[transactional_id] in {"PrepareCommit", "CompleteCommit"}
 
 
 def test_many_items_are_asked_for_in_portions(east: Cluster, unique: Unique) -> None:

@@ -29,12 +29,13 @@ _LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?P<level>[A-Z]+) 
 
 
 @contextmanager
-def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(file: Path, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run an engine as the leader of a process group of its own, as a shell does; its log goes to a file."""
+    command = [sys.executable, "-m", "mirror", "run", str(file)]
     with (
         log.open("wb") as said,
         subprocess.Popen(
-            [sys.executable, "-m", "mirror", "run", str(file)], stderr=said, stdout=said, start_new_session=True
+            command, stderr=said, stdout=said, start_new_session=True, env=os.environ | environment
         ) as engine,
     ):
         try:
@@ -195,3 +196,61 @@ def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_kil
     with running(file, log) as engine:
         wait_until(told, "the foreign writer", timeout_seconds=90)
         assert told() == [(first, first, 1)]
+
+
+def test_a_worker_without_the_transforms_module_and_a_router_that_came_later_are_told_in_the_log_and_the_status(
+    east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """The module is there when the engine reads its file, and gone before Spark's workers want it."""
+    source, target = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    routed, changed = unique("routed"), unique("changed")
+    copied, flow = TopicPartition(routed, 0), f"{source}->{target}"
+    client = {"bootstrap.servers": address(east_west, "east")}
+    east.create_topics([NewTopic(topic, 1, 1, {}) for topic in (routed, changed)])
+    west.create_topics([NewTopic(f"{source}.elsewhere", 1, 1, {})])
+    file = one_flow(east_west, tmp_path / "mirror.properties", source, target, f"{routed}, {changed}")
+    log, later = tmp_path / "log", tmp_path / "later"
+    write(client, copied, range(5))
+    copy = TopicPartition(f"{source}.{routed}", 0)
+    with running(file, log) as engine:
+        wait_until(lambda: status(file)[0], "the engine to run", timeout_seconds=90, until="RUNNING".__eq__)
+        known = {"bootstrap.servers": address(east_west, "west")}
+        wait_until(lambda: ends_of(known, [copy])[copy], "the copy", timeout_seconds=60, until=lambda end: end >= 5)
+        engine.terminate()
+        assert engine.wait(60) == 0, log.read_text()
+
+    chosen = f"{flow}.transforms = mine, away\n{flow}.transforms"
+    file.write_text(
+        f"{file.read_text()}{chosen}.mine.type = python:soon_gone:same\n"
+        f"{flow}.transforms.away.type = org.apache.kafka.connect.transforms.RegexRouter\n"
+        f"{flow}.transforms.away.regex = .*{routed}\n{flow}.transforms.away.replacement = {source}.elsewhere\n"
+    )
+    module = tmp_path / "modules" / "soon_gone.py"
+    module.parent.mkdir()
+    module.write_text("def same(record):\n    return record\n")
+    write(client, copied, range(5, 10))
+    write(client, TopicPartition(changed, 0), range(5))
+    path = os.pathsep.join(filter(None, (str(module.parent), os.environ.get("PYTHONPATH"))))
+    with running(file, later, PYTHONPATH=path) as engine:
+        wait_until(lambda: lines_of(later), "the engine to have read its file", timeout_seconds=60)
+        module.unlink()
+        wanted = [
+            f"{routed}-0 is stopped: it was copied to {copy.topic} so far and is to be copied to {source}.elsewhere now",
+            f"{changed}-0 is stopped: mine: the module soon_gone cannot be imported",
+        ]
+
+        def are_told() -> bool:
+            told = [text for level, about, text in lines_of(later) if (level, about) == ("WARN", flow)]
+            return all(any(text.startswith(each) for text in told) for each in wanted)
+
+        wait_until(are_told, "the stops to be told", timeout_seconds=90)
+        state, reasons = wait_until(
+            lambda: status(file), "the status", timeout_seconds=30, until=lambda seen: len(seen[1]) >= len(wanted)
+        )
+        assert state == "DEGRADED"
+        assert all(any(reason.startswith(each) for reason in reasons) for each in wanted), reasons
+        shown = mirror("status", str(file), "--json").stdout
+        (one,) = (each for each in json.loads(shown)["flows"][0]["partitions"] if each["topic"] == routed)
+        assert one["stopped"].startswith("it was copied to")
+        engine.terminate()
+        assert engine.wait(60) == 0, later.read_text()

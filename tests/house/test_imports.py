@@ -208,7 +208,7 @@ def test_what_a_room_may_import_is_what_it_imports(room: str) -> None:
         ("engine", "from mirror.recovery.verify import verify_flow"),
         ("control", "from mirror.recovery import shadow_groups"),
         ("evidence", "from mirror.recovery import probing"),
-        ("evidence", "from mirror.proof.objectives import RtoChain"),
+        ("evidence", "from mirror.proof.objectives import Objectives"),
         ("cli", "from mirror.copier import epochs"),
         ("cli", "import tests.builders"),
     ],

@@ -28,6 +28,7 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.pause import PausePlan
 from mirror.recovery.rehearsal_plan import RehearsalPlan
+from tests.unit.recovery import sides
 
 
 def test_it_says_which_version_it_is() -> None:
@@ -263,3 +264,42 @@ def test_what_was_moved_is_put_back_along_the_flow_that_the_snapshot_names(
     monkeypatch.setattr(cli, "look_at", lambda _, flow, *__: asked.append(flow) or ())
     assert CliRunner().invoke(app, ["groups", str(file), "--restore", str(saved)]).exit_code == 1
     assert asked == [Flow("west", "east")]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_readiness_shows_the_worst_first_how_to_mend_it_and_ends_with_the_answer(
+    monkeypatch: pytest.MonkeyPatch, file: Path, width: int
+) -> None:
+    """What one rule says of many topics is one row, unless all are asked for; class and answer are never cut."""
+    known = sides.facts()
+    names = {f"orders-{number}": f"east.orders-{number}" for number in range(40)}
+    known = replace(known, copies={**known.copies, **names}, rpo_seconds=1.0)
+    known = sides.partition(lag_records=7, lag_seconds=5.0)(known)
+    asked = []
+    monkeypatch.setattr(cli, "read_facts", lambda *_, rpo_seconds: asked.append(rpo_seconds) or known)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    status, text = shown(monkeypatch, width, found, "readiness", str(file), "--rpo-seconds", "1")
+    assert (status, asked) == (1, [1.0])
+    table, mends = text.split("To mend them:")
+    assert max(map(len, table.splitlines())) <= width
+    for word in ("difference", "where", "source", "target", "1. blocks:", "selects", "37", "more"):
+        assert word in table
+    assert table.index("blocks") < table.index("loses")
+    assert "kafka-topics.sh --bootstrap-server west:9092 --create --topic orders-0" in " ".join(mends.split())
+    assert "Not ready: 80 things block a failover and 1 thing loses records. A failover now would lose 7" in " ".join(
+        mends.split()
+    )
+    _, text = shown(monkeypatch, width, found, "readiness", str(file), "--all")
+    assert "orders-39" in text
+    status, text = shown(monkeypatch, width, found, "readiness", str(file), "--json")
+    assert (status, json.loads(text)["verdict"], len(json.loads(text)["differences"])) == (1, "FAIL", 81)
+
+
+def test_who_is_ready_is_told_so_and_leaves_with_0(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    monkeypatch.setattr(cli, "read_facts", lambda *_, **__: sides.facts())
+    done = CliRunner().invoke(app, ["readiness", str(file)])
+    assert done.exit_code == 0
+    assert "verdict PASS" in done.stdout
+    assert "differences" not in done.stdout
+    assert CliRunner().invoke(app, ["readiness", str(file), "--rpo-seconds", "-1"]).exit_code == 2
+    assert CliRunner().invoke(app, ["readiness", str(file), "--flow", "west->north"]).exit_code == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import kafka.errors
@@ -18,9 +18,9 @@ from mirror.model.flow_state import (
     DataProducer,
     FlowState,
     StateRecord,
+    WrittenAs,
     term_of,
     transactional_id_record,
-    writer_record,
 )
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
@@ -112,6 +112,9 @@ class Target:
     def has_topic(self, _: str) -> bool:
         return True
 
+    def undecided(self, _: object, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        return {each for each in partitions if any(each in last.partitions for last in self.last.values())}
+
     def unended(self, _: object, transactional_id: str) -> Unended | None:
         return self.last.get(transactional_id)
 
@@ -135,6 +138,7 @@ class Engine:
         monkeypatch.setattr(hold.coordinator, "unended", target.unended)
         monkeypatch.setattr(hold.coordinator, "abort_empty", lambda *_: {})
         monkeypatch.setattr(hold.partition_state, "unable_to_append", lambda *_: {})
+        monkeypatch.setattr(hold.partition_state, "undecided", target.undecided)
 
     def take(self, **given_up: Producer) -> Held:
         names = {name.replace("_", "-"): producer for name, producer in given_up.items()}
@@ -161,14 +165,15 @@ def test_each_task_writes_with_an_id_of_its_own_that_is_on_record_before_it_is_u
     assert engine.target.asked == [("east-0", None), ("east-1", None)]
     assert engine.target.state.transactional_ids == {"east-0", "east-1"}
     assert engine.target.terms == {4}
-    assert dict(engine.target.written).keys() >= {writer_record(id_of(each), 0)[0] for each in ("east-0", "east-1")}
-    known, engine.target.written = len(engine.target.written), []
-    engine.target.state.writers |= {id_of("east-0"), id_of("east-1")}
+    state = engine.target.poll()
+    assert state.writers == {id_of("east-0"), id_of("east-1")}
+    assert state.written_as == {each: WrittenAs(id_of(each), 0, 4) for each in ("east-0", "east-1")}
+    engine.target.written.clear()
     engine.take()
-    assert (known, [key for key, _ in engine.target.written]) == (
-        4,
-        [transactional_id_record(each, 0)[0] for each in ("east-0", "east-1")],
-    ), "a writer is on record once"
+    assert [key for key, _ in engine.target.written] == [
+        transactional_id_record(each, 0)[0] for each in ("east-0", "east-1")
+    ], "a writer is on record once, and so is an id; as whom it is written is, each time"
+    assert engine.target.poll().written_as == {each: WrittenAs(id_of(each), 1, 4) for each in ("east-0", "east-1")}
 
 
 def test_every_id_is_taken_over_that_java_or_an_engine_before_may_have_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +244,8 @@ def test_the_id_of_a_task_that_came_back_gives_place_to_another_while_its_last_t
     assert engine.target.state.transactional_ids == {"east-0", "east-1", "east-2"}
 
     following = Engine(monkeypatch, engine.target)
-    engine.target.written.clear()
     assert following.names() == ["east-1", "east-2"]
-    assert transactional_id_record("east-0", 0)[0] not in dict(engine.target.written), "it is on record"
+    assert engine.target.poll().unended == {"east-0": (BEFORE.producer_id, 3)}, "it stays on record"
     assert following.hold.fence({SICK}) == {
         SICK: "the last transaction of east-0 has not ended there: its replicas take no marker"
     }

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.proof.absence import Absence
 from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
-from mirror.proof.objectives import Rpo, RtoChain
+from mirror.proof.objectives import Rpo
 from mirror.scenario import judging
 from mirror.scenario.declaration import Load, Topic
 from mirror.scenario.judging import Evidence, Found, measure, measure_rpo
@@ -29,7 +30,7 @@ DETOUR = CopyRoute(Route(ORDERS, Place("south", "west.east.orders")), (EAST_WEST
 COMPACTED = CopyRoute(Route(STATES, Place("west", "east.states")), (EAST_WEST,))
 BACK = CopyRoute(Route(Place("west", "orders"), Place("east", "west.orders")), (WEST_EAST,))
 TOLD = cast(Any, {EAST_WEST: {"orders-0": [(3, 5)]}})
-RECOVERY = RtoChain(1000, 2000, 3000, 4000, 5000, 6000, {})
+RECOVERY = FailoverInstants(1000, 2000, 3000, 4000, 5000, 6000, {})
 TWO_TOPICS = small(
     topics=(Topic("orders", ("east",)), Topic("states", ("east",), configs={"cleanup.policy": "compact"}))
 )

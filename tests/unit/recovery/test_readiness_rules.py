@@ -1,0 +1,590 @@
+"""Each rule of readiness finds what it is there for, says where, and how to mend it; of two sides alike none says anything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.acls import AclListing
+from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
+from mirror.kafka.cluster import GroupListing, GroupPosition
+from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
+from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import ForeignWriter, Gap
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.shadow import SHADOW_PREFIX
+from mirror.model.translation import Bounded, NotMirrored, TooOld
+from mirror.recovery.differences import Difference, Impact
+from mirror.recovery.readiness import RULES, judge
+from mirror.recovery.readiness_facts import Facts, NotSeen
+from tests.unit.recovery.sides import (
+    COPIED,
+    COPY,
+    GROUP,
+    TOPIC,
+    Change,
+    configs,
+    facts,
+    groups,
+    lines,
+    moves,
+    on,
+    partition,
+    position,
+    settings,
+    side,
+    status,
+    topic,
+    topics,
+)
+
+BLOCKS, LOSES, DUPLICATES, DEGRADES, COSMETIC = Impact
+AWAY = NotSeen("all of west", "connection refused", "west", "start west")
+QUOTA = QuotaKey((("user", "ann"),), "producer_byte_rate")
+
+
+# The twins, and where they are.
+ENDS = (("source", TOPIC), ("target", TOPIC), ("target", COPY))
+
+
+def both(*changes: Change) -> Change:
+    def change(known: Facts) -> Facts:
+        for each in changes:
+            known = each(known)
+        return known
+
+    return change
+
+
+def acl(text: str, name: str = TOPIC, resource: Resource = Resource.TOPIC, principal: str = "User:ann") -> Acl:
+    permission, operation = text.split()
+    prefixed = name.endswith("+")
+    pattern = Pattern.PREFIXED if prefixed else Pattern.LITERAL
+    return Acl(resource, pattern, name.rstrip("+"), principal, "*", Operation[operation], Permission[permission])
+
+
+def acls(end: str, *listed: Acl) -> Change:
+    return on(end, acls=AclListing(frozenset(listed)))
+
+
+def decision(action: GroupAction) -> GroupDecision:
+    placement = Placement(GROUP, COPIED, 40, 40, 40, "id")
+    return GroupDecision(GROUP, COPIED, GroupPosition(7), GroupPosition(40), action, "because", placement)
+
+
+def listing(kind: str) -> GroupListing:
+    return GroupListing("newer", "consumer", "Stable", kind)
+
+
+# The rule, what it says the impact is, what is changed, where that is found, and a part of how it is mended.
+CASES: list[tuple[str, Impact, Change, str, str]] = [
+    ("target-away", BLOCKS, lambda known: replace(known, target=AWAY), "west", "start west"),
+    ("same-cluster", BLOCKS, on("target", cluster_id="id-of-east"), "east->west", "west.bootstrap.servers"),
+    ("not-copying", BLOCKS, status(state="STOPPED", reasons=("silent",)), "east->west", "mirror run mm2.properties"),
+    ("not-copying", BLOCKS, status(state="STARTING"), "east->west", "again"),
+    ("partition-stopped", BLOCKS, partition(stopped="too large"), "orders-0", "--topic orders --partition 0"),
+    ("paused", LOSES, partition(is_paused=True), "orders", "mirror resume mm2.properties --flow 'east->west'"),
+    ("flow-troubled", DEGRADES, status(state="DEGRADED", reasons=("x",)), "east->west", "mirror status mm2.properties"),
+    ("lag", LOSES, partition(lag_records=9, lag_seconds=31.0), "orders-0", "tasks.max"),
+    ("lag", LOSES, partition(lag_records=9, lag_seconds=None), "orders-0", "tasks.max"),
+    (
+        "not-begun",
+        LOSES,
+        lambda known: status(partitions=known.status.partitions[:1])(known),  # type: ignore[union-attr]
+        "orders-1",
+        "mirror status",
+    ),
+    ("near-deletion", LOSES, partition(lag_records=9, lag_seconds=400_000.0), "orders-0", "retention.ms=-1"),
+    (
+        "near-deletion",
+        LOSES,
+        both(partition(lag_records=60, lag_seconds=1.0), configs("source", TOPIC, retention_bytes="1000")),
+        "orders-0",
+        "--entity-name orders",
+    ),
+    (
+        "near-deletion",
+        LOSES,
+        both(
+            partition(lag_records=60, lag_seconds=1.0),
+            lambda known: replace(known, ends=replace(known.ends, starts={TopicPartition(TOPIC, 0): 101})),  # type: ignore[arg-type]
+        ),
+        "orders-0",
+        "--entity-name orders",
+    ),
+    ("gaps", LOSES, partition(gaps=1), "orders-0", "mirror gaps mm2.properties --topic orders"),
+    (
+        "gaps-acknowledged",
+        COSMETIC,
+        status(gaps=(Gap(TopicPartition(TOPIC, 0), 1, 2, "gone", 0),)),
+        "orders-0",
+        "none is needed",
+    ),
+    (
+        "records-parked",
+        LOSES,
+        both(lines("mirror.oversized.records = park"), lambda known: replace(known, parked=3)),
+        "mm2-parked.east.internal",
+        "max.message.bytes",
+    ),
+    ("foreign-writers", DEGRADES, status(foreign=(ForeignWriter(COPIED, 7, 1, 2, 1, 0),)), "east.orders-0", COPY),
+    ("fewer-brokers", DEGRADES, on("target", brokers=(1, 2)), "west", "1 more broker"),
+    ("offline-partition", BLOCKS, topics("target", east_orders=topic(COPY, leader=-1)), "east.orders-0", COPY),
+    (
+        "too-few-in-sync",
+        BLOCKS,
+        topics("target", __consumer_offsets=topic("__consumer_offsets", in_sync=(1,))),
+        "__consumer_offsets-0",
+        "--describe --topic __consumer_offsets",
+    ),
+    (
+        "never-enough-replicas",
+        BLOCKS,
+        configs("target", COPY, min_insync_replicas="4"),
+        COPY,
+        "min.insync.replicas=2",
+    ),
+    ("under-replicated", DEGRADES, topics("target", orders=topic(TOPIC, in_sync=(1, 2))), "orders-0", "--topic orders"),
+    (
+        "group-coordinator",
+        BLOCKS,
+        both(topics("target", __consumer_offsets=None), on("target", brokers=(1, 2))),
+        "__consumer_offsets",
+        "offsets.topic.replication.factor=2",
+    ),
+    (
+        "transaction-coordinator",
+        BLOCKS,
+        both(
+            topics("target", __transaction_state=None),
+            on("target", brokers=(1,)),
+            on("source", transactions={"till": "Empty"}),
+        ),
+        "__transaction_state",
+        "transaction.state.log.replication.factor=1",
+    ),
+    (
+        "group-protocol",
+        BLOCKS,
+        both(on("source", groups=(listing("consumer"),)), on("target", offered=Offered({0: 12}, {}))),
+        "newer",
+        "group.version=1",
+    ),
+    (
+        "older-features",
+        DEGRADES,
+        on("target", offered=Offered({0: 12, CONSUMER_GROUP_HEARTBEAT: 1}, {"metadata.version": 20})),
+        "metadata.version",
+        "--feature metadata.version=29",
+    ),
+    (
+        "older-features",
+        DEGRADES,
+        on("target", offered=Offered({0: 11, CONSUMER_GROUP_HEARTBEAT: 1}, {"metadata.version": 29})),
+        "API keys 0",
+        "upgrade the brokers of west",
+    ),
+    (
+        "fewer-logins",
+        DEGRADES,
+        settings("target", sasl_enabled_mechanisms="PLAIN"),
+        "sasl.enabled.mechanisms",
+        "SHA-512",
+    ),
+    (
+        "fewer-logins",
+        DEGRADES,
+        settings("target", listener_security_protocol_map="CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"),
+        "listeners",
+        "offer SASL_SSL",
+    ),
+    (
+        "positions-expire",
+        LOSES,
+        settings("target", offsets_retention_minutes="60"),
+        "offsets.retention.minutes",
+        "offsets.retention.minutes=10080",
+    ),
+    (
+        "narrower-limits",
+        DEGRADES,
+        settings("target", transaction_max_timeout_ms="1000"),
+        "transaction.max.timeout.ms",
+        "=900000",
+    ),
+    ("other-defaults", COSMETIC, settings("target", num_partitions="1"), "num.partitions", "num.partitions=6"),
+    ("nothing-selected", BLOCKS, lambda known: replace(known, copies={}), "east->west", "east->west.topics = ..."),
+    (
+        "copy-missing",
+        BLOCKS,
+        topics("target", east_orders=None),
+        COPY,
+        "mirror plan mm2.properties --flow 'east->west'",
+    ),
+    ("partitions-missing", BLOCKS, topics("target", east_orders=topic(COPY, 1)), COPY, "--partitions 2"),
+    ("partitions-more", DEGRADES, topics("target", east_orders=topic(COPY, 3)), COPY, "--topic orders --partitions 3"),
+    (
+        "own-topic-missing",
+        BLOCKS,
+        topics("target", orders=None),
+        TOPIC,
+        "kafka-topics.sh --bootstrap-server west:9092 --create --topic orders --partitions 2 --replication-factor 3",
+    ),
+    (
+        "own-topic-missing",
+        DEGRADES,
+        both(topics("target", orders=None), settings("target", auto_create_topics_enable="true")),
+        TOPIC,
+        "--create --topic orders",
+    ),
+    ("own-topic-partitions", DEGRADES, topics("target", orders=topic(TOPIC, 1)), TOPIC, "--partitions 2"),
+    ("takes-less", BLOCKS, configs("target", COPY, max_message_bytes="1000"), f"{COPY}: max.message.bytes", "=1048588"),
+    (
+        "takes-less",
+        BLOCKS,
+        configs("target", TOPIC, max_message_bytes="1000"),
+        f"{TOPIC}: max.message.bytes",
+        "=1048588",
+    ),
+    ("keeps-less", LOSES, configs("target", COPY, retention_ms="1000"), f"{COPY}: retention.ms", "=604800000"),
+    ("keeps-less", LOSES, configs("target", COPY, retention_bytes="1000"), f"{COPY}: retention.bytes", "=-1"),
+    (
+        "cleanup-policy",
+        LOSES,
+        configs("source", TOPIC, cleanup_policy="compact,delete"),
+        f"{COPY}: cleanup.policy",
+        "cleanup.policy=[compact,delete]",
+    ),
+    (
+        "unclean-election",
+        LOSES,
+        configs("target", COPY, unclean_leader_election_enable="true"),
+        COPY,
+        "unclean.leader.election.enable=false",
+    ),
+    ("single-replica", LOSES, topics("target", east_orders=topic(COPY, replicas=(1,))), COPY, "3 replicas"),
+    (
+        "single-replica",
+        LOSES,
+        topics("target", __consumer_offsets=topic("__consumer_offsets", replicas=(1,))),
+        "__consumer_offsets",
+        "3 replicas",
+    ),
+    (
+        "keeps-less",
+        COSMETIC,
+        both(
+            *(configs(end, name, cleanup_policy="compact") for end, name in ENDS),
+            configs("target", COPY, retention_ms="1"),
+        ),
+        f"{COPY}: retention.ms",
+        "retention.ms=604800000",
+    ),
+    ("fewer-replicas", DEGRADES, topics("target", east_orders=topic(COPY, replicas=(1, 2))), COPY, "3 replicas"),
+    ("acknowledged-by-one", LOSES, configs("target", COPY, min_insync_replicas="1"), COPY, "min.insync.replicas=2"),
+    (
+        "felt-settings",
+        DEGRADES,
+        configs("target", COPY, compression_type="lz4"),
+        f"{COPY}: compression.type",
+        "=producer",
+    ),
+    (
+        "other-settings",
+        COSMETIC,
+        configs("target", COPY, index_interval_bytes="1"),
+        f"{COPY}: index.interval.bytes",
+        "4096",
+    ),
+    ("other-settings", COSMETIC, configs("target", COPY, retention_ms="-1"), f"{COPY}: retention.ms", "=604800000"),
+    ("framework-topics", LOSES, topics("source", _schemas=topic("_schemas")), "_schemas", "east->west.topics"),
+    (
+        "framework-topics",
+        DEGRADES,
+        both(
+            topics("source", _schemas=topic("_schemas")),
+            lambda known: replace(known, copies={**known.copies, "_schemas": "east._schemas"}),
+        ),
+        "east._schemas",
+        "IdentityReplicationPolicy",
+    ),
+    ("read-and-left-out", LOSES, groups(read_elsewhere={"audits": (GROUP,)}), "audits", "east->west.topics"),
+    ("topics-left-out", DEGRADES, topics("source", audits=topic("audits")), "audits", "east->west.topics"),
+    ("group-left-out", LOSES, groups(left_out={"audit": (TOPIC,)}), "audit", "east->west.groups = ..., audit"),
+    (
+        "group-left-out",
+        COSMETIC,
+        groups(left_out={"console-consumer-7": (TOPIC,)}),
+        "console-consumer-7",
+        "groups.exclude",
+    ),
+    (
+        "group-kind",
+        LOSES,
+        both(on("source", groups=(listing("share"),)), on("target", offered=Offered({0: 12, 68: 1, 76: 1}, {}))),
+        "newer",
+        "decide where it begins",
+    ),
+    ("group-without-checkpoint", LOSES, groups(checkpoints={}), GROUP, "emit.checkpoints.enabled"),
+    ("group-not-translated", LOSES, moves(positions=(position(translation=TooOld(50)),)), GROUP, "mirror offsets"),
+    ("group-not-translated", LOSES, moves(positions=(position(translation=NotMirrored()),)), GROUP, "--groups billing"),
+    (
+        "group-refused",
+        BLOCKS,
+        moves(decisions=(decision(GroupAction.SKIP_ACTIVE),)),
+        "billing, east.orders-0",
+        "stop the members of billing on west",
+    ),
+    (
+        "group-refused",
+        BLOCKS,
+        moves(decisions=(decision(GroupAction.SKIP_BEYOND_END),)),
+        f"{GROUP}, {COPIED}",
+        "verify",
+    ),
+    (
+        "group-set-back",
+        LOSES,
+        groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 45, 45)}),
+        "billing, east.orders-0",
+        "--apply",
+    ),
+    (
+        "read-again",
+        DUPLICATES,
+        groups(checkpoints={(GROUP, COPIED): Checkpoint(GROUP, COPIED, 33, 33)}),
+        GROUP,
+        "emit.checkpoints.interval.seconds",
+    ),
+    ("read-again", DUPLICATES, moves(positions=(position(translation=Bounded(30, 10)),)), GROUP, "--apply"),
+    (
+        "checkpoints",
+        DUPLICATES,
+        lines("emit.checkpoints.enabled = false"),
+        "east->west",
+        "emit.checkpoints.enabled = true",
+    ),
+    ("checkpoints", DUPLICATES, lines("emit.checkpoints.interval.seconds = 600"), "east->west", "seconds = 60"),
+    ("positions-not-kept", DUPLICATES, lines("sync.group.offsets.enabled = false"), "east->west", "--apply"),
+    ("aborted-copied", DUPLICATES, on("source", transactions={"till": "Ongoing"}), "east->west", "read_committed"),
+    ("authorizer", BLOCKS, acls("source", acl("ALLOW READ")), "west", "authorizer.class.name"),
+    ("authorizer", BLOCKS, acls("target", acl("ALLOW READ", COPY)), "west", "grant the applications"),
+    (
+        "rights",
+        BLOCKS,
+        both(acls("source", acl("ALLOW READ")), acls("target", acl("ALLOW READ"))),
+        "User:ann: topic east.orders",
+        "--allow-principal User:ann --operation Read --topic 'east.orders'",
+    ),
+    (
+        "rights",
+        BLOCKS,
+        both(acls("source", acl("ALLOW WRITE", "ord+")), acls("target", acl("ALLOW ALL", COPY))),
+        "User:ann: topic orders",
+        "--operation Write --topic 'orders'",
+    ),
+    (
+        "rights",
+        BLOCKS,
+        both(acls("source", acl("ALLOW READ", GROUP, Resource.GROUP)), acls("target")),
+        "User:ann: group billing",
+        "--group 'billing'",
+    ),
+    (
+        "rights",
+        BLOCKS,
+        both(acls("source", acl("ALLOW WRITE", "till+", Resource.TRANSACTIONAL_ID)), acls("target")),
+        "User:ann: transactional id tillx",
+        "--transactional-id 'till' --resource-pattern-type prefixed",
+    ),
+    (
+        "denials",
+        DEGRADES,
+        both(acls("source", acl("DENY READ")), acls("target", acl("ALLOW READ", COPY))),
+        "User:ann: READ on topic east.orders",
+        "--deny-principal User:ann",
+    ),
+    (
+        "fenced",
+        BLOCKS,
+        both(acls("source"), acls("target", acl("DENY WRITE", "*", principal="User:*"))),
+        "topic orders",
+        "--remove --deny-principal 'User:*' --operation Write --topic '*'",
+    ),
+    ("standstill", BLOCKS, on("target", quotas={QUOTA: 1.0}), str(QUOTA), "--delete-config producer_byte_rate"),
+    ("quotas", DEGRADES, on("source", quotas={QUOTA: 5000.0}), str(QUOTA), "--add-config producer_byte_rate=5000"),
+    ("quotas", DEGRADES, on("target", quotas={QUOTA: 5000.0}), str(QUOTA), "--delete-config producer_byte_rate"),
+    (
+        "logins",
+        DEGRADES,
+        on("source", users={"ann": frozenset({"SCRAM-SHA-512"})}),
+        "ann",
+        "SCRAM-SHA-512=[password=...]",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "impact", "change", "where", "mend"),
+    CASES,
+    ids=[f"{number}-{each[0]}" for number, each in enumerate(CASES)],
+)
+def test_what_is_changed_is_found(rule: str, impact: Impact, change: Change, where: str, mend: str) -> None:
+    found = [each for each in judge(change(facts())).differences if each.rule == rule]
+    assert [(each.impact, each.where) for each in found][:1] == [(impact, where)], found
+    assert mend in found[0].mend
+    assert all(each.is_looked_at for each in found)
+
+
+def test_of_two_sides_that_are_alike_nothing_is_said() -> None:
+    assert judge(facts()).differences == ()
+
+
+def test_every_rule_is_seen_to_find_something() -> None:
+    """Only `source-away` and `group-not-told` find nothing: they say what could not be looked at."""
+    ids = [rule.id for rule in RULES]
+    assert len(ids) == len(set(ids))
+    assert set(ids) - {each[0] for each in CASES} == {"source-away", "group-not-told"}
+
+
+def test_no_rule_finds_anything_worse_than_it_says() -> None:
+    """What a rule that cannot look may hide is judged by that."""
+    worst = {rule.id: rule.worst for rule in RULES}
+    assert all(impact.rank >= worst[rule].rank for rule, impact, *_ in CASES)
+
+
+def only(change: Change, rule: str) -> list[Difference]:
+    return [each for each in judge(change(facts())).differences if each.rule == rule]
+
+
+# What looks like a difference to this rule, and is none.
+NONE: list[tuple[str, Change]] = [
+    ("lag", partition(lag_records=9, lag_seconds=29.0)),
+    # What holds nothing has nothing to copy.
+    (
+        "not-begun",
+        lambda known: status(partitions=known.status.partitions[:1])(replace(known, ends=replace(known.ends, ends={}))),
+    ),
+    # Compacted, it is not deleted by age.
+    (
+        "near-deletion",
+        both(partition(lag_records=9, lag_seconds=400_000.0), configs("source", TOPIC, cleanup_policy="compact")),
+    ),
+    ("near-deletion", both(partition(lag_records=9, lag_seconds=4e9), configs("source", TOPIC, retention_ms="-1"))),
+    ("group-coordinator", topics("target", __consumer_offsets=None)),
+    ("transaction-coordinator", both(topics("target", __transaction_state=None), on("target", brokers=(1,)))),
+    ("aborted-copied", on("source", transactions={"mm2-state.west.internal.east": "Empty"})),
+    ("aborted-copied", on("source", transactions={"west-mm2-MirrorSourceConnector-0": "Ongoing"})),
+    (
+        "aborted-copied",
+        both(lines("east.consumer.isolation.level = read_committed"), on("source", transactions={"a": ""})),
+    ),
+    (
+        "cleanup-policy",
+        both(
+            configs("source", TOPIC, cleanup_policy="compact,delete"),
+            configs("target", TOPIC, cleanup_policy="delete, compact"),
+            configs("target", COPY, cleanup_policy="delete,compact"),
+        ),
+    ),
+    # What nobody writes to under its own name: a copy of another cluster's topic.
+    (
+        "own-topic-missing",
+        lambda known: replace(known, copies={**known.copies, "west.x": "east.west.x"}),
+    ),
+    (
+        "topics-left-out",
+        topics("source", **{"mm2-offset-syncs.west.internal": topic("mm2-offset-syncs.west.internal")}),
+    ),
+    ("topics-left-out", topics("source", heartbeats=topic("heartbeats"))),
+    ("group-left-out", groups(left_out={f"{SHADOW_PREFIX}x": (TOPIC,)})),
+    # Of super users everything is allowed; what is denied on the source is not needed on the target.
+    (
+        "rights",
+        both(acls("source", acl("ALLOW READ")), acls("target"), settings("target", super_users="User:eve;User:ann")),
+    ),
+    ("rights", both(acls("source", acl("ALLOW READ"), acl("DENY READ")), acls("target"))),
+    ("rights", both(acls("source", acl("ALLOW READ", "elsewhere")), acls("target"))),
+    ("rights", both(acls("source", acl("ALLOW READ", "console-consumer-1", Resource.GROUP)), acls("target"))),
+    # The mirror's own rights are not an application's.
+    (
+        "rights",
+        both(acls("source", acl("ALLOW READ")), acls("target"), lambda known: replace(known, own_principal="User:ann")),
+    ),
+    (
+        "rights",
+        both(
+            acls("source", acl("ALLOW READ"), acl("ALLOW READ", GROUP, Resource.GROUP)),
+            acls("target", acl("ALLOW WRITE", "mm2-state.+")),
+        ),
+    ),
+    (
+        "logins",
+        both(
+            on("source", users={"ann": frozenset({"SCRAM-SHA-512"})}),
+            acls("source", acl("ALLOW ALL", "mm2-offset-syncs.west.internal")),
+        ),
+    ),
+    # Begun at the end, there may be no position yet.
+    (
+        "not-begun",
+        both(
+            lines("east.consumer.auto.offset.reset = latest"),
+            lambda known: status(partitions=known.status.partitions[:1])(known),  # type: ignore[union-attr]
+        ),
+    ),
+    # Two replicas cannot do better without losing the one that may be down.
+    (
+        "acknowledged-by-one",
+        both(
+            *(configs(end, name, min_insync_replicas="1") for end, name in ENDS),
+            topics("target", orders=topic(TOPIC, replicas=(1, 2)), east_orders=topic(COPY, replicas=(1, 2))),
+        ),
+    ),
+    ("authorizer", both(acls("target"), settings("target", allow_everyone_if_no_acl_found="true"))),
+    ("fenced", both(acls("source"), acls("target", acl("DENY WRITE", "elsewhere", principal="User:*")))),
+    ("group-not-translated", moves(positions=(position(0, translation=NotMirrored()),))),
+]
+
+
+@pytest.mark.parametrize(("rule", "change"), NONE, ids=[f"{number}-{each[0]}" for number, each in enumerate(NONE)])
+def test_what_is_no_difference_is_not_told(rule: str, change: Change) -> None:
+    assert only(change, rule) == []
+
+
+def test_on_one_broker_a_side_one_replica_is_no_worse_than_it_was() -> None:
+    """The practice clusters: it degrades, and keeps nobody from failing over."""
+    single = topic(TOPIC, replicas=(1,))
+    small = both(
+        on("source", brokers=(1,)),
+        on("target", brokers=(1,)),
+        topics("source", orders=single),
+        topics("target", orders=single, east_orders=topic(COPY, replicas=(1,))),
+        *(configs(end, name, min_insync_replicas="1") for end, name in ENDS),
+    )
+    assert {(each.impact, each.target) for each in only(small, "single-replica")} == {(DEGRADES, "1")}
+    assert judge(small(facts())).verdict == "PASS"
+
+
+def test_with_unchanged_names_the_copy_is_what_is_written_to() -> None:
+    known = replace(facts(), copies={TOPIC: TOPIC})
+    assert known.twins == [(TOPIC, TOPIC)]
+    assert judge(topics("target", east_orders=None)(known)).verdict == "PASS"
+
+
+def test_the_side_that_everybody_may_read_is_not_a_side_alone() -> None:
+    sides = replace(facts(), source=side("east", TOPIC), target=side("west", TOPIC, COPY))
+    everybody = [acl("ALLOW READ", COPY, principal="User:*"), acl("ALLOW WRITE", TOPIC, principal="User:*")]
+    assert judge(acls("target", *everybody)(sides)).verdict == "PASS"
+
+
+def test_every_rule_stands_in_the_documentation_with_its_class() -> None:
+    text = (Path(__file__).parents[3] / "docs/readiness.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \| ([a-z]+) \|", text, re.MULTILINE) == [
+        (each.id, each.worst) for each in RULES
+    ]
