@@ -497,6 +497,7 @@ def fence(
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
+@app.command()
 def failover(
     file: File,
     flow: FlowName = None,
