@@ -12,7 +12,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +34,7 @@ from mirror.drill.commands import app as runbook_app
 from mirror.engine.refusals import NotReachable
 from mirror.engine.run_log import LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.failing_over import Asked, Terminal, fail_back, fail_over
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ItemResult
@@ -51,6 +52,7 @@ from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
 from mirror.recovery import rehearsal_rows
+from mirror.recovery.failover import Mode
 from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
@@ -123,6 +125,33 @@ TopicPattern = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+ChosenGroups = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "--groups",
+        help="Groups whose whole id matches; all of them by default.",
+        metavar="RE",
+        callback=lambda text: None if text is None else _require_pattern(text),
+    ),
+]
+ApplicationsFile = Annotated[
+    Path | None,
+    typer.Option(help="Commands that stop, start and probe the applications of each cluster.", metavar="TOML"),
+]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(help="Where the run keeps its record; one that is there is gone on with.", metavar="DIR"),
+]
+TakeBack = Annotated[
+    bool,
+    typer.Option("--take-back", help="Take back what a run has done that has not passed the point of no return."),
+]
+GivenUp = Annotated[
+    str | None,
+    typer.Option("--give-up", help="Another run that is on record, and that nobody goes on with.", metavar="RUN"),
+]
+PlanOnly = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 'east->west'.", metavar="'A->B'")]
 
 _LIMITS = ReadLimits()
@@ -466,6 +495,76 @@ def fence(
         _out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
         raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
+def failover(
+    file: File,
+    flow: FlowName = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="unplanned (default): the source is gone. planned: nothing is lost, or nothing is moved. cut-off: the "
+            "target cannot copy from it, whether or not it lives."
+        ),
+    ] = None,
+    group: ChosenGroups = None,
+    applications: ApplicationsFile = None,
+    run_directory: RunFolder = None,
+    back: TakeBack = False,
+    given_up: GivenUp = None,
+    dry_run: PlanOnly = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move the applications of a flow from its source to its target: stopped, cut, groups moved, started, seen at work.
+
+    A run that ended anywhere is gone on with by the same command and its --run-directory. Exit code 1 unless the
+    verdict is PASS: what nobody has looked at is UNKNOWN.
+    """
+    with _explained(), sigterm_interrupts():
+        settings = load(file, applies_transforms=False)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
+    raise typer.Exit(code)
+
+
+@app.command()
+def failback(
+    file: File,
+    flow: FlowName = None,
+    group: ChosenGroups = None,
+    applications: ApplicationsFile = None,
+    run_directory: RunFolder = None,
+    back: TakeBack = False,
+    given_up: GivenUp = None,
+    dry_run: PlanOnly = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lead the applications of a flow home that was failed over; --flow names that flow, --run-directory its run.
+
+    States what only the old cluster has, has the flow back copy everything home, and moves the groups; then both flows
+    copy again. Exit code 1 unless the verdict is PASS.
+    """
+    with _explained(), sigterm_interrupts():
+        settings = load(file, applies_transforms=False)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        code = _guarded(lambda: fail_back(settings, _flow(settings, flow), asked, _terminal()))
+    raise typer.Exit(code)
+
+
+def _guarded(perform: Callable[[], int]) -> int:
+    """Return the exit code of a run; one that is interrupted stands where it is."""
+    try:
+        return perform()
+    except KeyboardInterrupt:
+        _err.print("Interrupted. The run stands where it is: go on with it by its --run-directory.", markup=False)
+        return VERDICT_NOT_PASS
+
+
+def _terminal() -> Terminal:
+    return Terminal(_out, _err, _progress)
 
 
 @app.command()

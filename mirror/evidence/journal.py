@@ -42,6 +42,7 @@ class Event(StrEnum):
     STEP_STARTED = "step_started"
     STEP_SKIPPED = "step_skipped"
     STEP_FINISHED = "step_finished"
+    STEP_UNDONE = "step_undone"
     GATE_CHECKED = "gate_checked"
     POINT_OF_NO_RETURN = "point_of_no_return"
     JOURNAL_MENDED = "journal_mended"

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mirror.model.acl import Acl, QuotaKey
 from mirror.model.checkpoint import CheckpointedCopy, CopyId
+from mirror.model.failover import FailoverEntry
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
@@ -560,6 +561,16 @@ def no_placement_record(placement: Placement) -> StateRecord:
     return _compact(["placement", placement.group, *placement.partition]), None
 
 
+def failover_record(entry: FailoverEntry) -> StateRecord:
+    """Return the record of a run that moves the applications of the flow."""
+    return _record(["failover", entry.run], entry.content())
+
+
+def no_failover_record(run: str) -> StateRecord:
+    """Return the record that says that the applications are where they were before that run."""
+    return _compact(["failover", run]), None
+
+
 def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
     """Return the record that this flow has set a quota on the target; None: that it has removed it, or gives it up."""
     return _record(["quota", [list(part) for part in key.entity], key.limit], {"value": value})
@@ -627,6 +638,8 @@ class FlowState:
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
     checkpointed: dict[TopicPartition, CheckpointedCopy] = field(default_factory=dict)
+    #: By run, in the order in which they came on record.
+    failovers: dict[str, FailoverEntry] = field(default_factory=dict)
     claim: Claim | None = None
     standbys: dict[str, Standby] = field(default_factory=dict)
     producer: DataProducer | None = None
@@ -722,6 +735,8 @@ class FlowState:
                 self.quotas.pop(_quota_key(entity, limit), None)
             case ["source"]:
                 self.source_id = ""
+            case ["failover", run]:
+                self.failovers.pop(run, None)
             case ["claim"]:
                 self.claim = None
             case ["standby", engine]:
@@ -793,6 +808,8 @@ class FlowState:
                 )
             case ["source"]:
                 self.source_id = content["cluster_id"]
+            case ["failover", run]:
+                self.failovers[run] = FailoverEntry.of_content(run, content)
             case ["claim"]:
                 self.claim = newest(self.claim, Claim.of_content(content))
             case ["standby", engine]:

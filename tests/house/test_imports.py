@@ -47,10 +47,21 @@ MAY_IMPORT["engine"] = {
     "proof",
 }
 # The rooms below may import exactly what they do import: one more is a decision, and one less is written down.
-UPPER_ROOMS = ("evidence", "definition_files", "recovery", "drill", "scenario", "cli")
+UPPER_ROOMS = ("evidence", "definition_files", "recovery", "drill", "scenario", "failing_over", "cli")
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
-MAY_IMPORT["recovery"] = {"whole_file", "waiting", "spark", "model", "config", "kafka", "control", "proof", "engine"}
+MAY_IMPORT["recovery"] = {
+    "whole_file",
+    "waiting",
+    "spark",
+    "model",
+    "config",
+    "kafka",
+    "control",
+    "proof",
+    "engine",
+    "evidence",
+}
 MAY_IMPORT["drill"] = {
     "interrupting",
     "waiting",
@@ -80,7 +91,9 @@ MAY_IMPORT["scenario"] = {
     "definition_files",
     "recovery",
 }
+MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
 MAY_IMPORT["cli"] = {
+    "failing_over",
     "interrupting",
     "tables",
     "no_spark",

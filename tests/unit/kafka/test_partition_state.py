@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from mirror.kafka.channel import LATEST, Channel, View
-from mirror.kafka.partition_state import producer_epochs, unable_to_append, undecided
+from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
 from mirror.model.partition import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(6)]
@@ -49,7 +49,7 @@ class Brokers:
                         producer_epoch=epoch,
                         last_sequence=7,
                         last_timestamp=8,
-                        current_txn_start_offset=-1,
+                        current_txn_start_offset=epoch - 5,
                     )
                     for producer, epoch in known
                 ],
@@ -100,6 +100,14 @@ def test_of_each_partition_the_epoch_of_that_very_producer_is_told_by_its_leader
         ORDERS[3]: (1, None),
     }
     assert producer_epochs(cast(Channel, brokers), ORDERS, 7) == {ORDERS[0]: 3, ORDERS[1]: 4}
+    told, untold = active_producers(cast(Channel, brokers), ORDERS[:4])
+    assert untold == {}
+    assert told[ORDERS[0]] == (
+        ActiveProducer(6, 9, 7, 8, 4),
+        ActiveProducer(7, 3, 7, 8, None),
+        ActiveProducer(8, 9, 7, 8, 4),
+    )
+    assert told[ORDERS[3]] == ()
 
 
 def test_where_readers_of_committed_data_see_to_the_end_nothing_is_open() -> None:

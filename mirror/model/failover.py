@@ -1,0 +1,82 @@
+"""That a flow is being failed over, or was: on record on its target, where every run of the procedure sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+
+class Phase(StrEnum):
+    """How far a run of the procedure has got."""
+
+    UNDER_WAY = "under way"
+    """It moves the applications to the target."""
+    DONE = "done"
+    """They are there."""
+    RETURNING = "returning"
+    """It moves them home."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverEntry:
+    """One run of the procedure, as it is on record in the state topic of the flow.
+
+    Attributes
+    ----------
+    run
+        what tells runs apart.
+    mode
+        how the applications were moved: unplanned, planned, cut-off; or failback.
+    where
+        the machine and the run directory, in words for people.
+    at_ms
+        when this was written, in ms since the epoch, by the clock of whoever wrote it.
+    """
+
+    run: str
+    mode: str
+    phase: Phase
+    where: str
+    at_ms: int
+
+    def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
+        """Return it when the run has got so far."""
+        return replace(self, phase=phase, at_ms=at_ms)
+
+    def content(self) -> dict[str, Any]:
+        """Return the value of its record."""
+        return {name: value for name, value in asdict(self).items() if name != "run"}
+
+    @classmethod
+    def of_content(cls, run: str, content: dict[str, Any]) -> FailoverEntry:
+        """Return the entry that a record's value holds."""
+        return cls(run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"])
+
+
+def in_the_way(
+    entries: Iterable[FailoverEntry], run: str, *, returning: bool, given_up: str | None = None
+) -> FailoverEntry | None:
+    """Return the entry because of which a run must not begin; None: there is none.
+
+    Of several runs that began at the same time the first in the log goes on, for every reader.
+
+    Parameters
+    ----------
+    entries
+        in the order of the log.
+    returning
+        whether the run is a failback: for that a failover that is done is no hindrance.
+    given_up
+        a run that nobody goes on with any more; one that is done cannot be given up.
+    """
+    for each in entries:
+        if each.run == run:
+            return None
+        if each.phase is Phase.DONE:
+            if not returning:
+                return each
+        elif each.run != given_up:
+            return each
+    return None

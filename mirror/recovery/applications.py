@@ -1,0 +1,349 @@
+"""The applications of a flow, as the procedure sees them: stopped on one cluster, started on the other, seen at work.
+
+The procedure does not know how they run. It asks whoever does: commands of a file, a person at the terminal, nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from mirror.config.errors import ConfigError
+from mirror.waiting import WaitTimeout, wait_until
+
+_OUTPUT = 2000
+_COMMANDS = ("stop", "start", "probe")
+_TIMES = {"timeout_seconds": 60.0, "service_seconds": 300.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is so; ``at_ms`` is the moment at which it became so, in ms since the epoch, where that is asked for."""
+
+    detail: str
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unobserved:
+    """Nobody has looked."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """It is not so, or could not be brought about; ``output`` is what was said meanwhile."""
+
+    reason: str
+    output: str = ""
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        return f"{self.reason}; it said: {self.output}" if self.output else self.reason
+
+
+Answer: TypeAlias = Done | Unobserved | NotDone
+
+
+class Applications(Protocol):
+    """Producers and consumers that are moved from one cluster to the other.
+
+    Every method may be called again: what is stopped is then stopped, and what is started started.
+    """
+
+    def stop(self, cluster: str) -> Answer:
+        """Stop all of them on a cluster: behind ``Done`` none of them writes there, or is in a group there."""
+        ...
+
+    def start(self, cluster: str) -> Answer:
+        """Start them on a cluster."""
+        ...
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:
+        """Wait for the first write that the cluster has accepted from them since then; say when it was."""
+        ...
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        """Wait until each group has read what was written there since then; say of each when it first did."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """Nobody is asked and nothing is waited for: what the applications do is not observed."""
+
+    why: str = "nobody was asked: no --applications file, and --yes"
+
+    def stop(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return Unobserved(f"whether the applications on {cluster} are stopped: {self.why}")
+
+    def start(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return Unobserved(f"whether the applications on {cluster} are started: {self.why}")
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:  # noqa: ARG002  # nobody looks
+        """See `Applications`."""
+        return Unobserved(f"when {cluster} accepted a first write: {self.why}")
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
+        """See `Applications`."""
+        return dict.fromkeys(groups, Unobserved(f"when it first read on {cluster}: {self.why}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person at the terminal, who does it and says so.
+
+    Attributes
+    ----------
+    ask
+        puts a question that is answered by yes or no.
+    now_ms
+        the clock.
+    """
+
+    ask: Callable[[str], bool]
+    now_ms: Callable[[], int]
+
+    def stop(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return self._asked(
+            f"Stop everything that writes to {cluster} or reads from it. Is it stopped?",
+            f"the applications on {cluster} are stopped",
+        )
+
+    def start(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return self._asked(f"Start the applications on {cluster}. Are they started?", f"they are started on {cluster}")
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:  # noqa: ARG002  # a person knows since when
+        """See `Applications`."""
+        return self._asked(f"Has {cluster} accepted a first write?", f"{cluster} has accepted a first write")
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
+        """See `Applications`."""
+        if len(groups) > 1 and self.ask(f"Do all {len(groups)} groups read new records on {cluster}?"):
+            return dict.fromkeys(groups, Done(f"a person says that all groups read on {cluster}", self.now_ms()))
+        return {
+            group: self._asked(
+                f"Does group {group} read new records on {cluster}?", f"group {group} reads on {cluster}"
+            )
+            for group in groups
+        }
+
+    def _asked(self, question: str, so: str) -> Answer:
+        if self.ask(question):
+            return Done(f"a person says that {so}", self.now_ms())
+        return NotDone(f"a person does not say that {so}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCommands:
+    """The commands of one cluster, as arguments; None: there is none."""
+
+    stop: tuple[str, ...] | None = None
+    start: tuple[str, ...] | None = None
+    probe: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Commands of a file that stop, start and probe the applications of each cluster.
+
+    They are told in their environment what it is about: ``MIRROR_CLUSTER``, ``MIRROR_FLOW``; a probe also
+    ``MIRROR_SINCE_MS`` and ``MIRROR_GROUPS`` (a JSON list). Stop and start end with 0 when it is done. A probe is run
+    again and again: with 0 it prints a JSON object, ``{"first_write_at_ms": 1, "groups": {"billing": 1}}``, in which
+    what has not come about yet is null or left out; with 0 and nothing printed all has come about by now.
+
+    Attributes
+    ----------
+    timeout_seconds
+        how long one command may take.
+    service_seconds
+        how long the probe is asked for the first write, and for each group's first read.
+    """
+
+    path: Path
+    flow: str
+    clusters: Mapping[str, ClusterCommands]
+    timeout_seconds: float = _TIMES["timeout_seconds"]
+    service_seconds: float = _TIMES["service_seconds"]
+    now_ms: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+
+    @classmethod
+    def load(cls, path: Path, flow: str, aliases: Sequence[str]) -> Commands:
+        """Read the file, for a flow between the clusters called ``aliases``.
+
+        Raises
+        ------
+        ConfigError
+            if it cannot be read, or says what nobody understands; it names file and key.
+        """
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(path, None, None, f"is no TOML file that can be read: {error}") from None
+        for key in sorted(content.keys() - {*_TIMES, "clusters"}):
+            raise ConfigError(path, None, key, f"is unknown; there are {', '.join((*_TIMES, 'clusters'))}")
+        clusters = content.get("clusters", {})
+        if not isinstance(clusters, dict):
+            raise ConfigError(path, None, "clusters", "holds a table for each cluster: [clusters.east]")
+        for alias in sorted(clusters.keys() - set(aliases)):
+            said = f"is no cluster of {flow}; there are {', '.join(aliases)}"
+            raise ConfigError(path, None, f"clusters.{alias}", said)
+        return cls(
+            path,
+            flow,
+            {alias: _commands(path, alias, clusters.get(alias, {})) for alias in aliases},
+            timeout_seconds=_seconds(path, "timeout_seconds", content),
+            service_seconds=_seconds(path, "service_seconds", content),
+        )
+
+    def stop(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return self._run_one("stop", cluster)
+
+    def start(self, cluster: str) -> Answer:
+        """See `Applications`."""
+        return self._run_one("start", cluster)
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:
+        """See `Applications`."""
+        (answer,) = self._probed(cluster, (), since_ms, ("",)).values()
+        return answer
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        """See `Applications`."""
+        return self._probed(cluster, groups, since_ms, groups)
+
+    def _run_one(self, what: str, cluster: str) -> Answer:
+        argv = getattr(self.clusters[cluster], what)
+        if argv is None:
+            return Unobserved(f"{self.path} has no {what} command for {cluster}")
+        return self._run(argv, cluster, {})
+
+    def _run(self, argv: Sequence[str], cluster: str, more: Mapping[str, str]) -> Done | NotDone:
+        """Run a command to its end; one that takes too long is killed with all that it has started."""
+        told = {"MIRROR_CLUSTER": cluster, "MIRROR_FLOW": self.flow, **more}
+        command = f"`{shlex.join(argv)}`"
+        # Not a pipe: what a command leaves running would hold its end, and be waited for.
+        with tempfile.TemporaryFile() as said:
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    env=os.environ | told,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return NotDone(f"{command} cannot be run: {error}")
+            late = None
+            try:
+                process.wait(self.timeout_seconds)
+            except subprocess.TimeoutExpired:
+                late = f"{command} was killed, since it took longer than {self.timeout_seconds:g} s"
+            finally:
+                if process.poll() is None:
+                    _kill_all(process)
+            said.seek(0)
+            output = said.read().decode(errors="replace").strip()
+        if late is not None:
+            return NotDone(late, output[-_OUTPUT:])
+        if process.returncode:
+            return NotDone(f"{command} ended with {process.returncode}", output[-_OUTPUT:])
+        return Done(output or f"{command} ended with 0", self.now_ms())
+
+    def _probed(self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]) -> dict[str, Answer]:
+        """Ask the probe until it tells of all that is wanted: of groups by their names, of the first write by ''."""
+        argv = self.clusters[cluster].probe
+        if argv is None:
+            return dict.fromkeys(wanted, Unobserved(f"{self.path} has no probe command for {cluster}"))
+        more = {"MIRROR_SINCE_MS": str(since_ms), "MIRROR_GROUPS": json.dumps(list(groups))}
+        last: dict[str, Answer] = {}
+
+        def look() -> bool:
+            last.update(_told(self._run(argv, cluster, more), wanted))
+            return all(isinstance(each, Done) for each in last.values())
+
+        try:
+            wait_until(look, "the probe", timeout_seconds=self.service_seconds)
+        except WaitTimeout:
+            return {
+                name: answer
+                if isinstance(answer, Done)
+                else NotDone(f"not within {self.service_seconds:g} s: {answer.reason}", answer.output)
+                if isinstance(answer, NotDone)
+                else answer
+                for name, answer in last.items()
+            }
+        return last
+
+
+def _commands(path: Path, alias: str, content: Any) -> ClusterCommands:
+    where = f"clusters.{alias}"
+    if not isinstance(content, dict):
+        raise ConfigError(path, None, where, f"holds {', '.join(_COMMANDS)}")
+    for key in sorted(content.keys() - set(_COMMANDS)):
+        raise ConfigError(path, None, f"{where}.{key}", f"is unknown; there are {', '.join(_COMMANDS)}")
+    return ClusterCommands(**{key: _argv(path, f"{where}.{key}", value) for key, value in content.items()})
+
+
+def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
+    """Return the arguments of a command: a list of texts, or a text that is split as a shell does; no shell runs it."""
+    try:
+        argv = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ConfigError(path, None, where, f"is no command: {error}") from None
+    if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
+        raise ConfigError(path, None, where, "is a command: a text, or a list of texts")
+    return tuple(argv)
+
+
+def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
+    value = content.get(key, _TIMES[key])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ConfigError(path, None, key, f"is a number of seconds above 0, not {value!r}")
+    return float(value)
+
+
+def _told(answer: Done | NotDone, wanted: Sequence[str]) -> dict[str, Answer]:
+    """Return what a probe that has ended tells of what is wanted."""
+    if isinstance(answer, NotDone):
+        return dict.fromkeys(wanted, answer)
+    if not answer.detail.startswith("{"):
+        return dict.fromkeys(wanted, Done("the probe says so", answer.at_ms))
+    try:
+        content = json.loads(answer.detail)
+        of_groups = content.get("groups") or {}
+        found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
+    except (AttributeError, ValueError) as error:
+        wrong = NotDone(f"what the probe prints is not as agreed: {error}", answer.detail)
+        return dict.fromkeys(wanted, wrong)
+    return {
+        name: Done("the probe says so", at)
+        if isinstance(at, int) and not isinstance(at, bool)
+        else NotDone("the probe does not say that it has come about", answer.detail)
+        for name, at in found.items()
+    }
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it has started, which is of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,166 @@
+"""Failing back: the way home of applications that were failed over, as plan and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirror.evidence.facts import Json
+from mirror.model.counts import counted
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.verdict import Verdict
+from mirror.recovery.failover import Loss, cannot_drain, copies_again, loss_of, naming
+from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackPlan:
+    """What a run is going to do, and what is known before it.
+
+    Attributes
+    ----------
+    moves
+        of groups, from the standby home, as things stand; None if a run that is taken up has moved them already.
+    stranded
+        what the old cluster had acknowledged and the standby lacks.
+    refusal
+        why the run must not begin; None: it may.
+    """
+
+    steps: tuple[Step, ...]
+    copied: Copied
+    moves: MovePlan | None
+    stranded: Loss
+    refusal: str | None
+    notes: tuple[str, ...]
+
+
+def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
+    """Return the steps of a run; ``move`` goes along the flow home, ``forward`` is the flow that was failed over."""
+    return (
+        move.begin(),
+        _returned(forward),
+        _stranded(forward),
+        _mirrored_home(move),
+        move.stop(),
+        move.fence(),
+        move.drain(),
+        move.cut(holds_on=False),
+        move.verify(),
+        move.groups(),
+        move.last_look(),
+        move.start(),
+        _forward_again(move, forward),
+        move.first_write(),
+        move.first_reads(),
+        _finished(forward),
+    )
+
+
+def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> FailbackPlan:
+    """Plan a run, or the rest of it: look at both ends and change nothing.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster does not answer.
+    """
+    record = forward.copied()
+    other = move.in_the_way(record.failovers)
+    refusal = None
+    if other is not None:
+        refusal = told_of(other, forward.flow)
+    elif done_of(record) is None and move.entry.run not in {each.run for each in record.failovers}:
+        refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
+    stranded = loss_of(forward, record, ask_source=True)
+    refusal = refusal or _not_as_it_was(forward, record)
+    if refusal is None and not progress.begun:
+        refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
+    moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
+    notes = (naming(forward), f"{forward.flow} stays paused until the applications are home; then both flows copy")
+    return FailbackPlan(steps_home(move, forward), record, moves, stranded, refusal, notes)
+
+
+def done_of(record: Copied) -> FailoverEntry | None:
+    """Return the failover that is to be undone; None: none is on record."""
+    return next((each for each in record.failovers if each.phase is Phase.DONE), None)
+
+
+def _returned(forward: FlowEnds) -> Step:
+    source = forward.flow.source
+
+    def act(_: Known) -> Result:
+        if problem := _not_as_it_was(forward, forward.copied()):
+            return Result(Verdict.FAIL, problem)
+        count = len(forward.ends().ends)
+        return Result(Verdict.PASS, f"{source} answers, with leaders of all of {counted(count, 'partition')}")
+
+    return Step("returned", f"make sure that {source} is back, and is the cluster that it was", act)
+
+
+def _stranded(forward: FlowEnds) -> Step:
+    source, target = forward.flow.source, forward.flow.target
+
+    def act(_: Known) -> Result:
+        loss = loss_of(forward, forward.copied(), ask_source=True)
+        if loss.bound is not None:
+            return Result(Verdict.FAIL, f"what only {source} has cannot be told: {loss.bound}")
+        facts: dict[str, Json] = {"stranded": loss.rows()}
+        return Result(Verdict.PASS, f"{source} had acknowledged and {target} lacks: {loss}", facts)
+
+    return Step("stranded", f"state what {source} had acknowledged and {target} lacks", act)
+
+
+def _mirrored_home(move: Move) -> Step:
+    flow = move.flow
+
+    def act(_: Known) -> Result:
+        said = copies_again(move.ends)
+        detail = move.await_copy(dict(move.ends.ends().ends))
+        return Result(Verdict.PASS, f"{said}; {detail}, as of when this step began")
+
+    doing = f"have {flow} copied until {flow.target} has what {flow.source} has by then, while the applications go on"
+    return Step("mirror home", doing, act)
+
+
+def _forward_again(move: Move, forward: FlowEnds) -> Step:
+    def act(_: Known) -> Result:
+        return Result(Verdict.PASS, "; ".join((copies_again(forward), copies_again(move.ends))))
+
+    return Step("forward again", f"have {forward.flow} copied again, and {move.flow} as well", act)
+
+
+def _finished(forward: FlowEnds) -> Step:
+    def act(_: Known) -> Result:
+        for each in forward.copied().failovers:
+            forward.take(each.run)
+        return Result(Verdict.PASS, f"nothing is on record any more: the applications are on {forward.flow.source}")
+
+    return Step("finish", f"take the failover off the record on {forward.flow.target}", act)
+
+
+def _not_as_it_was(forward: FlowEnds, record: Copied) -> str | None:
+    """Return why the old cluster is not the one that was left; None: it is."""
+    source, found = forward.flow.source, forward.ends()
+    if record.source_id and found.cluster_id != record.source_id:
+        return (
+            f"{source} is another cluster now ({found.cluster_id}) than the one that was copied ({record.source_id}): "
+            "there is no way home to it"
+        )
+    short = [
+        f"{each} ends at {found.ends.get(each, 0)}, and was copied up to {position.upstream}"
+        for each, position in record.positions.items()
+        if found.ends.get(each, 0) < position.upstream
+    ]
+    if short:
+        return f"{source} lacks records that {forward.flow.target} has, so its groups cannot go home: {named(short)}"
+    return None
+
+
+def stranded_rows(facts: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    """Return the stranded records that the step of that name has stated."""
+    rows = facts.get("stranded")
+    return [each for each in rows if isinstance(each, Mapping)] if isinstance(rows, list | tuple) else []

@@ -1,0 +1,257 @@
+"""Failing a flow over: the plan of a run in each mode, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.control.gaps import iso_time
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Event
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
+from mirror.model.counts import counted
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
+
+_AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
+
+
+class Mode(StrEnum):
+    """Why applications are moved, and what is known of their old cluster."""
+
+    UNPLANNED = "unplanned"
+    """It is gone; nothing is asked of it but whether it is."""
+    PLANNED = "planned"
+    """It is there, and nothing may be lost."""
+    CUT_OFF = "cut-off"
+    """The target cannot copy from it any more; whether it lives is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What of one partition the target lacks: the source's offsets from ``start`` on, to ``end`` as far as is known."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        if self.end <= self.start:
+            return f"{self.partition}: nothing up to {self.start}"
+        return f"{self.partition}: {counted(self.end - self.start, 'offset')}, from {self.start} to {self.end - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the target lacks of the source.
+
+    Attributes
+    ----------
+    lacking
+        by partition; none that lacks nothing.
+    bound
+        why there may be more, and since when; None where the source itself has told.
+    """
+
+    lacking: tuple[Lacking, ...]
+    bound: str | None
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        count = sum(each.end - each.start for each in self.lacking)
+        what = (
+            f"{counted(count, 'offset')} missing: {named([str(each) for each in self.lacking])}"
+            if count
+            else "nothing is missing"
+        )
+        return f"{what}, as the source tells" if self.bound is None else f"at least: {what}; {self.bound}"
+
+    def rows(self) -> list[dict[str, Json]]:
+        """Return a row a partition, for a journal and for ``--json``."""
+        return [
+            {"topic": each.partition.topic, "partition": each.partition.partition, "from": each.start, "to": each.end}
+            for each in self.lacking
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverPlan:
+    """What a run is going to do, and what is known before it.
+
+    Attributes
+    ----------
+    moves
+        of groups; None if a run that is taken up has moved them already.
+    loss
+        what the target lacks as things stand; of a planned run all of it is copied before the applications move.
+    refusal
+        why the run must not begin; None: it may.
+    notes
+        what else people have to know.
+    """
+
+    mode: Mode
+    steps: tuple[Step, ...]
+    copied: Copied
+    moves: MovePlan | None
+    loss: Loss
+    refusal: str | None
+    notes: tuple[str, ...]
+
+
+def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
+    """Return the steps of a run; ``back`` are the ends of the flow back, None if the file enables none."""
+    arrival = (move.start(), move.first_write(), move.first_reads(), move.finish())
+    if mode is Mode.PLANNED:
+        copy = (move.stop(), move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
+        start, *rest = arrival
+        return (move.begin(), *copy, move.groups(), move.last_look(), start, _copy_back(move, back), *rest)
+    first = _detect(move) if mode is Mode.UNPLANNED else _state_loss(move)
+    return (first, move.begin(), move.stop(), move.cut(holds_on=True), move.groups(), *arrival)
+
+
+def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress = NOT_BEGUN) -> FailoverPlan:
+    """Plan a run, or the rest of it: look at both ends, as far as the mode lets it, and change nothing.
+
+    Raises
+    ------
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster does not answer without which the run cannot begin.
+    """
+    copied = move.ends.copied()
+    moves = None if GROUPS in progress.proven else move.ends.plan_groups(ask_source=mode is not Mode.UNPLANNED)
+    other = move.in_the_way(copied.failovers)
+    refusal = None
+    if other is not None:
+        refusal = told_of(other, move.flow)
+    elif not copied.positions:
+        refusal = f"{move.flow} has copied nothing that is on record on {move.flow.target}: nobody can go on there"
+    loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
+    if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
+        refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+    if mode is Mode.PLANNED and refusal is None and not progress.begun:
+        refusal = cannot_drain(move.ends, copied)
+    return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes_of(move, back))
+
+
+def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:
+    """Return why the copy of a flow would never be complete: better known before the applications are stopped.
+
+    ``is_resumed``: the flow is resumed before, should it be paused.
+    """
+    if not copied.is_running:
+        return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
+    if not is_resumed and ends.is_paused():
+        return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
+    if copied.stops:
+        stopped = [f"{each}: {why}" for each, why in copied.stops.items()]
+        return f"the copy of {ends.flow} has stopped, so it cannot become complete: {named(stopped)}"
+    if copied.open_gaps:
+        return f"the copy of {ends.flow} has gaps that nobody has acknowledged (mirror gaps): {named(copied.open_gaps)}"
+    return None
+
+
+def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
+    """Return what the target lacks: exactly where the source tells, otherwise what is on record of it."""
+    why = "it was not asked"
+    if ask_source:
+        try:
+            found = ends.ends().ends
+            short = {
+                each: (start, end)
+                for each, end in found.items()
+                if (start := copied.positions[each].upstream if each in copied.positions else 0) < end
+            }
+            held = ends.holding(short) if short else {}
+        except _AWAY as problem:
+            why = str(problem)
+        else:
+            return Loss(tuple(Lacking(each, start, end) for each, (start, end) in sorted(held.items())), None)
+    seen = tuple(
+        Lacking(each, position.upstream, position.source_end)
+        for each, position in copied.positions.items()
+        if position.source_end > position.upstream
+    )
+    since = (
+        "ever" if copied.report_at_ms is None else f"since {iso_time(copied.report_at_ms)}, the engine's last report"
+    )
+    bound = f"what {ends.flow.source} has acknowledged {since}, is not known ({why})"
+    return Loss(seen, bound)
+
+
+def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:
+    """Return what the names of the copies mean for applications, and whether anything leads home."""
+    flow = move.flow
+    way_home = (
+        f"the file enables no flow {flow.target}->{flow.source}: what is written on {flow.target} is not copied home, "
+        "and mirror failback needs that flow"
+        if back is None
+        else f"{back.flow} copies home what is written on {flow.target}, once {flow.source} answers"
+    )
+    return (naming(move.ends), way_home)
+
+
+def naming(ends: FlowEnds) -> str:
+    """Return what the names of the copies mean for applications."""
+    source, target, copy = ends.flow.source, ends.flow.target, ends.copy_of("orders")
+    if copy != "orders":
+        return (
+            f"copies have other names: consumers on {target} read {copy} (what {source} had) and orders (what is "
+            f"written on {target}); records that only {source} has stay there, and come to {copy} after a failback"
+        )
+    return (
+        f"copies keep their names: consumers on {target} read the same topics; records that only {source} has stay in "
+        f"their place there, and come to {target}, behind what was written meanwhile, after a failback"
+    )
+
+
+def _detect(move: Move) -> Step:
+    source = move.flow.source
+
+    def act(_: Known) -> Result:
+        probes = move.ends.wait_until_gone()
+        return Result(
+            Verdict.PASS, f"no broker of {source} answers, asked {counted(probes, 'time')}", {"probes": probes}
+        )
+
+    def drift(_: Mapping[str, Json]) -> str | None:
+        there = move.ends.answering()
+        return f"{source} answers again at {', '.join(there)}" if there else None
+
+    doing = f"probe every broker of {source} until none answers"
+    return Step("detect", doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
+
+
+def _state_loss(move: Move) -> Step:
+    def act(_: Known) -> Result:
+        loss = loss_of(move.ends, move.ends.copied(), ask_source=True)
+        facts: dict[str, Json] = {"lacking": loss.rows(), "is_exact": loss.bound is None}
+        return Result(Verdict.PASS, f"{move.flow.target}: {loss}", facts)
+
+    return Step("loss", f"state what {move.flow.target} lacks", act)
+
+
+def _copy_back(move: Move, back: FlowEnds | None) -> Step:
+    """Return the step that has what is written on the target copied home."""
+
+    def act(_: Known) -> Result:
+        if back is None:
+            detail = f"the file enables no flow {move.flow.target}->{move.flow.source}: nothing is copied home"
+            return Result(Verdict.PASS, detail)
+        return Result(Verdict.PASS, copies_again(back))
+
+    doing = f"have what is written on {move.flow.target} copied home" if back else "say that nothing is copied home"
+    return Step("copy back", doing, act)
+
+
+def copies_again(ends: FlowEnds) -> str:
+    """Have a flow copied again, if it is paused; return, for people, how it stands."""
+    detail = ends.resume() if ends.is_paused() else f"{ends.flow} is not paused"
+    return detail if ends.copied().is_running else f"{detail}; no engine runs it: mirror run FILE"

@@ -1,0 +1,523 @@
+"""Moving applications along a flow: the steps that a failover in each mode, and a failback, are put together of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror.control.gaps import iso_time
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Event
+from mirror.model.counts import are, counted
+from mirror.model.failover import FailoverEntry, Phase, in_the_way
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
+from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
+from mirror.waiting import WaitTimeout, wait_until
+
+_NAMED = 5
+_SNAPSHOT = "groups-before"
+_COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
+
+STOP, FENCE, DRAIN, CUT, VERIFY, GROUPS = "stop", "fence", "drain", "cut", "verify", "groups"
+START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """For how long things are waited for, in seconds.
+
+    Attributes
+    ----------
+    quiet
+        for so long no log may grow before its writers count as stopped.
+    fence
+        how long that is tried.
+    drain
+        how long the copy may take to reach the ends of its source.
+    """
+
+    quiet: float = 3.0
+    fence: float = 60.0
+    drain: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move of applications along a flow, as one run carries it out.
+
+    Attributes
+    ----------
+    ends
+        of the flow along which they move.
+    record
+        the flow on whose target runs are on record, which is the one that is failed over: the same, or the flow back.
+    entry
+        how this run is on record while it is under way.
+    directory
+        of the run.
+    is_planned
+        whether the source is there and nothing may be lost.
+    agreed
+        the groups that the plan showed; None: nobody was shown any.
+    given_up
+        another run, which nobody goes on with any more: it is taken off the record.
+    """
+
+    ends: FlowEnds
+    record: FlowEnds
+    applications: Applications
+    entry: FailoverEntry
+    directory: Path
+    is_planned: bool
+    agreed: frozenset[str] | None = None
+    given_up: str | None = None
+    times: Times = Times()  # frozen
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    monotonic: Callable[[], float] = time.monotonic
+
+    @property
+    def flow(self) -> Flow:
+        """Return the flow."""
+        return self.ends.flow
+
+    # Being on record.
+
+    def in_the_way(self, entries: Sequence[FailoverEntry]) -> FailoverEntry | None:
+        """Return the run on record because of which this one must not go on; None: there is none."""
+        returning = self.entry.phase is Phase.RETURNING
+        return in_the_way(entries, self.entry.run, returning=returning, given_up=self.given_up)
+
+    def begin(self) -> Step:
+        """Return the step that puts the run on record, so that no other one begins meanwhile."""
+
+        def act(_: Known) -> Result:
+            before = self.record.copied().failovers
+            if (other := self.in_the_way(before)) is None:
+                if self.entry.run not in {each.run for each in before}:
+                    self.record.put(self.entry)
+                if (other := self.in_the_way(self.record.copied().failovers)) is None:
+                    if self.given_up in {each.run for each in before}:
+                        self.record.take(str(self.given_up))
+                    return Result(Verdict.PASS, f"on record on {self.record.flow.target}: {self.entry.where}")
+                # The other began at the same time, and is the first in the log.
+                self.record.take(self.entry.run)
+            return Result(Verdict.FAIL, told_of(other, self.record.flow))
+
+        def drift(_: Mapping[str, Json]) -> str | None:
+            runs = {each.run for each in self.record.copied().failovers}
+            return None if self.entry.run in runs else f"{self.record.flow.target} has nothing of this run on record"
+
+        def undo() -> str:
+            self.record.take(self.entry.run)
+            return "nothing of this run is on record any more"
+
+        doing = f"put on record, on {self.record.flow.target}, that this run moves the applications"
+        return Step("begin", doing, act, drift=drift, undo=undo)
+
+    # The applications.
+
+    def stop(self) -> Step:
+        """Return the step that stops the applications on the source."""
+        source = self.flow.source
+
+        def undo() -> str:
+            answer = self.applications.start(source)
+            if isinstance(answer, NotDone):
+                raise NotTakenBack(f"the applications are not started on {source} again: {answer}")
+            return _detail(answer)
+
+        def act(_: Known) -> Result:
+            answer = self.applications.stop(source)
+            if isinstance(answer, NotDone) and not self.is_planned:
+                advice = f"where nobody can reach them, leave the stop command of {source} out"
+                return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
+            return _result(answer, at_ms=self.now_ms())
+
+        return Step(
+            STOP,
+            f"stop the applications on {source}",
+            act,
+            undo=undo if self.is_planned else None,
+            moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
+        )
+
+    def start(self) -> Step:
+        """Return the step from which on nothing is taken back: the applications are started on the target."""
+        target = self.flow.target
+        return Step(
+            START,
+            f"start the applications on {target}; from here on nothing is taken back",
+            lambda _: _result(self.applications.start(target), at_ms=self.now_ms()),
+            is_point_of_no_return=True,
+        )
+
+    def first_write(self) -> Step:
+        """Return the step that waits for the first write on the target."""
+
+        def act(known: Known) -> Result:
+            answer = self.applications.first_write(self.flow.target, _since(known))
+            at_ms = answer.at_ms if isinstance(answer, Done) else None
+            return _result(answer, first_at_ms=at_ms, cluster=self.flow.target)
+
+        doing = f"wait for the first write that {self.flow.target} accepts"
+        return Step(FIRST_WRITE, doing, act, moments=_first_written)
+
+    def first_reads(self) -> Step:
+        """Return the step that waits until every group reads on the target."""
+
+        def act(known: Known) -> Result:
+            groups = sorted(moved_groups(known))
+            if not groups:
+                return Result(Verdict.PASS, "no group was moved, so none is waited for")
+            answers = self.applications.first_reads(self.flow.target, groups, _since(known))
+            found = {group: answers.get(group, Unobserved("nobody has said anything")) for group in groups}
+            verdict = worst(_verdict(each) for each in found.values())
+            told = [f"group {group}: {_detail(each)}" for group, each in found.items() if not isinstance(each, Done)]
+            detail = named(told) or f"{counted(len(groups), 'group')} seen reading on {self.flow.target}"
+            times: dict[str, Json] = {group: each.at_ms for group, each in found.items() if isinstance(each, Done)}
+            facts: dict[str, Json] = {"cluster": self.flow.target, "first_at_ms": times}
+            return Result(verdict, detail, facts)
+
+        doing = f"wait until every group that was moved reads on {self.flow.target}"
+        return Step(FIRST_READS, doing, act, moments=_first_read)
+
+    # The copy.
+
+    def fence(self) -> Step:
+        """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
+
+        def act(_: Known) -> Result:
+            last: dict[TopicPartition, int] = {}
+            quiet_since = self.monotonic()
+            moved: list[str] = []
+
+            def look() -> bool:
+                nonlocal quiet_since
+                ends = dict(self.ends.ends().ends)
+                if ends != last:
+                    moved[:] = [str(each) for each in sorted(ends) if last and ends[each] != last.get(each)]
+                    last.clear()
+                    last.update(ends)
+                    quiet_since = self.monotonic()
+                return self.monotonic() - quiet_since >= self.times.quiet
+
+            try:
+                wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
+            except WaitTimeout:
+                told = f"somebody still writes to {self.flow.source}: {named(moved)} grew within {self.times.fence:g} s"
+                return Result(Verdict.FAIL, told)
+            if unended := self.ends.open_transactions():
+                told = (
+                    f"transactions are open on {self.flow.source}, and nobody can tell how they end: {named(unended)}"
+                )
+                return Result(Verdict.FAIL, told)
+            groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}
+            if members := self.ends.members(sorted(groups)):
+                told = f"somebody still reads on {self.flow.source}: {named(members)}"
+                return Result(Verdict.FAIL, told)
+            quiet = f"no log of {counted(len(last), 'partition')} grew for {self.times.quiet:g} s"
+            return Result(Verdict.PASS, f"{quiet}, and no transaction is open", {"ends": _rows(last)})
+
+        doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
+        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED))
+
+    def drain(self) -> Step:
+        """Return the step that waits until the copy has reached where the logs of the source end."""
+
+        def act(known: Known) -> Result:
+            fixed = _positions(known[FENCE], "ends")
+            detail = self.await_copy(fixed)
+            return Result(Verdict.PASS, detail, {"ends": _rows(fixed)})
+
+        def drift(facts: Mapping[str, Json]) -> str | None:
+            left = self.behind(_positions(facts, "ends"), self.ends.copied())
+            return f"the copy on {self.flow.target} lacks records: {named(left)}" if left else None
+
+        doing = f"wait until {self.flow.target} has everything that {self.flow.source} has"
+        return Step(DRAIN, doing, act, drift=drift, moments=when_passed(Event.DRAINED))
+
+    def await_copy(self, fixed: Mapping[TopicPartition, int]) -> str:
+        """Wait until the copy has reached these ends; return what was done, for people.
+
+        Raises
+        ------
+        WaitTimeout
+            if it does not in time, or cannot: the message names partitions.
+        """
+        left: list[str] = []
+        stopped: list[str] = []
+        if self.ends.is_paused():
+            raise WaitTimeout(f"{self.flow} is paused, so it copies nothing: mirror resume")
+
+        def look() -> bool:
+            copied = self.ends.copied()
+            left[:] = self.behind(fixed, copied)
+            stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
+            return not left or bool(stopped)
+
+        try:
+            wait_until(look, "the copy", timeout_seconds=self.times.drain)
+        except WaitTimeout:
+            engine = "" if self.ends.copied().is_running else "; no engine runs: mirror run FILE"
+            said = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}{engine}"
+            raise WaitTimeout(said) from None
+        if left:
+            raise WaitTimeout(f"{self.flow.target} lacks records, and their copy has stopped: {named(stopped)}")
+        return f"{self.flow.target} has all records of {counted(len(fixed), 'partition')}"
+
+    def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
+        """Return, for people, what of the source's logs up to these ends is not copied."""
+        short = {
+            each: (copied.positions[each].upstream if each in copied.positions else 0, end)
+            for each, end in fixed.items()
+            if end > (copied.positions[each].upstream if each in copied.positions else 0)
+        }
+        # Markers of transactions are not copied, nor is what retention has removed.
+        held = self.ends.holding(short) if short else {}
+        return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(held.items())]
+
+    def cut(self, *, holds_on: bool) -> Step:
+        """Return the step behind which the flow copies nothing: where it stands then is final.
+
+        Parameters
+        ----------
+        holds_on
+            whether it is to copy nothing when the applications have moved, too.
+        """
+
+        def act(_: Known) -> Result:
+            detail = self.ends.pause()
+            copied = self.ends.copied()
+            facts: dict[str, Json] = {
+                "flow": str(self.flow),
+                "at_ms": self.now_ms(),
+                "positions": _rows({each: position.upstream for each, position in copied.positions.items()}),
+            }
+            return Result(Verdict.PASS, detail, facts)
+
+        def drift(_: Mapping[str, Json]) -> str | None:
+            return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
+
+        doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
+        return Step(
+            CUT, doing, act, drift=drift, undo=self.ends.resume, moments=when_passed(Event.CUT), holds_on=holds_on
+        )
+
+    def verify(self) -> Step:
+        """Return the step that compares the copy with its source."""
+
+        def act(_: Known) -> Result:
+            if gaps := self.ends.copied().open_gaps:
+                told = f"the copy has gaps that nobody has acknowledged (mirror gaps): {named(gaps)}"
+                return Result(Verdict.FAIL, told)
+            verdict, detail = self.ends.verify()
+            if verdict is Verdict.PASS:
+                return Result(Verdict.PASS, detail)
+            # What was not compared is no proof that nothing lacks.
+            return Result(Verdict.FAIL, f"{verdict}: {detail}")
+
+        return Step(VERIFY, f"compare {self.flow.target} with {self.flow.source}, record by record where need be", act)
+
+    def last_look(self) -> Step:
+        """Return the step that makes sure that nobody has written to the source since it was fenced."""
+
+        def act(known: Known) -> Result:
+            grown = self.grown(known[FENCE])
+            if grown is not None:
+                return Result(Verdict.FAIL, grown)
+            return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
+
+        doing = f"make sure once more that nobody has written to {self.flow.source}"
+        return Step("last look", doing, act)
+
+    def grown(self, facts: Mapping[str, Json]) -> str | None:
+        """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
+        fixed, now = _positions(facts, "ends"), self.ends.ends().ends
+        grown = [
+            f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
+            for each in sorted(now)
+            if now[each] != fixed.get(each)
+        ]
+        return f"logs of {self.flow.source} do not end where they did: {named(grown)}" if grown else None
+
+    # The groups.
+
+    def groups(self) -> Step:
+        """Return the step that gives every group, on the target, the position where it stopped on the source."""
+
+        def act(_: Known) -> Result:
+            plan = self.ends.plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
+            if problem := self.refusal(plan):
+                return Result(Verdict.FAIL, problem)
+            moves = self.ends.move_groups(plan, self._new_snapshot())
+            facts: dict[str, Json] = {
+                "rows": self._rows(plan),
+                "cluster": self.flow.target,
+                **moves.facts(sorted({each.group for each in moves.positions})),
+            }
+            if moves.refused:
+                return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
+            groups = len({each.group for each in plan.positions})
+            said = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
+            if plan.source_problem is not None:
+                said += ", by the checkpoints"
+            if moves.left:
+                said += f"; left as they are: {named([str(each) for each in moves.left])}"
+            return Result(Verdict.PASS, said, facts)
+
+        def undo() -> str:
+            # The newest first: each goes back to what was there before it.
+            snapshots = sorted(self.directory.glob(f"{_SNAPSHOT}-*.json"), key=_number, reverse=True)
+            if problems := [problem for each in snapshots for problem in self.ends.restore_groups(each)]:
+                raise NotTakenBack(f"positions of groups are not put back: {named(problems)}")
+            return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
+
+        doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
+        return Step(GROUPS, doing, act, undo=undo, moments=when_passed(Event.OFFSETS_APPLIED))
+
+    def refusal(self, plan: MovePlan) -> str | None:
+        """Return why the groups are not moved as planned; None: they can be."""
+        if plan.refused:
+            return (
+                f"nothing was written, since this cannot be moved: {named([str(each) for each in plan.refused])}. "
+                "See to it, or leave the group out with --groups"
+            )
+        if self.is_planned and plan.source_problem is not None:
+            return f"{self.flow.source} does not tell where its groups stand: {plan.source_problem}"
+        missing = sorted((self.agreed or frozenset()) - {each.group for each in plan.positions})
+        if missing:
+            return f"nothing was written, since the plan showed groups that are not found any more: {named(missing)}"
+        return None
+
+    def _rows(self, plan: MovePlan) -> list[dict[str, Json]]:
+        """Return a row a position; ``before`` is what it was before this run changed it, also in an earlier attempt."""
+        saved: dict[tuple[str, TopicPartition], int | None] = {}
+        for snapshot in snapshots_of(self.directory):
+            for each in snapshot.positions:
+                saved.setdefault((each.group, each.partition), each.before.position if each.before else None)
+        return [
+            {name: row[name] for name in _COLUMNS}
+            | {"before": saved.get((row["group"], TopicPartition(row["topic"], row["partition"])), row["before"])}
+            for row in plan.rows()
+        ]
+
+    def _new_snapshot(self) -> Path:
+        taken = [_number(each) for each in self.directory.glob(f"{_SNAPSHOT}-*.json")]
+        return self.directory / f"{_SNAPSHOT}-{max(taken, default=0) + 1}.json"
+
+    # The end.
+
+    def finish(self) -> Step:
+        """Return the step that puts on record that the applications are on the target."""
+
+        def act(_: Known) -> Result:
+            self.record.put(self.entry.at(Phase.DONE, self.now_ms()))
+            return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
+
+        return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
+
+
+def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:
+    return ((Event.FIRST_WRITE, facts),) if facts.get("first_at_ms") is not None else ()
+
+
+def _first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
+    times = facts.get("first_at_ms")
+    return [
+        (Event.GROUP_READING, {"cluster": facts["cluster"], "group": group, "first_at_ms": at_ms})
+        for group, at_ms in (times.items() if isinstance(times, Mapping) else ())
+        if at_ms is not None
+    ]
+
+
+def told_of(entry: FailoverEntry, flow: Flow) -> str:
+    """Return, for people, why another run of the procedure must not begin, and what to do."""
+    when = iso_time(entry.at_ms)
+    if entry.phase is Phase.DONE:
+        return f"{flow} is failed over already ({entry.mode}, {when}, {entry.where}): mirror failback leads back"
+    what = "a failback" if entry.phase is Phase.RETURNING else f"a failover ({entry.mode})"
+    return (
+        f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory, or, if that is "
+        f"lost and nobody carries it out any more, give it up by --give-up {entry.run}"
+    )
+
+
+def moved_groups(known: Known) -> set[str]:
+    """Return the groups that have a position on the target by the step that moves them."""
+    rows = known.get(GROUPS, {}).get("rows")
+    return {str(row["group"]) for row in _mappings(rows) if row.get("after") is not None}
+
+
+def snapshots_of(directory: Path) -> list[GroupSnapshot]:
+    """Return what was saved of positions before they were changed, in order."""
+    return [GroupSnapshot.load(each) for each in sorted(directory.glob(f"{_SNAPSHOT}-*.json"), key=_number)]
+
+
+def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
+    return position_rows(_positions(facts, "positions"))
+
+
+def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
+    """Return how far partitions are copied, as ``mirror failover --json`` shows it."""
+    return [
+        {"topic": each.topic, "partition": each.partition, "last_mirrored_upstream": offset - 1}
+        for each, offset in sorted(positions.items())
+    ]
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])
+
+
+def _since(known: Known) -> int:
+    at_ms = known.get(CUT, {}).get("at_ms")
+    return at_ms if isinstance(at_ms, int) else 0
+
+
+def _rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
+    return [
+        {"topic": each.topic, "partition": each.partition, "offset": offset}
+        for each, offset in sorted(positions.items())
+    ]
+
+
+def _positions(facts: Mapping[str, Json], name: str) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["offset"]))
+        for row in _mappings(facts.get(name))
+    }
+
+
+def _mappings(rows: Json) -> list[Mapping[str, Json]]:
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
+
+
+def _result(answer: Answer, **facts: Json) -> Result:
+    return Result(_verdict(answer), _detail(answer), facts)
+
+
+def _verdict(answer: Answer) -> Verdict:
+    if isinstance(answer, Done):
+        return Verdict.PASS
+    return Verdict.UNKNOWN if isinstance(answer, Unobserved) else Verdict.FAIL
+
+
+def _detail(answer: Answer) -> str:
+    if isinstance(answer, Done):
+        return answer.detail
+    return f"nobody has looked: {answer.why}" if isinstance(answer, Unobserved) else str(answer)
+
+
+def named(told: Sequence[str]) -> str:
+    """Return the first of many things that are to be named, and how many more there are."""
+    more = f", and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return "; ".join(told[:_NAMED]) + more

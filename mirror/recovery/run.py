@@ -1,0 +1,157 @@
+"""The directory of one failover or failback on one's own clusters: made once, taken up by the same command.
+
+::
+
+    <directory>/
+      run.json               what was started: procedure, flow, mode, groups, run
+      run.lock               held by the process that carries it out
+      journal.jsonl          what happened (mirror.evidence.journal)
+      seal.json              where the journal ended
+      groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore
+      failback/              the failback of this failover
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirror.config.errors import ConfigError
+from mirror.evidence.facts import FactError
+from mirror.evidence.run_directory import RunDirectory, RunInUse, read_json, write_json
+from mirror.evidence.seals import end_problem, seal_end
+from mirror.model.flow import Flow
+
+FAILOVER, FAILBACK = "failover", "failback"
+_RUNS = Path("runs")
+# All that is there when a process was killed that had just begun.
+_LOCK = "run.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run is about; one that is taken up must be about the same.
+
+    Attributes
+    ----------
+    flow
+        the flow that is failed over; of a failback too.
+    groups
+        the regular expression of the groups.
+    """
+
+    procedure: str
+    flow: Flow
+    mode: str
+    groups: str
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what ``run.json`` holds of it."""
+        return {name: str(value) for name, value in asdict(self).items()} | {"flow": str(self.flow)}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that was made, or is taken up.
+
+    Attributes
+    ----------
+    run
+        tells it from all others.
+    is_new
+        whether its directory is still to be made.
+    """
+
+    directory: RunDirectory
+    wanted: Wanted
+    run: str
+    is_new: bool
+
+    @property
+    def where(self) -> str:
+        """Return the machine and the directory, in words for people."""
+        return f"run directory {self.directory.path} on {socket.gethostname()}"
+
+    @classmethod
+    def of(cls, path: Path | None, wanted: Wanted) -> Run:
+        """Return the run in ``path``, or one that will be made there, or in a new folder of ``runs``; makes nothing.
+
+        Raises
+        ------
+        ConfigError
+            if there is another run in it, or something else.
+        """
+        if path is None:
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+            name = f"{stamp}-{wanted.procedure}-{wanted.flow.source}-{wanted.flow.target}"
+            return cls(RunDirectory((_RUNS / name).absolute()), wanted, uuid.uuid4().hex, is_new=True)
+        directory = RunDirectory(path.absolute())
+        if not directory.run_json.exists():
+            if path.exists() and not (path.is_dir() and {each.name for each in path.iterdir()} <= {_LOCK}):
+                raise ConfigError(path, None, "--run-directory", "is not empty, and has no run.json: name another one")
+            return cls(directory, wanted, uuid.uuid4().hex, is_new=True)
+        found = read_run(path)
+        for name, value in wanted.facts().items():
+            if found[name] != value:
+                raise ConfigError(path, None, f"--{name}", f"its run is of {name} {found[name]}, not {value}")
+        _require_whole(directory)
+        return cls(directory, wanted, found["run"], is_new=False)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make its directory, if it is new, and hold it; it falls with the process.
+
+        Raises
+        ------
+        ConfigError
+            if it cannot be written, or another process holds it.
+        """
+        path = self.directory.path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with self.directory.owned():
+                if self.is_new:
+                    if self.directory.run_json.exists():
+                        raise ConfigError(path, None, "--run-directory", "another run has begun here meanwhile")
+                    write_json(self.directory.run_json, {**self.wanted.facts(), "run": self.run})
+                yield
+        except RunInUse as in_use:
+            raise ConfigError(path, None, "--run-directory", f"a run is under way: {in_use}") from None
+
+    def seal(self) -> None:
+        """Write down where the journal has ended."""
+        entries = self.directory.journal.read().entries
+        if entries:
+            seal_end(self.directory.seal, entries[-1])
+
+
+def read_run(path: Path) -> Mapping[str, str]:
+    """Return what the run in a directory is about, and what it is called (``run``).
+
+    Raises
+    ------
+    ConfigError
+        if it is none of this procedure.
+    """
+    directory = RunDirectory(path.absolute())
+    try:
+        content = read_json(directory.run_json)
+        found = {name: content.text(name) for name in ("procedure", "flow", "mode", "groups", "run")}
+    except (FactError, OSError) as error:
+        told = f"is not the directory of a failover or a failback: {error}"
+        raise ConfigError(path, None, "--run-directory", told) from None
+    return found
+
+
+def _require_whole(directory: RunDirectory) -> None:
+    if not directory.journal.path.exists():
+        return
+    reading = directory.journal.read()
+    problem = reading.problem or end_problem(directory.seal, reading)
+    if reading.entries and problem is not None:
+        raise ConfigError(directory.path, None, "--run-directory", f"nothing can be taken up from it: {problem}")

@@ -1,0 +1,309 @@
+"""A procedure as steps that are data: carried out one after the other, each on record, taken up by another process.
+
+A step that has passed is proven and is not done again when the run is taken up; a step that left a moment behind (a
+log that had ended, a flow that was paused) has that moment checked. What was under way when a process ended, and what
+nobody had looked at, is done again: every step may be. Before the point of no return all of it can be taken back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from mirror.config.errors import ConfigError
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Entry, Event, Journal
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
+from mirror.model.verdict import Verdict
+from mirror.waiting import WaitTimeout
+
+# What clusters, files and time can do to a step; anything else is a defect and ends the process.
+_OPERATIONAL = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown, WaitTimeout, ConfigError, OSError)
+
+Known: TypeAlias = Mapping[str, Mapping[str, Json]]
+"""What the steps before have found, by their names."""
+
+Moment: TypeAlias = tuple[Event, Mapping[str, Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a step.
+
+    Attributes
+    ----------
+    verdict
+        PASS; UNKNOWN where nobody has looked, and the procedure goes on; FAIL ends it.
+    facts
+        what later steps, and whoever takes the run up, need to know.
+    """
+
+    verdict: Verdict
+    detail: str
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """A step that was carried out, or taken over from an earlier process of the run (``was_proven``)."""
+
+    name: str
+    result: Result
+    seconds: float
+    was_proven: bool = False
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the form of ``mirror failover --json``."""
+        found = self.result
+        return {
+            "name": self.name,
+            "verdict": found.verdict.value,
+            "seconds": round(self.seconds, 3),
+            "detail": found.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step.
+
+    Attributes
+    ----------
+    doing
+        what it will do, in words for the plan.
+    act
+        does it.
+    drift
+        what has changed since it was proven, so that it is not so any more; None: it still is. Without it a step that
+        was proven needs no look.
+    undo
+        takes back what it did, or has begun to do; returns what it did for that.
+    moments
+        what the journal says has happened, and when, by what the step has found; nothing of a step that failed.
+    is_point_of_no_return
+        whether nothing can be taken back from its beginning on.
+    holds_on
+        whether what it left must still be so behind the point of no return.
+    """
+
+    name: str
+    doing: str
+    act: Callable[[Known], Result]
+    drift: Callable[[Mapping[str, Json]], str | None] | None = None
+    undo: Callable[[], str] | None = None
+    moments: Callable[[Mapping[str, Json]], Sequence[Moment]] = lambda _: ()
+    is_point_of_no_return: bool = False
+    holds_on: bool = False
+
+
+def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
+    """Return the one moment of a step: it has passed."""
+    return lambda facts: ((event, facts),)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has got, by its journal.
+
+    Attributes
+    ----------
+    begun
+        the steps of which something may have been done.
+    proven
+        those of them that have passed.
+    """
+
+    begun: frozenset[str]
+    proven: Mapping[str, StepResult]
+    is_beyond_return: bool
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Progress:
+        """Read it from the entries of a journal."""
+        proven: dict[str, StepResult] = {}
+        begun: set[str] = set()
+        is_beyond_return = False
+        for entry in entries:
+            if entry.event is Event.POINT_OF_NO_RETURN:
+                is_beyond_return = True
+            elif entry.step is None:
+                continue
+            elif entry.event is Event.STEP_STARTED:
+                begun.add(entry.step)
+                proven.pop(entry.step, None)
+            elif entry.event is Event.STEP_UNDONE:
+                begun.discard(entry.step)
+                proven.pop(entry.step, None)
+            elif entry.event is Event.STEP_FINISHED:
+                found = _result_of(entry)
+                if found.result.verdict is Verdict.PASS:
+                    proven[entry.step] = found
+        return cls(frozenset(begun), proven, is_beyond_return)
+
+
+NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
+
+
+def carry_out(
+    steps: Sequence[Step],
+    journal: Journal,
+    *,
+    goes_back: bool,
+    told: Callable[[StepResult], None] = lambda _: None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> tuple[StepResult, ...]:
+    """Carry the steps out that are not proven yet, up to the first that fails; return what came of each.
+
+    Parameters
+    ----------
+    goes_back
+        whether, when one fails before the point of no return, all that was done is taken back.
+    told
+        is told of each result as it comes.
+    """
+    progress = _progress(journal)
+    runner = _Runner(journal, told, monotonic, set(progress.begun))
+    proven, beyond = dict(progress.proven), progress.is_beyond_return
+    known: dict[str, Mapping[str, Json]] = {}
+    for number, step in enumerate(steps):
+        before = proven.get(step.name)
+        if before is not None:
+            drift = _drift_of(step, before, is_beyond_return=beyond)
+            if drift is None:
+                known[step.name] = before.result.facts
+                runner.skipped(before)
+                continue
+            if beyond:
+                runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
+                break
+            # What rests on it is taken back, and done again.
+            if not runner.undone(steps[number + 1 :]):
+                break
+            proven = {}
+        if step.is_point_of_no_return and not beyond:
+            journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
+            beyond = True
+        found = runner.carried_out(step, known)
+        known[step.name] = found.result.facts
+        if found.result.verdict is Verdict.FAIL:
+            if goes_back and not beyond:
+                runner.undone(steps)
+            break
+    return tuple(runner.results)
+
+
+def take_back(
+    steps: Sequence[Step], journal: Journal, *, told: Callable[[StepResult], None] = lambda _: None
+) -> tuple[StepResult, ...]:
+    """Take back all that a run has done or begun, if it has not passed the point of no return."""
+    progress = _progress(journal)
+    runner = _Runner(journal, told, time.monotonic, set(progress.begun))
+    if progress.is_beyond_return:
+        runner.failed("back", "the run has passed the point of no return: only a failback leads back")
+    else:
+        runner.undone(steps)
+    return tuple(runner.results)
+
+
+def _progress(journal: Journal) -> Progress:
+    return Progress.of(journal.read().entries)
+
+
+class _Runner:
+    """Carries steps out and writes down what came of them."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        told: Callable[[StepResult], None],
+        monotonic: Callable[[], float],
+        begun: set[str],
+    ) -> None:
+        self.results: list[StepResult] = []
+        self._journal = journal
+        self._told = told
+        self._monotonic = monotonic
+        self._begun = begun
+
+    def skipped(self, before: StepResult) -> None:
+        self._journal.append(Event.STEP_SKIPPED, step=before.name)
+        self._take(replace(before, was_proven=True))
+
+    def failed(self, name: str, why: str) -> None:
+        self._take(StepResult(name, Result(Verdict.FAIL, why), 0.0))
+        self._journal.append(Event.NOTE, step=name, facts={"refused": why})
+
+    def carried_out(self, step: Step, known: Known) -> StepResult:
+        self._journal.append(Event.STEP_STARTED, step=step.name)
+        self._begun.add(step.name)
+        began = self._monotonic()
+        try:
+            result = step.act(known)
+        except _OPERATIONAL as problem:
+            result = Result(Verdict.FAIL, str(problem))
+        found = StepResult(step.name, result, self._monotonic() - began)
+        self._journal.append(
+            Event.STEP_FINISHED, step=step.name, facts={**found.as_json(), "facts": dict(result.facts)}
+        )
+        for event, facts in step.moments(result.facts) if result.verdict is not Verdict.FAIL else ():
+            self._journal.append(event, step=step.name, facts=facts)
+        self._take(found)
+        return found
+
+    def undone(self, steps: Sequence[Step]) -> bool:
+        """Take back those of the steps that were begun, the last one first; tell whether all of them were.
+
+        One that cannot be is named, and those before it are taken back all the same.
+        """
+        left = []
+        for step in reversed(steps):
+            if step.name not in self._begun:
+                continue
+            if step.undo is not None:
+                began = self._monotonic()
+                try:
+                    result = Result(Verdict.PASS, step.undo())
+                except (*_OPERATIONAL, NotTakenBack) as problem:
+                    result = Result(Verdict.FAIL, str(problem))
+                    left.append(step.name)
+                self._take(StepResult(f"back: {step.name}", result, self._monotonic() - began))
+            if step.name not in left:
+                self._journal.append(Event.STEP_UNDONE, step=step.name)
+                self._begun.discard(step.name)
+        return not left
+
+    def _take(self, result: StepResult) -> None:
+        self.results.append(result)
+        self._told(result)
+
+
+class NotTakenBack(Exception):
+    """What a step did could not be taken back; the message says what is left."""
+
+
+def _drift_of(step: Step, before: StepResult, *, is_beyond_return: bool) -> str | None:
+    """Return what has changed of what a step has proven; only what must still be so is looked at."""
+    if step.drift is None or (is_beyond_return and not step.holds_on):
+        return None
+    try:
+        return step.drift(before.result.facts)
+    except _OPERATIONAL as problem:
+        return f"it cannot be told: {problem}"
+
+
+def _result_of(entry: Entry) -> StepResult:
+    facts = entry.facts
+    more = facts.get("facts")
+    seconds = facts.get("seconds")
+    return StepResult(
+        entry.step or "",
+        Result(
+            Verdict(str(facts.get("verdict"))),
+            str(facts.get("detail", "")),
+            dict(more) if isinstance(more, Mapping) else {},
+        ),
+        float(seconds) if isinstance(seconds, int | float) else 0.0,
+    )

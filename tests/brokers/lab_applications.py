@@ -1,0 +1,86 @@
+"""The lab's load and readers as the commands of an applications file: ``python -m tests.brokers.lab_applications``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mirror.lab import processes
+from mirror.lab.service_times import service_times
+from mirror.parts import read_rows
+
+SECONDS = 20.0
+_CONFIG = "applications.json"
+
+
+def write(
+    directory: Path, bootstrap: dict[str, str], writes: dict[str, str], reads: dict[str, list[str]], groups: list[str]
+) -> Path:
+    """Write the applications of two clusters down, by alias; return the TOML file with their commands."""
+    directory.mkdir(exist_ok=True)
+    config = {
+        "bootstrap": bootstrap,
+        "writes": writes,
+        "reads": reads,
+        "groups": groups,
+        "owner": os.getpid(),
+        "lives": 0,
+    }
+    (directory / _CONFIG).write_text(json.dumps(config))
+    file = directory / "applications.toml"
+    lines = ["timeout_seconds = 60", "service_seconds = 90"]
+    for alias in bootstrap:
+        lines.append(f"[clusters.{alias}]")
+        for what in ("stop", "start", "probe"):
+            argv = [sys.executable, "-m", "tests.brokers.lab_applications", what, str(directory), alias]
+            lines.append(f"{what} = {json.dumps(argv)}")
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def start(directory: Path, alias: str) -> None:
+    """Start a load and a reader a group on a cluster, unless they run there."""
+    config = _config(directory)
+    if processes.running(directory, f"{alias}-"):
+        return
+    config["lives"] += 1
+    (directory / _CONFIG).write_text(json.dumps(config))
+    life, bootstrap, ledger = f"{alias}-{config['lives']}", config["bootstrap"][alias], str(directory / "ledger")
+    common = ["--cluster", alias, "--bootstrap", bootstrap, "--ledger", ledger]
+    load = ["mirror.lab.load", "--name", life, "--topic", config["writes"][alias], "--rate", "100", *common]
+    processes.start(directory, f"{life}-load", [sys.executable, "-m", *load], owner_pid=config["owner"])
+    for group in config["groups"]:
+        topics = [part for topic in config["reads"][alias] for part in ("--topic", topic)]
+        reader = ["mirror.lab.readers", "--name", f"{group}-{life}", "--group", group, *topics, *common]
+        processes.start(directory, f"{life}-{group}", [sys.executable, "-m", *reader], owner_pid=config["owner"])
+
+
+def stop(directory: Path, alias: str) -> None:
+    """End what runs on a cluster."""
+    processes.end(processes.running(directory, f"{alias}-"), timeout_seconds=SECONDS)
+
+
+def probe(directory: Path, alias: str) -> None:
+    """Print what has come about on a cluster since then, by the ledger: what was written there, and read of it."""
+    config, since_ms = _config(directory), int(os.environ["MIRROR_SINCE_MS"])
+    found = service_times(
+        read_rows(directory / "ledger" / "sends", ["cluster", "status", "acked_at_ms"]),
+        read_rows(directory / "ledger" / "reads", ["cluster", "group", "topic", "read_at_ms"]),
+        alias,
+        [config["writes"][alias]],
+        config["groups"],
+        since_ms=since_ms,
+    )
+    print(json.dumps({"first_write_at_ms": found.first_write_at_ms, "groups": dict(found.groups_reading_at_ms)}))
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / _CONFIG).read_text())
+    return found
+
+
+if __name__ == "__main__":
+    {"start": start, "stop": stop, "probe": probe}[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

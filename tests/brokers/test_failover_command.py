@@ -1,0 +1,314 @@
+"""`mirror failover` and `mirror failback` on two real clusters: nothing lost, groups at the right record, and home."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from mirror.config.settings import ClusterSettings, load
+from mirror.control.status import observe
+from mirror.evidence.journal import Journal
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.log import read_records
+from mirror.lab import clusters, processes
+from mirror.lab.processes import ManagedProcess
+from mirror.model.flow import Flow
+from mirror.model.ledger import record_id
+from mirror.model.partition import TopicPartition
+from mirror.parts import read_rows
+from mirror.recovery.steps import Progress
+from mirror.waiting import wait_until
+from tests.brokers import lab_applications
+from tests.brokers.command import FACTORS, address, mirror
+
+PARTITIONS = 2
+TOPIC = "orders"
+GROUPS = ["audit", "billing"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
+    """The old cluster of this file's tests, which may be killed."""
+    directory = tmp_path_factory.mktemp("shop")
+    yield clusters.up(directory, ["shop"], owner_pid=os.getpid()).clusters["shop"]
+    clusters.down(directory, discard_data=True)
+
+
+@dataclass
+class Site:
+    """One test's flows, engine and applications."""
+
+    alias: str
+    topic: str
+    groups: list[str]
+    file: Path
+    applications: Path
+    directory: Path
+    source: ClusterSettings
+    target: ClusterSettings
+    engine: ManagedProcess | None = None
+
+    @property
+    def flow(self) -> str:
+        return f"{self.alias}->west"
+
+    @property
+    def copy(self) -> str:
+        return f"{self.alias}.{self.topic}"
+
+    @property
+    def played(self) -> Path:
+        return self.applications.parent
+
+    def start_engine(self) -> None:
+        argv = [sys.executable, "-m", "mirror", "run", str(self.file)]
+        self.engine = processes.start(self.directory, "engine", argv, owner_pid=os.getpid())
+
+    def command(self, what: str, *options: str) -> tuple[int, Any]:
+        """Run a command on the flow; return its exit code, and what it printed, or said if it printed nothing."""
+        done = mirror(what, str(self.file), "--flow", self.flow, *options, timeout_seconds=400)
+        told = json.loads(done.stdout) if "--json" in options and done.stdout.startswith("{") else done.stderr
+        return done.returncode, told
+
+    def positions(self, settings: ClusterSettings, topic: str) -> dict[tuple[str, int], int]:
+        with Cluster.connect(settings) as cluster:
+            found = cluster.positions_of_groups(self.groups)
+        return {
+            (group, each.partition): at.position
+            for group, positions in found.items()
+            for each, at in positions.items()
+            if each.topic == topic
+        }
+
+    def await_work(self, alias: str) -> None:
+        """Wait until both groups have read some records on a cluster."""
+
+        def seen() -> int:
+            reads = read_rows(self.played / "ledger" / "reads", ["cluster", "group"])
+            return int(reads[reads.cluster == alias].groupby("group").size().reindex(self.groups).fillna(0).min())
+
+        wait_until(seen, f"work on {alias}", timeout_seconds=120, until=lambda count: count >= 200)
+
+    def await_flow(self, flow: str) -> None:
+        """Wait until an engine copies a flow, and has said so."""
+
+        def state() -> tuple[str, int]:
+            with observe(load(self.file), {Flow.parse(flow)}) as (observer,):
+                found = observer.look()
+            return found.state, sum(each.topic == self.topic for each in found.partitions)
+
+        wait_until(state, f"{flow} to run", timeout_seconds=120, until=lambda seen: seen == ("RUNNING", PARTITIONS))
+
+    def sends(self, alias: str) -> Any:
+        columns = ["cluster", "topic", "partition", "offset", "producer", "sequence", "status"]
+        sends = read_rows(self.played / "ledger" / "sends", columns)
+        return sends[(sends.cluster == alias) & (sends.status == "acked")]
+
+    def at_work(self) -> set[str]:
+        return {each.name.partition("-")[0] for each in processes.running(self.played)}
+
+
+@pytest.fixture
+def site(
+    east_west: clusters.Lab,
+    shop: clusters.LabCluster,
+    west: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> Iterator[Site]:
+    alias = unique("shop").replace("-", "")
+    topic = unique(TOPIC)
+    groups = [unique(group) for group in GROUPS]
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {shop.bootstrap_servers}\n"
+        f"west.bootstrap.servers = {address(east_west, 'west')}\n"
+        f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}\n"
+        f"groups = {'|'.join(groups)}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
+    )
+    source = ClusterSettings(alias, {"bootstrap.servers": shop.bootstrap_servers})
+    with Cluster.connect(source) as old:
+        created = [
+            *old.create_topics([NewTopic(topic, PARTITIONS, 1)]),
+            *west.create_topics([NewTopic(topic, PARTITIONS, 1)]),
+        ]
+    assert [each.problem for each in created if each.problem] == []
+    played = tmp_path / "applications"
+    applications = lab_applications.write(
+        played,
+        {alias: shop.bootstrap_servers, "west": address(east_west, "west")},
+        {alias: topic, "west": topic},
+        {alias: [topic, f"west.{topic}"], "west": [topic, f"{alias}.{topic}"]},
+        groups,
+    )
+    made = Site(alias, topic, groups, file, applications, tmp_path, source, settings_of("west"))
+    made.start_engine()
+    lab_applications.start(played, alias)
+    yield made
+    processes.end(processes.running(played), timeout_seconds=20)
+    if made.engine is not None:
+        made.engine.kill()
+
+
+def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west: Cluster) -> None:
+    """Before it one that cannot stop the applications, which leaves everything as it was."""
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    run, options = site.directory / "run", ("--mode", "planned", "--applications", str(site.applications))
+    copies = [TopicPartition(site.copy, number) for number in range(PARTITIONS)]
+
+    code, plan = site.command("failover", *options, "--dry-run", "--json")
+    assert code == 0, plan
+    assert (plan["verdict"], plan["run_directory"]) == ("UNKNOWN", None)
+    assert {row["group"] for row in plan["groups"]} == set(site.groups)
+    assert site.command("failover", *options)[0] == 2, "nobody agrees to it"
+    assert site.at_work() == {site.alias}
+
+    used = site.groups[0]
+    member = confluent_kafka.Consumer(
+        {"bootstrap.servers": west.bootstrap_servers, "group.id": used, "enable.auto.commit": False}
+    )
+    try:
+        member.subscribe([site.copy])
+        wait_until(lambda: member.poll(0.2) is not None or member.assignment(), "a member", timeout_seconds=60)
+        code, told = site.command("failover", *options, "--run-directory", str(run), "--yes", "--json")
+    finally:
+        member.close()
+    assert (code, told["verdict"], told["steps"][-1]["name"]) == (1, "FAIL", "plan")
+    assert f"group {used}" in told["steps"][-1]["detail"]
+    assert "in use" in told["steps"][-1]["detail"]
+    assert not run.exists()
+
+    broken = site.directory / "broken.toml"
+    broken.write_text(site.applications.read_text().replace('"stop"', '"no-such-verb"'))
+    code, told = site.command(
+        "failover",
+        "--mode",
+        "planned",
+        "--applications",
+        str(broken),
+        "--yes",
+        "--json",
+        "--run-directory",
+        str(site.directory / "broken"),
+    )
+    assert code == 1, told
+    assert told["verdict"] == "FAIL"
+    assert [each["name"] for each in told["steps"]] == ["begin", "stop", "back: stop", "back: begin"]
+    assert "KeyError" in told["steps"][1]["detail"]
+    assert site.at_work() == {site.alias}
+    assert site.positions(site.target, site.copy) == {}
+
+    code, told = site.command("failover", *options, "--run-directory", str(run), "--yes", "--json")
+    assert code == 0, told
+    assert told["verdict"] == "PASS"
+    assert site.at_work() == {"west"}
+    sent = site.sends(site.alias)
+    with Cluster.connect(site.source) as old:
+        ends = old.offsets([TopicPartition(site.topic, number) for number in range(PARTITIONS)], "latest")
+    assert len(sent) == sum(ends.values())
+    assert {(row["topic"], row["partition"]): row["last_mirrored_upstream"] + 1 for row in told["positions"]} == {
+        tuple(each): end for each, end in ends.items()
+    }
+    assert sum(west.offsets(copies, "latest").values()) >= len(sent)
+    old_positions = site.positions(site.source, site.topic)
+    rows = [row for row in told["groups"] if row["topic"] == site.copy]
+    assert {(row["group"], row["partition"]): row["upstream"] for row in rows} == old_positions
+    assert all(row["exact"] for row in rows)
+
+    code, said = site.command("failover", *options, "--yes")
+    assert (code, "is failed over already" in said.replace("\n", " ")) == (2, True)
+
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    back = ("--applications", str(site.applications), "--run-directory", str(run))
+    code, told = site.command("failback", *back, "--yes", "--json")
+    assert code == 0, told
+    assert (told["verdict"], told["stranded"]) == ("PASS", [])
+    assert site.at_work() == {site.alias}
+    home = [TopicPartition(f"west.{site.topic}", number) for number in range(PARTITIONS)]
+    with Cluster.connect(site.source) as old:
+        assert sum(old.offsets(home, "latest").values()) >= len(site.sends("west"))
+    code, said = site.command("failback", "--applications", str(site.applications), "--yes")
+    assert (code, "is not failed over" in said.replace("\n", " ")) == (2, True)
+
+
+def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
+    site: Site, shop: clusters.LabCluster
+) -> None:
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    checkpointed = f"{site.alias}.checkpoints.internal"
+
+    def told() -> int:
+        with Cluster.connect(site.target) as cluster:
+            there = cluster.topics([checkpointed])
+            return (
+                cluster.offsets([TopicPartition(checkpointed, 0)], "latest")[TopicPartition(checkpointed, 0)]
+                if there
+                else 0
+            )
+
+    wait_until(told, "checkpoints", timeout_seconds=120, until=lambda count: count >= len(site.groups) * PARTITIONS)
+    options = ("--mode", "unplanned", "--applications", str(site.applications), "--yes", "--json")
+    run = site.directory / "run"
+    try:
+        shop.kill()
+        # The first process that carries it out is killed behind the cut; the second one goes on.
+        argv = ["failover", str(site.file), "--flow", site.flow, *options, "--run-directory", str(run)]
+        first = processes.start(site.directory, "first", [sys.executable, "-m", "mirror", *argv], owner_pid=os.getpid())
+        wait_until(
+            lambda: "cut" in Progress.of(Journal(run / "journal.jsonl").read().entries).proven or not first.is_alive(),
+            "the cut",
+            timeout_seconds=120,
+        )
+        first.kill()
+        code, found = site.command("failover", *options, "--run-directory", str(run))
+        assert code == 0, found
+        assert found["verdict"] == "PASS"
+        assert site.at_work() == {"west"}
+        rows = [row for row in found["groups"] if row["topic"] == site.copy]
+        assert {(row["group"], row["partition"]) for row in rows} == {
+            (group, number) for group in site.groups for number in range(PARTITIONS)
+        }
+        assert all(row["exact"] for row in rows), rows
+        sent = site.sends(site.alias).set_index(["partition", "offset"])
+        for row in rows:
+            # The record that the group goes on with is the one that it had not read on the old cluster.
+            (cut,) = [each for each in found["positions"] if each["partition"] == row["partition"]]
+            if row["upstream"] <= cut["last_mirrored_upstream"]:
+                wanted = sent.loc[(row["partition"], row["upstream"])]
+                copy = TopicPartition(site.copy, row["partition"])
+                (record, *_) = read_records(site.target.client, copy, row["after"], row["after"] + 1)
+                identity = record_id(record.headers)
+                assert identity is not None
+                assert (identity.producer, identity.sequence) == (wanted.producer, wanted.sequence)
+        again = site.command("failover", *options, "--run-directory", str(run))
+        assert again[0] == 0, again
+    finally:
+        shop.start()
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    lost = {row["partition"]: row["last_mirrored_upstream"] + 1 for row in found["positions"]}
+    sent_there = site.sends(site.alias)
+    stranded = {
+        number: int((sent_there[sent_there.partition == number].offset >= end).sum()) for number, end in lost.items()
+    }
+    code, told_home = site.command(
+        "failback", "--applications", str(site.applications), "--run-directory", str(run), "--yes", "--json"
+    )
+    assert code == 0, told_home
+    assert told_home["verdict"] == "PASS"
+    # What the dying cluster had appended, and nobody knows of, is stranded too.
+    stated = {row["partition"]: row["to"] - row["from"] for row in told_home["stranded"]}
+    assert all(stated.get(number, 0) >= count for number, count in stranded.items()), (stated, stranded)
+    assert site.at_work() == {site.alias}

@@ -1,0 +1,43 @@
+"""Which run of the procedure may go on, by what is on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.model.failover import FailoverEntry, Phase, in_the_way
+from mirror.model.flow_state import FlowState, failover_record, no_failover_record
+
+OURS = FailoverEntry("ours", "planned", Phase.UNDER_WAY, "host:/runs/1", 5)
+THEIRS = replace(OURS, run="theirs", where="elsewhere:/runs/2")
+
+
+@pytest.mark.parametrize(
+    ("entries", "returning", "found"),
+    [
+        ((), False, None),
+        ((OURS,), False, None),
+        ((OURS, THEIRS), False, None),
+        ((THEIRS, OURS), False, THEIRS),
+        ((THEIRS.at(Phase.DONE, 9),), False, THEIRS.at(Phase.DONE, 9)),
+        ((THEIRS.at(Phase.DONE, 9),), True, None),
+        ((THEIRS.at(Phase.DONE, 9), OURS.at(Phase.RETURNING, 9)), True, None),
+        ((THEIRS,), True, THEIRS),
+        ((THEIRS.at(Phase.RETURNING, 9),), True, THEIRS.at(Phase.RETURNING, 9)),
+    ],
+)
+def test_the_first_run_on_record_goes_on_and_a_failover_that_is_done_only_goes_home(
+    entries: tuple[FailoverEntry, ...], returning: bool, found: FailoverEntry | None
+) -> None:
+    assert in_the_way(entries, "ours", returning=returning) == found
+
+
+def test_what_is_on_record_is_read_back_and_taken_off() -> None:
+    state = FlowState()
+    for entry in (OURS, THEIRS, OURS.at(Phase.DONE, 7)):
+        assert state.apply(*failover_record(entry))
+    assert state.failovers == {"theirs": THEIRS, "ours": OURS.at(Phase.DONE, 7)}
+    state.apply(*no_failover_record("ours"))
+    assert list(state.failovers) == ["theirs"]
+    assert state.unread == {}

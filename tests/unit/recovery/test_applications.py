@@ -1,0 +1,142 @@
+"""Commands of a file stop, start and probe the applications; one that fails or hangs is told with what it said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirror.config.errors import ConfigError
+from mirror.recovery.applications import Commands, Done, Nobody, NotDone, Person, Unobserved
+
+ALIASES = ("east", "west")
+
+
+def commands(tmp_path: Path, text: str) -> Commands:
+    file = tmp_path / "applications.toml"
+    file.write_text(text)
+    return Commands.load(file, "east->west", ALIASES)
+
+
+def python(code: str) -> str:
+    """Return a TOML list that runs some Python."""
+    return f"[{sys.executable!r}, '-c', '''{code}''']"
+
+
+def test_a_command_is_told_what_it_is_about_and_what_it_prints_is_kept(tmp_path: Path) -> None:
+    code = 'import os; print(os.environ["MIRROR_CLUSTER"], os.environ["MIRROR_FLOW"])'
+    found = commands(tmp_path, f"[clusters.east]\nstop = {python(code)}").stop("east")
+    assert isinstance(found, Done)
+    assert found.detail == "east east->west"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "output"),
+    [
+        ('print("no rights"); raise SystemExit(3)', "ended with 3", "no rights"),
+        ('import time; print("begun", flush=True); time.sleep(60)', "took longer than 1 s", "begun"),
+    ],
+)
+def test_a_command_that_fails_or_hangs_is_refused_with_what_it_said(
+    tmp_path: Path, code: str, reason: str, output: str
+) -> None:
+    found = commands(tmp_path, f"timeout_seconds = 1\n[clusters.east]\nstop = {python(code)}").stop("east")
+    assert isinstance(found, NotDone)
+    assert reason in found.reason
+    assert (found.output, str(found)[-len(output) :]) == (output, output)
+
+
+def test_a_command_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    found = commands(tmp_path, "[clusters.east]\nstop = 'no-such-command --now'").stop("east")
+    assert isinstance(found, NotDone)
+    assert "no-such-command --now" in found.reason
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    """A start that leaves a service behind, which has inherited its output."""
+    code = 'import subprocess, sys; print(subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE).pid)'
+    found = commands(tmp_path, f"timeout_seconds = 20\n[clusters.west]\nstart = {python(code)}").start("west")
+    assert isinstance(found, Done)
+    assert found.detail.isdigit()
+
+
+def test_what_has_no_command_is_not_observed(tmp_path: Path) -> None:
+    found = commands(tmp_path, "")
+    assert isinstance(found.stop("east"), Unobserved)
+    assert isinstance(found.first_write("west", 0), Unobserved)
+    assert isinstance(found.first_reads("west", ["audit"], 0)["audit"], Unobserved)
+
+
+def test_a_probe_is_asked_until_it_tells_of_all(tmp_path: Path) -> None:
+    """The first time it has seen one group, then both; of the first write it never says anything."""
+    seen = tmp_path / "seen"
+    code = (
+        f"import json, os, pathlib; p = pathlib.Path({str(seen)!r}); again = p.exists(); p.touch(); "
+        'groups = {"audit": 7} | ({"billing": 9} if again else {}); '
+        'assert json.loads(os.environ["MIRROR_GROUPS"]) in (["audit", "billing"], []); '
+        'assert os.environ["MIRROR_SINCE_MS"] == "5"; print(json.dumps({"groups": groups}))'
+    )
+    found = commands(tmp_path, f"service_seconds = 3\n[clusters.west]\nprobe = {python(code)}")
+    assert found.first_reads("west", ["audit", "billing"], 5) == {
+        "audit": Done("the probe says so", 7),
+        "billing": Done("the probe says so", 9),
+    }
+    write = found.first_write("west", 5)
+    assert isinstance(write, NotDone)
+    assert "not within 3 s" in write.reason
+
+
+@pytest.mark.parametrize("printed", ["", "all is well"])
+def test_a_probe_that_only_ends_well_says_that_all_has_come_about(tmp_path: Path, printed: str) -> None:
+    found = commands(tmp_path, f"[clusters.west]\nprobe = {python(f'print({printed!r})'.replace(chr(39), chr(34)))}")
+    write = found.first_write("west", 5)
+    assert isinstance(write, Done)
+    assert write.at_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("timeout = 3", "timeout"),
+        ("timeout_seconds = 0", "timeout_seconds"),
+        ("timeout_seconds = true", "timeout_seconds"),
+        ("clusters = 3", "clusters"),
+        ("[clusters.north]\nstop = 'true'", "clusters.north"),
+        ("[clusters.east]\nend = 'true'", "clusters.east.end"),
+        ("[clusters]\neast = 'true'", "clusters.east"),
+        ("[clusters.east]\nstop = []", "clusters.east.stop"),
+        ("[clusters.east]\nstop = ''", "clusters.east.stop"),
+        ("[clusters.east]\nstop = [1]", "clusters.east.stop"),
+        ("[clusters.east]\nstop = 'it\"s'", "clusters.east.stop"),
+        ("[clusters.east", None),
+    ],
+)
+def test_a_file_that_says_what_nobody_understands_is_refused_with_its_key(
+    tmp_path: Path, text: str, key: str | None
+) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        commands(tmp_path, text)
+    assert wrong.value.key == key
+    assert str(tmp_path / "applications.toml") in str(wrong.value)
+
+
+def test_a_person_answers_for_each_and_who_is_not_asked_has_not_seen() -> None:
+    asked: list[str] = []
+
+    def ask(question: str) -> bool:
+        asked.append(question)
+        return "billing" not in question and "all" not in question.split()
+
+    person = Person(ask, lambda: 12)
+    assert isinstance(person.stop("east"), Done)
+    reads = person.first_reads("west", ["audit", "billing"], 0)
+    assert reads["audit"] == Done("a person says that group audit reads on west", 12)
+    assert isinstance(reads["billing"], NotDone)
+    assert person.first_reads("west", ["audit"], 0)["audit"] == reads["audit"]
+    everybody = Person(lambda _: True, lambda: 13).first_reads("west", ["audit", "billing"], 0)
+    assert {each.at_ms for each in everybody.values() if isinstance(each, Done)} == {13}
+    assert ["east" in asked[0], "west" in asked[1]] == [True, True]
+    nobody = Nobody()
+    assert isinstance(nobody.start("west"), Unobserved)
+    assert isinstance(nobody.first_reads("west", ["audit"], 0)["audit"], Unobserved)

@@ -1,0 +1,409 @@
+"""The procedure in every mode, and home: what it does, what it refuses, and that a kill at any point loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirror.evidence.failover_journal import instants_of
+from mirror.evidence.journal import Event, Journal
+from mirror.model.failover import Phase
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.applications import Nobody
+from mirror.recovery.failback import look_home, steps_home
+from mirror.recovery.failover import Mode, look_ahead, steps_of
+from mirror.recovery.flow_ends import Copied
+from mirror.recovery.group_moves import Unmoved
+from mirror.recovery.steps import Step, StepResult, carry_out, take_back
+from tests.unit.recovery.world import (
+    EAST,
+    ENTRY,
+    HOME,
+    ORDERS,
+    THERE,
+    WEST,
+    Killed,
+    StandInEnds,
+    World,
+    move_home,
+    move_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of entries are written here, and none has to outlast the machine."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+def steps(world: World, directory: Path, mode: Mode = Mode.PLANNED) -> Sequence[Step]:
+    return steps_of(mode, move_of(world, directory, mode=mode), StandInEnds(world, HOME.flow))
+
+
+def homeward(world: World, directory: Path) -> Sequence[Step]:
+    return steps_home(move_home(world, directory), StandInEnds(world, THERE.flow))
+
+
+def performed(
+    world: World, directory: Path, make: Callable[[World, Path], Sequence[Step]] = steps
+) -> tuple[StepResult, ...]:
+    directory.mkdir(exist_ok=True)
+    journal = CountedJournal(directory / "journal.jsonl", world)
+    return carry_out(make(world, directory), journal, goes_back=make is not unplanned and make is not cut_off)
+
+
+def unplanned(world: World, directory: Path) -> Sequence[Step]:
+    return steps(world, directory, Mode.UNPLANNED)
+
+
+def cut_off(world: World, directory: Path) -> Sequence[Step]:
+    return steps(world, directory, Mode.CUT_OFF)
+
+
+class CountedJournal(Journal):
+    """A journal of which every entry may be the last thing that a process does."""
+
+    def __init__(self, path: Path, world: World) -> None:
+        super().__init__(path)
+        self._world = world
+
+    def append(self, *arguments: object, **named: object) -> object:  # type: ignore[override]
+        entry = super().append(*arguments, **named)  # type: ignore[arg-type]
+        self._world.call()
+        return entry
+
+
+def verdict(results: Sequence[StepResult]) -> Verdict:
+    return worst(each.result.verdict for each in results)
+
+
+def lost() -> World:
+    """Return a world whose source is gone; applications there are at work on nothing."""
+    return World(is_up={EAST: False, WEST: True})
+
+
+def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_path: Path) -> None:
+    world = World()
+    results = performed(world, tmp_path)
+    assert [each.name for each in results] == [
+        "begin", "stop", "fence", "drain", "cut", "verify", "groups", "last look", "start", "copy back", "first write",
+        "first reads", "finish",
+    ]  # fmt: skip
+    assert verdict(results) is Verdict.PASS
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({WEST}, {THERE.flow}, {"audit": 7})
+    assert world.copied[EAST] == world.written[EAST]
+    assert world.done == [
+        "stop on east", "pause east->west", "verify", "write audit on west", "start on west"
+    ]  # fmt: skip
+    assert world.record["ours"].phase is Phase.DONE
+
+
+def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone(tmp_path: Path) -> None:
+    world = lost()
+    results = performed(world, tmp_path, unplanned)
+    assert [each.name for each in results] == [
+        "detect", "begin", "stop", "cut", "groups", "start", "first write", "first reads", "finish"
+    ]  # fmt: skip
+    assert verdict(results) is Verdict.PASS
+    assert (world.at_work, world.groups[WEST]) == ({WEST}, {"audit": 7})
+    assert "verify" not in world.done
+    # The journal says when everything happened, as that of a drill does.
+    entries = Journal(tmp_path / "journal.jsonl").read().entries
+    instants = instants_of(entries, entries[0].at_ms, ["audit"])
+    assert (instants.first_write_at_ms, dict(instants.groups_reading_at_ms)) == (101, {"audit": 102})
+    assert None not in (
+        instants.detected_at_ms,
+        instants.fenced_at_ms,
+        instants.cut_at_ms,
+        instants.offsets_applied_at_ms,
+    )
+
+
+def test_an_unplanned_failover_of_a_source_that_lives_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    world = World()
+    (result,) = performed(world, tmp_path, unplanned)
+    assert (result.result.verdict, result.result.detail) == (Verdict.FAIL, "east still answers")
+    assert (world.done, world.record) == ([], {})
+
+
+def test_what_nobody_has_looked_at_is_unknown_and_everything_else_is_done(tmp_path: Path) -> None:
+    world = lost()
+    move = replace(move_of(world, tmp_path, mode="unplanned"), applications=Nobody())
+    journal = Journal(tmp_path / "journal.jsonl")
+    results = carry_out(steps_of(Mode.UNPLANNED, move, None), journal, goes_back=False)
+    unknown = {each.name for each in results if each.result.verdict is Verdict.UNKNOWN}
+    assert unknown == {"stop", "start", "first write", "first reads"}
+    assert verdict(results) is Verdict.UNKNOWN
+    assert (world.groups[WEST], world.record["ours"].phase) == ({"audit": 7}, Phase.DONE)
+
+    # Somebody has looked meanwhile: what is proven is not done again.
+    again = carry_out(unplanned(world, tmp_path), journal, goes_back=False)
+    assert {each.name for each in again if each.was_proven} >= {"detect", "begin", "cut", "groups"}
+    assert verdict(again) is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "step", "said"),
+    [
+        (World(stubborn={EAST}), "fence", "somebody still writes to east"),
+        (World(open_transactions=("orders-0: producer id 5",)), "fence", "transactions are open on east"),
+        (World(paused={THERE.flow}), "drain", "east->west is paused"),
+        (World(verdict=Verdict.FAIL), "verify", "FAIL: compared"),
+        (World(verdict=Verdict.UNKNOWN), "verify", "UNKNOWN: compared"),
+        (World(refused=(Unmoved("audit", ORDERS, "the group is in use"),)), "groups", "group audit, orders-0"),
+    ],
+)
+def test_a_planned_failover_stops_before_the_point_of_no_return_with_everything_as_it_was(
+    tmp_path: Path, spoiled: World, step: str, said: str
+) -> None:
+    before = set(spoiled.paused)
+    results = performed(spoiled, tmp_path)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, said in failed.result.detail) == (step, True)
+    assert spoiled.at_work == {EAST}
+    assert (spoiled.groups, spoiled.record) == ({EAST: {"audit": 7}, WEST: {}}, {})
+    assert spoiled.paused == before
+    assert "start on west" not in spoiled.done
+    # Nothing of it is taken for proven when it is tried again.
+    spoiled.stubborn, spoiled.open_transactions, spoiled.paused = set(), (), set()
+    spoiled.verdict, spoiled.refused = Verdict.PASS, ()
+    assert verdict(performed(spoiled, tmp_path)) is Verdict.PASS
+    assert (spoiled.at_work, spoiled.groups[WEST]) == ({WEST}, {"audit": 7})
+
+
+@pytest.mark.parametrize("make", [steps, unplanned, cut_off, homeward])
+def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_state(
+    tmp_path: Path, make: Callable[[World, Path], Sequence[Step]]
+) -> None:
+    def begun() -> World:
+        if make is not homeward:
+            return lost() if make is unplanned else World()
+        world = World(at_work={WEST}, paused={THERE.flow}, record={"before": replace(ENTRY, phase=Phase.DONE)})
+        world.record = {"before": replace(ENTRY, run="before", phase=Phase.DONE)}
+        world.groups[WEST] = {"audit": 9}
+        world.written[EAST] += 2  # stranded
+        return world
+
+    def state(world: World) -> object:
+        return world.at_work, world.paused, world.groups, world.record, world.verdict
+
+    whole = begun()
+    assert verdict(performed(whole, tmp_path / "whole", make)) is Verdict.PASS
+    for number in range(1, whole.calls + 1):
+        world = begun()
+        world.dies_at = number
+        directory = tmp_path / str(number)
+        with pytest.raises(Killed):
+            performed(world, directory, make)
+        results = performed(world, directory, make)
+        assert verdict(results) is Verdict.PASS, (number, results)
+        assert state(world) == state(whole), number
+        assert world.copied[EAST] == world.written[EAST] or make is not steps
+
+
+@pytest.mark.parametrize("spoil", ["verify", "groups"])
+def test_a_process_may_be_killed_while_it_takes_back_what_it_did(tmp_path: Path, spoil: str) -> None:
+    """The next one begins anew with what was taken back, and fails as the first did: then all is as it was."""
+
+    def spoiled() -> World:
+        refused = (Unmoved("audit", ORDERS, "in use"),) if spoil == "groups" else ()
+        return World(verdict=Verdict.FAIL if spoil == "verify" else Verdict.PASS, refused=refused)
+
+    whole = spoiled()
+    performed(whole, tmp_path / "whole")
+    for number in range(1, whole.calls + 1):
+        world = spoiled()
+        world.dies_at = number
+        with pytest.raises(Killed):
+            performed(world, tmp_path / str(number))
+        performed(world, tmp_path / str(number))
+        assert (world.at_work, world.paused, world.record) == ({EAST}, set(), {}), number
+        assert world.groups == {EAST: {"audit": 7}, WEST: {}}, number
+
+
+def test_a_run_that_was_killed_before_the_point_of_no_return_can_be_taken_back(tmp_path: Path) -> None:
+    whole = World()
+    performed(whole, tmp_path / "whole")
+    begins = [entry.n for entry in Journal(tmp_path / "whole/journal.jsonl").read().entries]
+    assert begins
+    for number in range(1, whole.calls + 1):
+        world = World(dies_at=number)
+        directory = tmp_path / str(number)
+        with pytest.raises(Killed):
+            performed(world, directory)
+        journal = Journal(directory / "journal.jsonl")
+        entries = journal.read().entries
+        is_beyond = any(entry.event is Event.POINT_OF_NO_RETURN for entry in entries)
+        results = take_back(steps(world, directory), journal)
+        if is_beyond:
+            assert verdict(results) is Verdict.FAIL
+        else:
+            assert world.at_work == {EAST}, number
+            assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {}), number
+
+
+def test_a_moment_that_passed_is_noticed_and_what_rests_on_it_is_done_again(tmp_path: Path) -> None:
+    """Somebody has written to the source after the fence, while the process was dead; the flow was cut by then."""
+    world = World()
+    whole = World()
+    performed(whole, tmp_path / "whole")
+    world.dies_at = next(
+        number for number in range(1, whole.calls) if _done_by(number, tmp_path / f"at-{number}")[-1:] == ["verify"]
+    )
+    directory = tmp_path / "run"
+    with pytest.raises(Killed):
+        performed(world, directory)
+    world.written[EAST] += 5
+    results = performed(world, directory)
+    assert verdict(results) is Verdict.PASS
+    assert world.copied[EAST] == world.written[EAST]
+    assert world.done.count("resume east->west") == 1
+    assert (world.at_work, world.paused) == ({WEST}, {THERE.flow})
+
+
+def _done_by(number: int, directory: Path) -> list[str]:
+    world = World(dies_at=number)
+    with pytest.raises(Killed):
+        performed(world, directory)
+    return world.done
+
+
+def test_what_was_there_before_is_told_also_of_groups_that_an_earlier_process_has_moved(tmp_path: Path) -> None:
+    """The process ended between two groups; then the first is there already, and was nowhere before the run."""
+
+    def begun(dies_at: int | None = None) -> World:
+        return World(groups={EAST: {"audit": 7, "billing": 3}, WEST: {"billing": 1}}, dies_at=dies_at)
+
+    whole = begun()
+    performed(whole, tmp_path / "whole")
+    for number in range(1, whole.calls + 1):
+        world, directory = begun(number), tmp_path / str(number)
+        with pytest.raises(Killed):
+            performed(world, directory)
+        groups = next(each for each in performed(world, directory) if each.name == "groups")
+        rows = groups.result.facts["rows"]
+        assert isinstance(rows, list)
+        assert [(row["group"], row["before"], row["after"]) for row in rows] == [("audit", None, 7), ("billing", 1, 3)]
+
+
+def test_behind_the_point_of_no_return_a_flow_that_copies_again_is_refused_with_the_difference(tmp_path: Path) -> None:
+    world = World()
+    performed(world, tmp_path)
+    world.paused.clear()
+    results = performed(world, tmp_path)
+    assert results[-1].name == "cut"
+    assert "east->west is not paused any more" in results[-1].result.detail
+    assert world.done.count("start on west") == 1
+
+
+def test_two_runs_at_once_do_not_both_go_on_and_one_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+    theirs = replace(ENTRY, run="theirs", where="elsewhere")
+    for phase, said in ((Phase.UNDER_WAY, "is under way since"), (Phase.DONE, "is failed over already")):
+        world = World(record={"theirs": replace(theirs, phase=phase)})
+        results = performed(world, tmp_path / phase.name)
+        assert (said in results[0].result.detail, "elsewhere" in results[0].result.detail) == (True, True)
+        assert (world.done, list(world.record)) == ([], ["theirs"])
+        plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None)
+        assert said in (plan.refusal or "")
+        world.groups[WEST] = {}
+        given_up = replace(move_of(world, tmp_path), given_up="theirs")
+        again = carry_out(
+            steps_of(Mode.PLANNED, given_up, None), Journal(tmp_path / f"{phase.name}.jsonl"), goes_back=True
+        )
+        assert (verdict(again), list(world.record)) == (
+            (Verdict.PASS, ["ours"]) if phase is Phase.UNDER_WAY else (Verdict.FAIL, ["theirs"])
+        )
+
+
+def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
+    world = World(at_work=set(), paused={THERE.flow})
+    world.written[EAST] = 14
+    back = StandInEnds(world, HOME.flow)
+    plan = look_ahead(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), back)
+    assert str(plan.loss) == "4 offsets missing: orders-0: 4 offsets, from 10 to 13, as the source tells"
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.loss.bound is not None
+    assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
+    assert any("enables no flow west->east" in note for note in plan.notes)
+    assert world.done == []
+
+
+def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_path: Path) -> None:
+    """Somebody starts an application on the old cluster while the copy is compared."""
+
+    class Late(StandInEnds):
+        def verify(self) -> tuple[Verdict, str]:
+            self.world.written[EAST] += 1
+            return super().verify()
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Late(world, THERE.flow))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    (failed,) = [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert (failed.name, "orders-0 ended at" in failed.result.detail) == ("last look", True)
+    assert (world.at_work, world.groups[WEST], world.paused, world.record) == ({EAST}, {}, set(), {})
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"is_running": False}, "no engine copies east->west"),
+        ({"stops": {ORDERS: "too large"}}, "has stopped"),
+        ({"open_gaps": ("orders-0 from 5",)}, "gaps that nobody has acknowledged"),
+        ({"positions": {}}, "has copied nothing that is on record"),
+    ],
+)
+def test_a_planned_run_whose_copy_cannot_become_complete_is_not_begun(
+    tmp_path: Path, found: dict[str, Any], said: str
+) -> None:
+    class Sick(StandInEnds):
+        def copied(self) -> Copied:
+            return replace(super().copied(), **found)
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Sick(world, THERE.flow))
+    assert said in (look_ahead(Mode.PLANNED, move, None).refusal or "")
+
+
+def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
+    world = lost()
+    move = move_of(world, tmp_path, mode="unplanned", agreed=frozenset({"audit", "billing"}))
+    results = carry_out(steps_of(Mode.UNPLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+    assert results[-1].name == "groups"
+    assert "billing" in results[-1].result.detail
+    assert world.groups[WEST] == {}
+
+
+def test_the_way_home_states_what_is_stranded_and_leads_back_to_both_flows(tmp_path: Path) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    world.groups[WEST]["audit"] = 9
+    world.written[EAST] += 3
+    plan = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow))
+    assert plan.refusal is None
+    assert plan.stranded.rows() == [
+        {"topic": "orders", "partition": 0, "from": world.copied[EAST], "to": world.written[EAST]}
+    ]
+    results = performed(world, tmp_path / "home", homeward)
+    assert verdict(results) is Verdict.PASS
+    assert (world.at_work, world.paused, world.record) == ({EAST}, set(), {})
+    assert (world.groups[EAST], world.copied[WEST]) == ({"audit": 9}, world.written[WEST])
+
+
+def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failover(tmp_path: Path) -> None:
+    world = World()
+    forward = StandInEnds(world, THERE.flow)
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert plan.refusal == "east->west is not failed over, by what is on record on west"
+    performed(world, tmp_path / "there")
+    world.written[EAST] = 4
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert "east lacks records that west has" in (plan.refusal or "")
+    results = performed(world, tmp_path / "home", homeward)
+    assert results[1].name == "returned"
+    assert world.at_work == {WEST}
+    assert [each.phase for each in world.record.values()] == [Phase.DONE]

@@ -1,0 +1,231 @@
+"""Two clusters, a flow each way and applications, as the procedure sees them; any call may be the last of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mirror.control.group_view import TranslatedPosition
+from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.cluster import GroupPosition
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.flow import Flow
+from mirror.model.flow_state import Position
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.translation import Exact
+from mirror.model.verdict import Verdict
+from mirror.recovery.applications import Answer, Done
+from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
+from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
+from mirror.recovery.move import Move, Times
+from mirror.recovery.probing import StillThere
+from tests.unit.config.files import flows_of
+
+EAST, WEST = "east", "west"
+ORDERS = TopicPartition("orders", 0)
+THERE, HOME = flows_of("east->west", "west->east")
+ENTRY = FailoverEntry("ours", "planned", Phase.UNDER_WAY, "host:/run", 1)
+
+
+class Killed(BaseException):
+    """The process ends here, as if by ``kill -9``."""
+
+
+@dataclass
+class World:
+    """What is so. ``calls`` counts what the procedure has asked or done; the one numbered ``dies_at`` ends it."""
+
+    is_up: dict[str, bool] = field(default_factory=lambda: {EAST: True, WEST: True})
+    at_work: set[str] = field(default_factory=lambda: {EAST})
+    written: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
+    copied: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
+    paused: set[Flow] = field(default_factory=set)
+    record: dict[str, FailoverEntry] = field(default_factory=dict)
+    groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
+    refused: tuple[Unmoved, ...] = ()
+    verdict: Verdict = Verdict.PASS
+    open_transactions: tuple[str, ...] = ()
+    stubborn: set[str] = field(default_factory=set)
+    done: list[str] = field(default_factory=list)
+    calls: int = 0
+    dies_at: int | None = None
+
+    def call(self, what: str = "") -> None:
+        """Count a call, behind whatever it did, and end the process if it is the last."""
+        if what:
+            self.done.append(what)
+        self.calls += 1
+        if self.calls == self.dies_at:
+            raise Killed
+
+
+@dataclass(frozen=True)
+class StandInEnds:
+    """The ends of a flow of the world."""
+
+    world: World
+    flow: Flow
+
+    def copy_of(self, topic: str) -> str:
+        return f"{self.flow.source}.{topic}"
+
+    def wait_until_gone(self) -> int:
+        self.world.call()
+        if self.world.is_up[self.flow.source]:
+            raise StillThere(f"{self.flow.source} still answers")
+        return 3
+
+    def answering(self) -> Sequence[str]:
+        self.world.call()
+        return ["east:1"] if self.world.is_up[self.flow.source] else []
+
+    def copied(self) -> Copied:
+        self.world.call()
+        world, source = self.world, self.flow.source
+        # An engine copies whatever it may.
+        if self.flow not in world.paused and world.is_up[source]:
+            world.copied[source] = world.written[source]
+        position = Position(world.copied[source], world.copied[source], 0, complete=True)
+        failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
+        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers)
+
+    def ends(self) -> Ends:
+        self.world.call()
+        if self.flow.source in self.world.at_work:
+            self.world.written[self.flow.source] += 1
+        return Ends(f"id of {self.flow.source}", {ORDERS: 0}, {ORDERS: self.world.written[self.flow.source]})
+
+    def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
+        self.world.call()
+        return stretches
+
+    def open_transactions(self) -> Sequence[str]:
+        self.world.call()
+        return self.world.open_transactions
+
+    def members(self, groups: Sequence[str]) -> Sequence[str]:
+        self.world.call()
+        return [f"group {each}" for each in groups if self.flow.source in self.world.at_work]
+
+    def plan_groups(self, *, ask_source: bool) -> MovePlan:
+        self.world.call()
+        assert self.world.is_up[self.flow.source] or not ask_source
+        settings = THERE if self.flow == THERE.flow else HOME
+        target = self.world.groups[self.flow.target]
+        positions, decisions = [], []
+        for group, at in sorted(self.world.groups[self.flow.source].items()):
+            positions.append(TranslatedPosition(group, *ORDERS, at, Exact(at)))
+            before = GroupPosition(target[group]) if group in target else None
+            action = GroupAction.KEEP if target.get(group) == at else GroupAction.WRITE
+            placed = Placement(group, ORDERS, at, at, at)
+            decisions.append(GroupDecision(group, ORDERS, before, GroupPosition(at), action, "", placed))
+        return MovePlan(settings, tuple(positions), tuple(decisions), self.world.refused)
+
+    def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
+        saved = tuple(SavedPosition(each.group, ORDERS, "", each.present, each.wanted) for each in plan.writes)
+        if saved:
+            GroupSnapshot(self.flow, "id", saved).save(snapshot)
+            self.world.call()
+        for each in plan.writes:
+            self.world.groups[self.flow.target][each.group] = each.wanted.position
+            self.world.call(f"write {each.group} on {self.flow.target}")
+        return GroupMoves(plan.positions, len(plan.decisions))
+
+    def restore_groups(self, snapshot: Path) -> Sequence[str]:
+        for each in GroupSnapshot.load(snapshot).positions:
+            if each.before is None:
+                self.world.groups[self.flow.target].pop(each.group, None)
+            else:
+                self.world.groups[self.flow.target][each.group] = each.before.position
+        self.world.call("restore")
+        return []
+
+    def pause(self) -> str:
+        self.world.paused.add(self.flow)
+        self.world.call(f"pause {self.flow}")
+        return f"{self.flow} is paused"
+
+    def resume(self) -> str:
+        self.world.paused.discard(self.flow)
+        self.world.call(f"resume {self.flow}")
+        return f"{self.flow} is copied again"
+
+    def is_paused(self) -> bool:
+        self.world.call()
+        return self.flow in self.world.paused
+
+    def verify(self) -> tuple[Verdict, str]:
+        self.world.call("verify")
+        return self.world.verdict, "compared"
+
+    def put(self, entry: FailoverEntry) -> None:
+        self.world.record[entry.run] = entry
+        self.world.call()
+
+    def take(self, run: str) -> None:
+        self.world.record.pop(run, None)
+        self.world.call()
+
+
+@dataclass(frozen=True)
+class StandInApplications:
+    """Applications of the world: they write when they are started, and are not stopped where they are stubborn."""
+
+    world: World
+
+    def stop(self, cluster: str) -> Answer:
+        if cluster not in self.world.stubborn:
+            self.world.at_work.discard(cluster)
+        self.world.call(f"stop on {cluster}")
+        return Done("stopped")
+
+    def start(self, cluster: str) -> Answer:
+        self.world.at_work.add(cluster)
+        self.world.written[cluster] += 1
+        self.world.call(f"start on {cluster}")
+        return Done("started")
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:
+        self.world.call()
+        return Done("seen", since_ms + 1)
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        self.world.call()
+        return dict.fromkeys(groups, Done("seen", since_ms + 2))
+
+
+def move_of(world: World, directory: Path, *, mode: str = "planned", agreed: frozenset[str] | None = None) -> Move:
+    """Return a move of the world's applications from east to west."""
+    ends = StandInEnds(world, THERE.flow)
+    return Move(
+        ends,
+        ends,
+        StandInApplications(world),
+        replace(ENTRY, mode=mode),
+        directory,
+        is_planned=mode == "planned",
+        agreed=agreed,
+        # A log is found to grow by looking twice.
+        times=Times(quiet=0.05 if world.stubborn else 0.0, fence=0.3, drain=0.3),
+        now_ms=lambda: 100,
+    )
+
+
+def move_home(world: World, directory: Path) -> Move:
+    """Return a move of the world's applications from west to east."""
+    home = StandInEnds(world, HOME.flow)
+    entry = FailoverEntry("home", "failback", Phase.RETURNING, "host:/home", 2)
+    times = Times(quiet=0.0, fence=0.3, drain=0.3)
+    return Move(
+        home,
+        StandInEnds(world, THERE.flow),
+        StandInApplications(world),
+        entry,
+        directory,
+        is_planned=True,
+        times=times,
+        now_ms=lambda: 200,
+    )

@@ -1,0 +1,182 @@
+"""`mirror failover` and `mirror failback` as commands: what they print, ask, refuse, and take up."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror import failing_over
+from mirror.cli import app
+from mirror.model.failover import Phase
+from mirror.model.flow import Flow
+from mirror.recovery.applications import Applications
+from mirror.recovery.move import Times
+from tests.unit.recovery.world import EAST, HOME, THERE, WEST, StandInApplications, StandInEnds, World
+
+SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mirror.properties"
+    path.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\n"
+        "east->west.enabled=true\nwest->east.enabled=true"
+    )
+    return path
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World()
+
+    def ends(_: object, chosen: Any, *__: object, **___: object) -> StandInEnds:
+        return StandInEnds(made, chosen.flow)
+
+    def applications(*_: object) -> Applications:
+        return StandInApplications(made)
+
+    monkeypatch.setattr(failing_over, "_ends", ends)
+    monkeypatch.setattr(failing_over, "_applications", applications)
+    monkeypatch.setattr(failing_over, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+class Terminal(io.StringIO):
+    """A standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def done(world: World, what: str, file: Path, *options: str) -> tuple[int, Any]:
+    found = CliRunner().invoke(app, [what, str(file), "--flow", "east->west", *options])
+    told = found.stdout if "--json" not in options or not found.stdout else json.loads(found.stdout)
+    return found.exit_code, told if found.stdout else found.stderr
+
+
+def names(told: Any) -> Sequence[str]:
+    return [each["name"] for each in told["steps"]]
+
+
+def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file: Path, tmp_path: Path) -> None:
+    code, told = done(world, "failover", file, "--mode", "planned", "--dry-run", "--json")
+    assert (code, list(told), told["verdict"], told["run_directory"]) == (0, SHAPE, "UNKNOWN", None)
+    assert (told["groups"][0]["group"], told["positions"][0]["last_mirrored_upstream"]) == ("audit", 9)
+    assert world.done == []
+    assert sorted(tmp_path.iterdir()) == [file]
+    code, text = done(world, "failover", file, "--mode", "planned", "--dry-run")
+    assert code == 0
+    for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
+        assert word in " ".join(text.split())
+
+
+def test_there_and_home_by_the_directory_of_the_failover(world: World, file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, told = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert (code, told["verdict"], told["run_directory"]) == (0, "PASS", str(run))
+    assert told["groups"] == [
+        {"group": "audit", "topic": "orders", "partition": 0, "upstream": 7, "before": None, "after": 7, "exact": True}
+    ]
+    assert list(told["steps"][0]) == ["name", "verdict", "seconds", "detail"]
+    code, again = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert (code, names(again)) == (0, names(told))
+    code, said = done(world, "failover", file, "--mode", "planned", "--yes")
+    assert (code, "failed over already" in " ".join(said.split())) == (2, True)
+    world.written[EAST] += 2
+    code, told = done(world, "failback", file, "--yes", "--json", "--run-directory", str(run))
+    assert (code, told["mode"], list(told)) == (0, "failback", [*SHAPE, "stranded"])
+    assert [each["to"] - each["from"] for each in told["stranded"]] == [2]
+    assert told["run_directory"] == str(run / "failback")
+    assert (world.at_work, world.record) == ({EAST}, {})
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_begun(world: World, file: Path, tmp_path: Path) -> None:
+    assert done(world, "failover", file, "--mode", "planned")[0] == 2
+    assert world.done == []
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(("typed", "code"), [("east->west", 0), ("yes", 1), ("", 1)])
+def test_at_a_terminal_the_name_of_the_flow_is_typed(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    monkeypatch.setattr(failing_over.sys, "stdin", Terminal())
+    monkeypatch.setattr(failing_over.typer, "prompt", lambda *_, **__: typed)
+    with pytest.raises(SystemExit) as ended:
+        app(["failover", str(file), "--flow", "east->west", "--mode", "planned"])
+    assert ended.value.code == code
+    assert bool(world.done) is (code == 0)
+
+
+def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file: Path, tmp_path: Path) -> None:
+    world.open_transactions = ("orders-0: producer id 5",)
+    run = str(tmp_path / "run")
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--mode", "planned", "--yes", "--run-directory", run]
+    )
+    said = " ".join(found.stderr.split())
+    assert found.exit_code == 1
+    assert "It stopped at fence, and everything is as it was before" in said
+    assert f"--flow 'east->west' --run-directory {run}" in said
+    world.open_transactions = ()
+    # As it was told to: the mode is that of the run.
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 0
+
+
+def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, tmp_path: Path) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    other.mkdir()
+    drill = tmp_path / "drill"
+    drill.mkdir()
+    (drill / "run.json").write_text('{"runbook": "failover-drill"}')
+    (other / "notes.txt").write_text("mine")
+    world.is_up[EAST] = False
+    assert done(world, "failover", file, "--yes", "--run-directory", str(run))[0] == 0
+    for options in (
+        ("--mode", "cut-off", "--run-directory", str(run)),
+        ("--groups", "a.*", "--run-directory", str(run)),
+        ("--run-directory", str(other)),
+        ("--run-directory", str(drill)),
+        ("--groups", "("),
+    ):
+        code, said = done(world, "failover", file, "--yes", *options)
+        assert code == 2, (options, said)
+    journal = run / "journal.jsonl"
+    journal.write_text(journal.read_text().replace("PASS", "FAIL", 1))
+    code, said = done(world, "failover", file, "--yes", "--run-directory", str(run))
+    assert (code, "nothing can be taken up from it" in " ".join(said.split())) == (2, True)
+
+
+def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path: Path) -> None:
+    world.is_up[EAST] = False
+    run = str(tmp_path / "run")
+
+    def breaks(*_: object) -> Any:
+        raise OSError("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StandInEnds, "move_groups", breaks)
+        code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run)
+    assert (code, names(told)[-1], told["steps"][-1]["detail"]) == (1, "groups", "the disk is full")
+    assert (world.paused, world.record[next(iter(world.record))].phase) == ({THERE.flow}, Phase.UNDER_WAY)
+    code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run, "--take-back")
+    assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: begin"])
+    assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
+
+
+def test_there_is_no_way_home_without_a_flow_home(world: World, tmp_path: Path) -> None:
+    one_way = tmp_path / "one-way.properties"
+    one_way.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true"
+    )
+    code, said = done(world, "failback", one_way, "--yes")
+    assert (code, "west->east.enabled" in said) == (2, True)
+    assert HOME.flow == Flow(WEST, EAST)
