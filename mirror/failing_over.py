@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,19 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.tick import now_ms
 from mirror.evidence.verdict_styles import VERDICT_STYLES
-from mirror.model.counts import counted
-from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict, worst
 from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
-from mirror.recovery.engine_pausing import EnginePausing
-from mirror.recovery.failback import FailbackPlan, look_home, steps_home, stranded_rows
-from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
-from mirror.recovery.flow_ends import ClusterEnds
-from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import CUT, GROUPS, Move, Times, named, position_rows, positions_of
-from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
-from mirror.recovery.steps import Progress, Result, Step, StepResult, carry_out, take_back
+from mirror.recovery.failback import FailbackPlan, stranded_rows
+from mirror.recovery.failover import FailoverPlan, Mode
+from mirror.recovery.move import CUT, GROUPS, named, position_rows, positions_of
+from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
+from mirror.recovery.run import FAILBACK
+from mirror.recovery.steps import Result, StepResult
 from mirror.tables import print_rows
 
 PASSED, NOT_PASSED = 0, 1
-_ALL = ".*"
-# A broker at the end of a long line takes longer to answer than one of a practice cluster.
-_PROBE_SECONDS = 1.0
-_TIMES = Times()
-_COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +70,6 @@ def fail_over(
 ) -> int:
     """Fail a flow over, or take a run up; return the exit code.
 
-    What is not said, mode and groups, is as in the run that is taken up; in a new one unplanned, and all groups.
-
     Raises
     ------
     ConfigError
@@ -88,29 +77,8 @@ def fail_over(
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if a cluster does not answer that is needed to begin.
     """
-    begun = _begun(asked.run_directory)
-    mode = mode or Mode(begun.get("mode", Mode.UNPLANNED))
-    groups = asked.groups or begun.get("groups", _ALL)
-    run = Run.of(asked.run_directory, Wanted(FAILOVER, chosen.flow, mode, groups))
-    back = settings.flow(Flow(chosen.flow.target, chosen.flow.source))
-    is_planned = mode is Mode.PLANNED
-    ends = _ends(settings, chosen, groups, terminal, awaits_open_ends=is_planned)
-    back_ends = _ends(settings, back, groups, terminal, awaits_open_ends=True) if back and back.enabled else None
-    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
-    applications = _applications(chosen.flow, asked)
-    move = Move(
-        ends,
-        ends,
-        applications,
-        entry,
-        run.directory.path,
-        is_planned=is_planned,
-        given_up=asked.given_up,
-        times=_TIMES,
-    )
-    plan = look_ahead(mode, move, back_ends, _progress(run))
-    session = _Session(settings.path, FAILOVER, chosen.flow, mode, run, plan, asked, terminal)
-    return _perform(session, move, lambda agreed: steps_of(mode, agreed, back_ends))
+    procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
+    return _perform(_Session(settings.path, procedure, asked, terminal))
 
 
 def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> int:
@@ -118,35 +86,20 @@ def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, term
 
     The exceptions are those of :func:`fail_over`.
     """
-    home = settings.flow(Flow(chosen.flow.target, chosen.flow.source))
-    if home is None or not home.enabled:
-        flow = Flow(chosen.flow.target, chosen.flow.source)
-        said = f"the file must enable it: what was written on {flow.source} is copied home by it"
-        raise ConfigError(settings.path, None, f"{flow}.enabled", said)
-    directory, begun = asked.run_directory, _begun(asked.run_directory)
-    groups = asked.groups or begun.get("groups", _ALL)
-    if directory is not None and begun.get("procedure") == FAILOVER:
-        if begun["flow"] != str(chosen.flow):
-            raise ConfigError(directory, None, "--flow", f"its run is of {begun['flow']}, not of {chosen.flow}")
-        directory = directory / FAILBACK
-    run = Run.of(directory, Wanted(FAILBACK, chosen.flow, FAILBACK, groups))
-    forward = _ends(settings, chosen, groups, terminal, awaits_open_ends=True)
-    home_ends = _ends(settings, home, groups, terminal, awaits_open_ends=True)
-    entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
-    applications = _applications(home.flow, asked)
-    move = Move(
-        home_ends,
-        forward,
-        applications,
-        entry,
-        run.directory.path,
-        is_planned=True,
-        given_up=asked.given_up,
-        times=_TIMES,
+    procedure = plan_failback(_request(settings, chosen, asked, terminal))
+    return _perform(_Session(settings.path, procedure, asked, terminal))
+
+
+def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> Request:
+    return Request(
+        settings,
+        chosen,
+        asked.groups,
+        asked.run_directory,
+        lambda along: _applications(along, asked),
+        terminal.progress,
+        asked.given_up,
     )
-    plan = look_home(move, forward, _progress(run))
-    session = _Session(settings.path, FAILBACK, chosen.flow, FAILBACK, run, plan, asked, terminal)
-    return _perform(session, move, lambda agreed: steps_home(agreed, forward))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +107,31 @@ class _Session:
     """One call of a command: what it is about, and how it talks."""
 
     file: Path
-    procedure: str
-    flow: Flow
-    mode: str
-    run: Run
-    plan: FailoverPlan | FailbackPlan
+    planned: Procedure
     asked: Asked
     terminal: Terminal
+
+    @property
+    def flow(self) -> Flow:
+        """Return the flow that is failed over; of a failback too."""
+        return self.planned.flow
+
+    @property
+    def plan(self) -> FailoverPlan | FailbackPlan:
+        """Return what will be done."""
+        return self.planned.plan
+
+    @property
+    def run_directory(self) -> Path:
+        """Return where the run keeps what it has done."""
+        return self.planned.run.directory.path
 
     def print_plan(self) -> None:
         """Print what will be done, and what is known before it."""
         if self.asked.as_json:
             return
         plan, out = self.plan, self.terminal.out
-        out.print(f"{self.procedure} of {self.flow} ({self.mode})", markup=False, style="bold")
+        out.print(f"{self.planned.procedure} of {self.flow} ({self.planned.mode})", markup=False, style="bold")
         lost, what = (
             (plan.loss, f"{self.flow.target} lacks of {self.flow.source}")
             if isinstance(plan, FailoverPlan)
@@ -180,7 +144,7 @@ class _Session:
             out.print(f"  {number:>2}. {step.name}: {step.doing}", markup=False, highlight=False)
         if plan.moves is not None:
             if plan.moves.positions:
-                print_rows(out, "Where groups go on, as things stand", _group_rows(plan.moves))
+                print_rows(out, "Where groups go on, as things stand", self.planned.group_rows())
             else:
                 out.print("  no group has a position, so none is moved", markup=False)
             for each in plan.moves.refused:
@@ -203,11 +167,11 @@ class _Session:
             content = {
                 "verdict": verdict.value,
                 "flow": str(self.flow),
-                "mode": self.mode,
+                "mode": self.planned.mode,
                 "steps": [each.as_json() for each in steps],
                 "groups": list(rows),
                 "positions": list(positions),
-                "run_directory": None if self.asked.dry_run else str(self.run.directory.path),
+                "run_directory": None if self.asked.dry_run else str(self.run_directory),
             }
             if isinstance(self.plan, FailbackPlan):
                 stated = stranded_rows(facts.get("stranded", {}))
@@ -219,14 +183,14 @@ class _Session:
             if rows:
                 print_rows(out, "Groups", [dict(each) for each in rows])
             out.print(f"verdict [{VERDICT_STYLES[verdict]}]{verdict}[/]")
-            out.print(f"What happened is in {self.run.directory.path}", markup=False, soft_wrap=True)
+            out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
             if verdict is not Verdict.PASS:
                 self.terminal.err.print(self.stands(steps), markup=False)
         return PASSED if verdict is Verdict.PASS or self.asked.dry_run else NOT_PASSED
 
     def stands(self, steps: Sequence[StepResult]) -> str:
         """Return where a run stands that has not passed, and how it goes on."""
-        again = f"mirror {self.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run.directory.path}"
+        again = f"mirror {self.planned.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run_directory}"
         if self.asked.applications is not None:
             again += f" --applications {self.asked.applications}"
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
@@ -240,16 +204,9 @@ class _Session:
         return f"It stands at {failed.name}.{left} To go on: {again}"
 
 
-def _begun(directory: Path | None) -> Mapping[str, str]:
-    """Return what the run in a directory is about; nothing if there is none yet."""
-    if directory is None or not (directory / "run.json").exists():
-        return {}
-    return read_run(directory)
-
-
-def _perform(session: _Session, move: Move, steps: Callable[[Move], Sequence[Step]]) -> int:
+def _perform(session: _Session) -> int:
     """Carry a run out as planned, if somebody agrees; return the exit code."""
-    asked, plan, run = session.asked, session.plan, session.run
+    asked, plan, planned = session.asked, session.plan, session.planned
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()
@@ -258,23 +215,15 @@ def _perform(session: _Session, move: Move, steps: Callable[[Move], Sequence[Ste
         told = f"no group of {session.flow} whose whole id matches {asked.groups} has a position"
         raise ConfigError(session.file, None, "--groups", told)
     if asked.dry_run or (refused and not asked.takes_back):
-        planned = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
+        steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
         if refused:
             told = f"nothing was begun, since this cannot be moved: {named([str(each) for each in refused])}"
-            planned.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
+            steps.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
-        session.concluded(planned, _group_rows(plan.moves), position_rows(positions))
+        session.concluded(steps, planned.group_rows(), position_rows(positions))
         return NOT_PASSED if refused else PASSED
     _agree(session)
-    move = replace(move, agreed=_groups_of(plan.moves))
-    with run.held():
-        journal = run.directory.journal
-        carried = (
-            take_back(steps(move), journal, told=session.print_step)
-            if asked.takes_back
-            else carry_out(steps(move), journal, goes_back=move.is_planned, told=session.print_step)
-        )
-        run.seal()
+    carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
@@ -295,7 +244,7 @@ def _agree(session: _Session) -> None:
     if not sys.stdin.isatty():
         told = "there is no terminal to ask on; say --yes, or --dry-run for the plan"
         raise ConfigError(session.file, None, "--yes", told)
-    target = session.flow.source if session.procedure == FAILBACK else session.flow.target
+    target = session.flow.source if session.planned.procedure == FAILBACK else session.flow.target
     typed = typer.prompt(f"The applications move to {target}. Type {session.flow} to go on", err=True, default="")
     if typed.strip() != str(session.flow):
         session.terminal.err.print("Nothing was changed.")
@@ -308,36 +257,3 @@ def _applications(along: Flow, asked: Asked) -> Applications:
     if asked.yes or asked.dry_run or not sys.stdin.isatty():
         return Nobody()
     return Person(lambda question: typer.confirm(question, err=True), now_ms)
-
-
-def _ends(
-    settings: MirrorSettings, chosen: FlowSettings, groups: str, terminal: Terminal, *, awaits_open_ends: bool
-) -> ClusterEnds:
-    def compare(flow: FlowSettings) -> tuple[Verdict, str]:
-        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
-
-        with terminal.progress() as watch:
-            found = verify_flow(flow, settings.clusters, settings.enabled_flows, watch=watch)
-        wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
-        unchecked = [str(each) for each in found.left_out if each.is_unchecked]
-        said = (
-            f"{counted(len(found.partitions), 'partition')} and "
-            f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
-        )
-        return found.verdict, "; ".join((said, *filter(None, (named(wrong), named(unchecked)))))
-
-    pausing = EnginePausing(settings, awaits_open_ends)
-    return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS)
-
-
-def _progress(run: Run) -> Progress:
-    journal = run.directory.journal
-    return Progress.of(journal.read().entries if not run.is_new else ())
-
-
-def _groups_of(moves: MovePlan | None) -> frozenset[str] | None:
-    return None if moves is None else frozenset(each.group for each in moves.positions)
-
-
-def _group_rows(moves: MovePlan | None) -> list[dict[str, Any]]:
-    return [] if moves is None else [{name: row[name] for name in _COLUMNS} for row in moves.rows()]

@@ -15,6 +15,7 @@ from mirror import failing_over
 from mirror.cli import app
 from mirror.model.failover import Phase
 from mirror.model.flow import Flow
+from mirror.recovery import procedure
 from mirror.recovery.applications import Applications
 from mirror.recovery.move import Times
 from tests.unit.recovery.world import EAST, HOME, THERE, WEST, StandInApplications, StandInEnds, World
@@ -42,9 +43,9 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     def applications(*_: object) -> Applications:
         return StandInApplications(made)
 
-    monkeypatch.setattr(failing_over, "_ends", ends)
+    monkeypatch.setattr(procedure, "_ends", ends)
     monkeypatch.setattr(failing_over, "_applications", applications)
-    monkeypatch.setattr(failing_over, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
     monkeypatch.chdir(tmp_path)
     return made
 

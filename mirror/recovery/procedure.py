@@ -1,0 +1,227 @@
+"""A failover or a failback of a flow, planned and then carried out: what commands and runbooks both do.
+
+Planning looks at both clusters and changes nothing; no directory is made before something is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mirror.config.errors import ConfigError
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.tick import now_ms
+from mirror.model.counts import counted
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.flow import Flow
+from mirror.model.verdict import Verdict
+from mirror.model.watch import Watch
+from mirror.recovery.applications import Applications
+from mirror.recovery.engine_pausing import EnginePausing
+from mirror.recovery.failback import FailbackPlan, look_home, steps_home
+from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
+from mirror.recovery.flow_ends import ClusterEnds
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.move import Move, Times, named
+from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
+from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
+
+_ALL = ".*"
+# A broker at the end of a long line takes longer to answer than one of a practice cluster.
+_PROBE_SECONDS = 1.0
+_TIMES = Times()
+_COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants of a flow.
+
+    Attributes
+    ----------
+    settings, chosen
+        the properties file, and the flow of it that is failed over; of a failback too.
+    groups
+        a regular expression; None: all of them, or those of the run that is taken up.
+    directory
+        of the run; None: a new one in ``runs``.
+    applications
+        those that move, by the flow along which they do.
+    progress
+        how far something long is shown.
+    given_up
+        another run, which nobody goes on with any more.
+    """
+
+    settings: MirrorSettings
+    chosen: FlowSettings
+    groups: str | None
+    directory: Path | None
+    applications: Callable[[Flow], Applications]
+    progress: Callable[[], AbstractContextManager[Watch]]
+    given_up: str | None = None
+
+    @property
+    def flow(self) -> Flow:
+        """Return the flow."""
+        return self.chosen.flow
+
+    @property
+    def back(self) -> FlowSettings | None:
+        """Return the flow back; None if the file enables none."""
+        found = self.settings.flow(Flow(self.flow.target, self.flow.source))
+        return found if found is not None and found.enabled else None
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A failover or a failback that is planned: what it will do, and the run that keeps what it has done.
+
+    Attributes
+    ----------
+    procedure
+        ``failover`` or ``failback``.
+    flow
+        the flow that is failed over; of a failback too.
+    """
+
+    procedure: str
+    flow: Flow
+    mode: str
+    run: Run
+    plan: FailoverPlan | FailbackPlan
+    move: Move
+    steps: Callable[[Move], Sequence[Step]]
+
+    def group_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each position of a group that the plan would write."""
+        moves = self.plan.moves
+        return [] if moves is None else [{name: row[name] for name in _COLUMNS} for row in moves.rows()]
+
+    def carry_out(
+        self, told: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
+    ) -> tuple[StepResult, ...]:
+        """Carry it out as planned, or take an earlier attempt back; return what came of each step.
+
+        Raises
+        ------
+        ConfigError
+            if its directory cannot be had.
+        """
+        with self.run.held():
+            journal = self.run.directory.journal
+            steps = self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
+            carried = (
+                take_back(steps, journal, told=told)
+                if takes_back
+                else carry_out(steps, journal, goes_back=self.move.is_planned, told=told)
+            )
+            self.run.seal()
+        return carried
+
+
+def plan_failover(request: Request, mode: Mode | None) -> Procedure:
+    """Plan a failover, or the rest of one that is taken up.
+
+    What is not said, mode and groups, is as in the run that is taken up; in a new one unplanned, and all groups.
+
+    Raises
+    ------
+    ConfigError
+        if its directory is one of something else.
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster does not answer that is needed to begin.
+    """
+    begun = _begun(request.directory)
+    mode = mode or Mode(begun.get("mode", Mode.UNPLANNED))
+    groups = request.groups or begun.get("groups", _ALL)
+    run = Run.of(request.directory, Wanted(FAILOVER, request.flow, mode, groups))
+    is_planned, back = mode is Mode.PLANNED, request.back
+    ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
+    back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
+    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
+    move = Move(
+        ends,
+        ends,
+        request.applications(request.flow),
+        entry,
+        run.directory.path,
+        is_planned=is_planned,
+        given_up=request.given_up,
+        times=_TIMES,
+    )
+    plan = look_ahead(mode, move, back_ends, _progress(run))
+    return Procedure(FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends))
+
+
+def plan_failback(request: Request) -> Procedure:
+    """Plan a failback, or the rest of one that is taken up; ``directory`` may be that of the failover.
+
+    The exceptions are those of :func:`plan_failover`.
+    """
+    home = request.back
+    if home is None:
+        flow = Flow(request.flow.target, request.flow.source)
+        said = f"the file must enable it: what was written on {flow.source} is copied home by it"
+        raise ConfigError(request.settings.path, None, f"{flow}.enabled", said)
+    directory, begun = request.directory, _begun(request.directory)
+    groups = request.groups or begun.get("groups", _ALL)
+    if directory is not None and begun.get("procedure") == FAILOVER:
+        if begun["flow"] != str(request.flow):
+            raise ConfigError(directory, None, "--flow", f"its run is of {begun['flow']}, not of {request.flow}")
+        directory = directory / FAILBACK
+    run = Run.of(directory, Wanted(FAILBACK, request.flow, FAILBACK, groups))
+    forward = _ends(request, request.chosen, groups, awaits_open_ends=True)
+    home_ends = _ends(request, home, groups, awaits_open_ends=True)
+    entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
+    move = Move(
+        home_ends,
+        forward,
+        request.applications(home.flow),
+        entry,
+        run.directory.path,
+        is_planned=True,
+        given_up=request.given_up,
+        times=_TIMES,
+    )
+    plan = look_home(move, forward, _progress(run))
+    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward))
+
+
+def _begun(directory: Path | None) -> Mapping[str, str]:
+    """Return what the run in a directory is about; nothing if there is none yet."""
+    if directory is None or not (directory / "run.json").exists():
+        return {}
+    return read_run(directory)
+
+
+def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_ends: bool) -> ClusterEnds:
+    settings = request.settings
+
+    def compare(flow: FlowSettings) -> tuple[Verdict, str]:
+        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
+
+        with request.progress() as watch:
+            found = verify_flow(flow, settings.clusters, settings.enabled_flows, watch=watch)
+        wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
+        unchecked = [str(each) for each in found.left_out if each.is_unchecked]
+        said = (
+            f"{counted(len(found.partitions), 'partition')} and "
+            f"{counted(sum(each.records for each in found.partitions), 'record')} compared"
+        )
+        return found.verdict, "; ".join((said, *filter(None, (named(wrong), named(unchecked)))))
+
+    pausing = EnginePausing(settings, awaits_open_ends)
+    return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS)
+
+
+def _progress(run: Run) -> Progress:
+    journal = run.directory.journal
+    return Progress.of(journal.read().entries if not run.is_new else ())
+
+
+def _groups_of(moves: MovePlan | None) -> frozenset[str] | None:
+    return None if moves is None else frozenset(each.group for each in moves.positions)
