@@ -210,14 +210,13 @@ def _perform(session: _Session) -> int:
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()
-    refused = plan.moves.refused if plan.moves is not None else ()
-    if asked.groups is not None and plan.moves is not None and not plan.moves.positions and not refused:
-        told = f"no group of {session.flow} whose whole id matches {asked.groups} has a position"
-        raise ConfigError(session.file, None, "--groups", told)
+    refused = planned.refused
+    if planned.nobody is not None:
+        raise ConfigError(session.file, None, "--groups", planned.nobody)
     if asked.dry_run or (refused and not asked.takes_back):
         steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
         if refused:
-            told = f"nothing was begun, since this cannot be moved: {named([str(each) for each in refused])}"
+            told = f"nothing was begun, since this cannot be moved: {named(refused)}"
             steps.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         session.concluded(steps, planned.group_rows(), position_rows(positions))

@@ -7,7 +7,7 @@ up. What has been started goes on between notebooks, in the run's holder (`mirro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import read_settings
+from mirror.evidence.run_evidence import ParameterValue, read_settings
 from mirror.lab import holder
 from mirror.model.verdict import Verdict
 
@@ -95,13 +95,24 @@ class ByHand:
         print(f"report {write_report(self.run)}")
 
 
-def take_up(name: str, *, runs: Path | None = None) -> ByHand:
+def take_up(
+    name: str,
+    *,
+    runbook: str = PRACTICE,
+    given: Mapping[str, ParameterValue] | None = None,
+    runs: Path | None = None,
+) -> ByHand:
     """Return the step of that name in the run under way; the first step makes a run where none is.
 
     Parameters
     ----------
     name
-        of the step in the practice runbook.
+        of the step.
+    runbook
+        the runbook it is of.
+    given
+        values of the runbook's parameters, which a run that is taken up must have; None: the defaults, or whatever
+        that run has.
     runs
         where directories of runs are; by default ``runs`` beside the folder of runbooks.
 
@@ -109,19 +120,23 @@ def take_up(name: str, *, runs: Path | None = None) -> ByHand:
     ------
     NoRun
         if no run is under way that this step can be taken in.
+    ParameterRefused
+        if a run cannot be made with these values.
     RunInUse
         if the runner is at work in it.
     """
     folder = runbooks_folder()
-    loaded = find_runbook(PRACTICE, folder)
+    loaded = find_runbook(runbook, folder)
+    values = loaded.runbook.checked(given or {})
     runs = folder.absolute().parent / "runs" if runs is None else runs
     steps = loaded.runbook.steps
     step = next(each for each in steps if each.name == name)
-    run = under_way(runs)
+    run = under_way(runs, runbook)
+    if run is not None and given is not None and read_settings(run).parameters != values:
+        raise NoRun(f"{run.name} is under way with other parameters; give those, or end it: {_ending(run)}")
     if run is None:
         if step != steps[0]:
             raise NoRun(f"no practice run is under way in {runs}: run {steps[0].notebook} first")
-        values = loaded.runbook.checked({})
         run = create_run(loaded, values, runs)
         record_beginning(run, loaded, values)
     with run.owned():  # else a runner is at work in it
@@ -147,12 +162,12 @@ def take_up(name: str, *, runs: Path | None = None) -> ByHand:
     return ByHand(run, loaded, step, told)
 
 
-def under_way(runs: Path) -> RunDirectory | None:
-    """Return the newest practice run that is still held."""
+def under_way(runs: Path, runbook: str = PRACTICE) -> RunDirectory | None:
+    """Return the newest run of a runbook that is still held."""
     for path in reversed(holder.held(runs)):
         try:
             run = RunDirectory.open(path)
-            if read_settings(run).runbook == PRACTICE:
+            if read_settings(run).runbook == runbook:
                 return run
         except (Refused, FactError):
             continue

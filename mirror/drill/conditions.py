@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Protocol
 
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.evidence.refusal import Refused
+from mirror.recovery.applications import Commands
 
 
 class Condition(Protocol):
@@ -27,14 +29,21 @@ class FlowRefused(Refused):
 class FlowOfFile:
     """One parameter names a properties file by its whole path, another one of its flows, or nothing if it has one.
 
-    Notebooks do not run where the run was started, so the path must be whole.
+    Notebooks do not run where the run was started, so the path must be whole. ``practice`` is the parameter that has
+    the run make clusters of its own, and the file with them; None: the runbook has none.
     """
 
     file: str
     flow: str
+    practice: str | None = None
 
     def problem(self, values: Mapping[str, object]) -> str | None:
         """Read the file, and look for the flow."""
+        if self.practice is not None and values[self.practice]:
+            given = [name for name in (self.file, self.flow) if values[name]]
+            return f"parameter {given[0]}: {self.practice}=true makes clusters of its own" if given else None
+        if self.practice is not None and not values[self.file]:
+            return f"parameter {self.file} is missing: give the mirror's properties file, or {self.practice}=true"
         path = Path(str(values[self.file]))
         if not path.is_absolute():
             return f"parameter {self.file}: {path} is not a whole path; try {path.absolute()}"
@@ -44,6 +53,45 @@ class FlowOfFile:
             return f"parameter {self.file}: {problem}"
         except FlowRefused as problem:
             return f"parameter {self.flow}: {problem}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPattern:
+    """A parameter is a regular expression."""
+
+    name: str
+
+    def problem(self, values: Mapping[str, object]) -> str | None:
+        """Compile it."""
+        try:
+            re.compile(str(values[self.name]))
+        except re.error as wrong:
+            return f"parameter {self.name}: {values[self.name]!r} is no regular expression: {wrong}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationsOfFile:
+    """A parameter names a file of commands for the applications of the flow (`FlowOfFile`), or nothing."""
+
+    name: str
+    of: FlowOfFile
+
+    def problem(self, values: Mapping[str, object]) -> str | None:
+        """Read the file, for the clusters of the flow."""
+        if not values[self.name]:
+            return None
+        if self.of.practice is not None and values[self.of.practice]:
+            return f"parameter {self.name}: {self.of.practice}=true has applications of its own"
+        path = Path(str(values[self.name]))
+        if not path.is_absolute():
+            return f"parameter {self.name}: {path} is not a whole path; try {path.absolute()}"
+        flow = flow_of_file(load(Path(str(values[self.of.file]))), str(values[self.of.flow])).flow
+        try:
+            Commands.load(path, str(flow), (flow.source, flow.target))
+        except ConfigError as problem:
+            return f"parameter {self.name}: {problem}"
         return None
 
 

@@ -101,6 +101,24 @@ class Procedure:
         moves = self.plan.moves
         return [] if moves is None else [{name: row[name] for name in _COLUMNS} for row in moves.rows()]
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Return what of the groups cannot be moved, and why."""
+        return () if self.plan.moves is None else tuple(map(str, self.plan.moves.refused))
+
+    @property
+    def nobody(self) -> str | None:
+        """Return what is to be said where groups were asked for and there are none; None: there are."""
+        moves, pattern = self.plan.moves, self.run.wanted.groups
+        if pattern == _ALL or moves is None or moves.positions or moves.refused:
+            return None
+        return f"no group of {self.flow} whose whole id matches {pattern} has a position"
+
+    @property
+    def against(self) -> tuple[str, ...]:
+        """Return why it must not begin; nothing: it may."""
+        return (*filter(None, (self.plan.refusal, self.nobody)), *self.refused)
+
     def carry_out(
         self, told: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
     ) -> tuple[StepResult, ...]:

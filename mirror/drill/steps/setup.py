@@ -38,9 +38,9 @@ refresh.topics.interval.seconds = 2
 """
 
 
-def start_clusters(stage: Stage, brokers: int) -> pd.DataFrame:
-    """Start both clusters; return a row each. Brokers that already run are left as they are."""
-    if not stage.alive(JUDGES):
+def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.DataFrame:
+    """Start both clusters, and what judges them; return a row each. Brokers that already run are left as they are."""
+    if judged and not stage.alive(JUDGES):
         stage.start_judges()
     lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.owner_pid)
     return pd.DataFrame(

@@ -69,7 +69,7 @@ class Stage(stage.Stage):
         """
         if run_directory:
             run = RunDirectory.open(run_directory)
-            _be_the_only_kernel(run)
+            be_the_only_kernel(run)
             return cls.of(run)
         by_hand = take_up(step)
         print(by_hand.told)
@@ -189,7 +189,7 @@ class Stage(stage.Stage):
         return seen - before
 
 
-def _be_the_only_kernel(run: RunDirectory) -> None:
+def be_the_only_kernel(run: RunDirectory) -> None:
     """Wait until no kernel of the run's runner is at work in it, and let none be beside this one until it ends.
 
     A runner that is killed leaves its kernel for a moment, which may be about to act.

@@ -1,0 +1,23 @@
+"""What every runbook of a flow takes: one's own properties file, or practice clusters made for the run."""
+
+from mirror.drill.conditions import ApplicationsOfFile, FlowOfFile, GroupPattern
+from mirror.drill.runbook import Parameter
+
+_FLOW = FlowOfFile("properties_file", "flow", "practice")
+
+FLOW = (
+    Parameter("properties_file", "", "", "the mirror's properties file, by its whole path"),
+    Parameter("flow", "", "", "the flow, written east->west; not needed where the file has only one"),
+    Parameter("practice", False, "", "make two practice clusters, applications and a mirror, and run on those"),
+)
+FLOW_CONDITIONS = (_FLOW,)
+
+MOVE = (
+    *FLOW,
+    Parameter("groups", ".*", "", "regular expression: groups whose whole id matches are moved"),
+    Parameter(
+        "applications", "", "", "TOML file of commands that stop, start and probe the applications, by its whole path"
+    ),
+)
+"""Of those that move applications."""
+MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))

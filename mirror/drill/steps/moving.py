@@ -1,0 +1,192 @@
+"""The steps that move the applications of a flow: the failover in each mode, and the failback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from mirror.drill.steps import practice
+from mirror.drill.steps.flow_in_use import FlowInUse
+from mirror.drill.steps.resumption import done
+from mirror.drill.steps.stage import STANDBY, Stage
+from mirror.evidence.journal import Event
+from mirror.evidence.outcome import Outcome
+from mirror.evidence.run_evidence import Factual
+from mirror.evidence.seals import seal_files
+from mirror.model.counts import counted
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.failback import FailbackPlan
+from mirror.recovery.failover import Mode
+from mirror.recovery.move import CUT, GROUPS, positions_of
+from mirror.recovery.procedure import Procedure, plan_failback, plan_failover
+from mirror.recovery.run import FAILBACK, FAILOVER
+from mirror.recovery.steps import StepResult
+
+UNPLANNED_FAILOVER, PLANNED_FAILOVER = "unplanned_failover", "planned_failover"
+CUT_OFF_FAILOVER, FAIL_BACK = "cut_off_failover", "failback"
+
+_MODES = {
+    UNPLANNED_FAILOVER: Mode.UNPLANNED,
+    PLANNED_FAILOVER: Mode.PLANNED,
+    CUT_OFF_FAILOVER: Mode.CUT_OFF,
+}
+_PRACTICE_FAILOVER = "practice-failover"
+_SERVED_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What came of each step of the procedure."""
+
+    steps: tuple[StepResult, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the worst of all."""
+        return worst(each.result.verdict for each in self.steps)
+
+    @property
+    def group_rows(self) -> Sequence[Any]:
+        """Return a row for each position of a group that was written."""
+        rows = self._facts(GROUPS).get("rows")
+        return rows if isinstance(rows, list | tuple) else []
+
+    @property
+    def positions(self) -> list[Any]:
+        """Return a row a partition: the last record of the source that was copied."""
+        return positions_of(self._facts(CUT))
+
+    def _facts(self, name: str) -> Any:
+        return next((each.result.facts for each in self.steps if each.name == name), {})
+
+
+def practise(used: FlowInUse) -> str:
+    """Bring about, on practice clusters, what the step is for; on one's own nothing is done."""
+    stage = used.practice
+    if stage is None:
+        return f"{used.chosen.flow} of {used.settings.path}"
+    if used.step == UNPLANNED_FAILOVER:
+        return practice.kill_active(stage, used.step)
+    if used.step == CUT_OFF_FAILOVER:
+        return practice.stop_copying(stage, used.step)
+    if used.step == FAIL_BACK:
+        return _fail_over_first(used, stage)
+    return f"practice: the applications are at work on {used.chosen.flow.source}"
+
+
+def plan(used: FlowInUse) -> Procedure:
+    """Plan the procedure, or the rest of it; nothing is changed."""
+    if used.step == FAIL_BACK:
+        return plan_failback(used.request(FAILBACK))
+    return plan_failover(used.request(FAILOVER), _MODES[used.step])
+
+
+def known(procedure: Procedure) -> str:
+    """Return what is known before anything is done, a line each."""
+    plan, flow = procedure.plan, procedure.flow
+    lost = (
+        f"stranded on {flow.source}: {plan.stranded}"
+        if isinstance(plan, FailbackPlan)
+        else f"{flow.target} lacks of {flow.source}: {plan.loss}"
+    )
+    notes = (f"note: {each}" for each in plan.notes)
+    return "\n".join((lost, *notes, *(f"refused: {each}" for each in procedure.against)))
+
+
+def planned_steps(procedure: Procedure) -> pd.DataFrame:
+    """Return a row for each step that will be taken."""
+    return pd.DataFrame([{"step": each.name, "what it does": each.doing} for each in procedure.plan.steps])
+
+
+def planned_groups(procedure: Procedure) -> pd.DataFrame:
+    """Return a row for each position of a group, as things stand."""
+    return pd.DataFrame(procedure.group_rows()).convert_dtypes()
+
+
+def carry_out(used: FlowInUse, procedure: Procedure) -> Carried:
+    """Ask for the word, then carry the procedure out; each step is told as it ends.
+
+    Raises
+    ------
+    StepNotPassed
+        if the plan says that it must not begin: nothing was done.
+    NotConfirmed
+        if a person was asked and did not agree.
+    """
+    against = procedure.against
+    if against:
+        used.conclude(Outcome(used.step, Verdict.FAIL, _facts(procedure), ("nothing was begun", *against)))
+    target = procedure.flow.source if procedure.procedure == FAILBACK else procedure.flow.target
+    used.confirm(f"The applications move to {target}; what is written there from then on is on {target} only.")
+    facts = {"procedure": procedure.procedure, "run_directory": procedure.run.directory.path.name}
+    used.run.journal.append(Event.ACTION, step=used.step, facts=facts)
+    return Carried(procedure.carry_out(_tell))
+
+
+def steps_table(carried: Carried) -> pd.DataFrame:
+    """Return a row for each step that was taken."""
+    return pd.DataFrame([each.as_json() for each in carried.steps])
+
+
+def groups_table(carried: Carried) -> pd.DataFrame:
+    """Return a row for each position of a group that was written."""
+    return pd.DataFrame([dict(each) for each in carried.group_rows]).convert_dtypes()
+
+
+def positions_table(carried: Carried) -> pd.DataFrame:
+    """Return a row a partition: the last record of the source that was copied."""
+    return pd.DataFrame(carried.positions).convert_dtypes()
+
+
+def conclude(used: FlowInUse, procedure: Procedure, carried: Carried) -> None:
+    """Write the outcome: that of the procedure. What nobody has observed is UNKNOWN, with everything done."""
+    told = [f"{each.name}: {each.result.detail}" for each in carried.steps if each.result.verdict is not Verdict.PASS]
+    directory = procedure.run.directory
+    if carried.verdict is Verdict.PASS:
+        if used.practice is not None:
+            practice.end(used.practice)
+        seal_files(used.run, (each for each in directory.path.iterdir() if each.suffix in _EVIDENCE), step=used.step)
+    last = directory.journal.read().entries[-1]
+    facts: Factual = {
+        **_facts(procedure),
+        "journal_entries": last.n,
+        "journal_head": last.hash,
+        "procedure_steps": [each.as_json() for each in carried.steps],
+        "moved_groups": [dict(each) for each in carried.group_rows],
+        "last_mirrored": [dict(each) for each in carried.positions],
+    }
+    passed = (f"{counted(len(carried.steps), 'step')} of the {procedure.procedure} passed",)
+    used.conclude(Outcome(used.step, carried.verdict, facts, tuple(told) or passed))
+
+
+_EVIDENCE = {".json", ".jsonl"}
+
+
+def _facts(procedure: Procedure) -> Factual:
+    return {
+        "flow": str(procedure.flow),
+        "mode": str(procedure.mode),
+        "procedure_directory": procedure.run.directory.path.name,
+    }
+
+
+def _tell(step: StepResult) -> None:
+    time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
+    print(f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}", flush=True)
+
+
+def _fail_over_first(used: FlowInUse, stage: Stage) -> str:
+    """Fail the practice over, once, and let the applications write on the standby."""
+    before = done(stage, Event.ACTION, used.step)
+    if before is None or before.facts.get("practice") == "begun":
+        stage.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "begun"})
+        carried = Carried(plan_failover(used.request(_PRACTICE_FAILOVER), Mode.PLANNED).carry_out(_tell))
+        if carried.verdict is not Verdict.PASS:
+            reasons = tuple(each.result.detail for each in carried.steps if each.result.verdict is not Verdict.PASS)
+            used.conclude(Outcome(used.step, carried.verdict, {}, ("the practice was not failed over", *reasons)))
+        stage.wait_for_load(STANDBY, rate=practice.RATE, seconds=_SERVED_SECONDS)
+        stage.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "failed over"})
+    return f"practice: the applications were failed over to {STANDBY}, and have written there"

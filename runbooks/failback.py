@@ -1,0 +1,25 @@
+"""Failback: lead the applications of a flow that was failed over home, and lose nothing."""
+
+from mirror.drill.flow_parameters import MOVE, MOVE_CONDITIONS
+from mirror.drill.gates import JournalIntact
+from mirror.drill.runbook import Runbook, Step
+
+RUNBOOK = Runbook(
+    name="failback",
+    title="Failback",
+    purpose="Lead the applications of a flow that was failed over home, and lose nothing.",
+    parameters=MOVE,
+    conditions=MOVE_CONDITIONS,
+    steps=(
+        Step(
+            name="failback",
+            notebook="74_failback.ipynb",
+            title="Failback",
+            gates=(JournalIntact(),),
+            budget_seconds=3600.0,
+            undo="before the applications start at home everything is taken back; then a new failover leads away",
+            parameters=tuple(each.name for each in MOVE),
+            point_of_no_return=True,
+        ),
+    ),
+)
