@@ -1,0 +1,138 @@
+"""The steps that move applications: what they show, what they refuse, what they write down; a world stands in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.drill.steps import moving
+from mirror.drill.steps.flow_in_use import FlowInUse
+from mirror.evidence.outcome import StepNotPassed
+from mirror.evidence.run_directory import RunDirectory
+from mirror.evidence.seals import broken, seals
+from mirror.model.flow import Flow
+from mirror.model.verdict import Verdict
+from mirror.recovery import procedure
+from mirror.recovery.applications import Applications, Nobody
+from mirror.recovery.group_moves import Unmoved
+from mirror.recovery.move import Times
+from tests.unit.recovery.world import EAST, WEST, StandInApplications, StandInEnds, World
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+
+    def ends(_: object, chosen: Any, *__: object, **___: object) -> StandInEnds:
+        return StandInEnds(made, chosen.flow)
+
+    def applications(*_: object) -> Applications:
+        return StandInApplications(made)
+
+    monkeypatch.setattr(procedure, "_ends", ends)
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.setattr(FlowInUse, "_applications", applications)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mirror.properties"
+    path.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\n"
+        "east->west.enabled=true\nwest->east.enabled=true"
+    )
+    return path
+
+
+def used_for(step: str, file: Path, groups: str = ".*") -> FlowInUse:
+    run = RunDirectory.create(file.parent / "runs", step, started_at=datetime.now(UTC))
+    settings = load(file)
+    chosen = settings.flow(Flow(EAST, WEST))
+    assert chosen is not None
+    return FlowInUse(run, step, settings, chosen, groups, None, None, None)
+
+
+def outcome(used: FlowInUse) -> Any:
+    return json.loads(used.run.outcome_path(used.step).read_text())
+
+
+def taken(used: FlowInUse) -> Any:
+    """Take the step as its notebook does; return the outcome."""
+    moving.practise(used)
+    planned = moving.plan(used)
+    moving.conclude(used, planned, moving.carry_out(used, planned))
+    return outcome(used)
+
+
+@pytest.mark.parametrize("step", [moving.UNPLANNED_FAILOVER, moving.PLANNED_FAILOVER, moving.CUT_OFF_FAILOVER])
+def test_the_step_is_the_procedure_whose_run_is_kept_and_sealed_in_the_run(step: str, world: World, file: Path) -> None:
+    world.is_up[EAST] = step is not moving.UNPLANNED_FAILOVER
+    used = used_for(step, file)
+    told = taken(used)
+    assert (told["verdict"], told["facts"]["mode"]) == ("PASS", step.removesuffix("_failover").replace("_", "-"))
+    assert [each["group"] for each in told["facts"]["moved_groups"]] == ["audit"]
+    assert world.at_work == {WEST}
+    entries = used.run.journal.read().entries
+    assert {"failover/run.json", "failover/journal.jsonl", "failover/seal.json"} <= seals(entries).keys()
+    assert broken(used.run, entries) == ()
+
+
+def test_what_is_known_is_shown_before_anything_is_changed(world: World, file: Path) -> None:
+    used = used_for(moving.PLANNED_FAILOVER, file)
+    planned = moving.plan(used)
+    assert "west lacks of east" in moving.known(planned)
+    assert list(moving.planned_steps(planned)["step"])[:2] == ["begin", "stop"]
+    assert list(moving.planned_groups(planned)["after"]) == [7]
+    assert world.done == []
+    assert not (used.run.path / "failover").exists()
+
+
+@pytest.mark.parametrize(
+    ("refused", "groups", "told"),
+    [
+        ((Unmoved("audit", None, "is in use"),), ".*", "in use"),
+        ((), "nobody", "no group of east->west whose whole id matches nobody"),
+    ],
+)
+def test_a_plan_that_must_not_begin_is_a_fail_and_nothing_is_done(
+    world: World, file: Path, refused: tuple[Unmoved, ...], groups: str, told: str
+) -> None:
+    world.refused = refused
+    if groups != ".*":
+        world.groups[EAST].clear()
+    used = used_for(moving.PLANNED_FAILOVER, file, groups)
+    with pytest.raises(StepNotPassed, match="nothing was begun"):
+        taken(used)
+    assert (outcome(used)["verdict"], world.done) == ("FAIL", [])
+    assert told in " ".join(outcome(used)["reasons"])
+
+
+def test_what_nobody_has_observed_is_unknown_with_everything_done_and_can_be_gone_on_with(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.is_up[EAST] = False
+    used = used_for(moving.UNPLANNED_FAILOVER, file)
+    with monkeypatch.context() as patch:
+        patch.setattr(FlowInUse, "_applications", lambda *_: Nobody())
+        with pytest.raises(StepNotPassed):
+            taken(used)
+    assert outcome(used)["verdict"] == "UNKNOWN"
+    assert any(each.startswith("first write") for each in outcome(used)["reasons"])
+    assert world.groups[WEST] == {"audit": 7}
+    assert taken(used)["verdict"] == "PASS"
+    assert world.done.count("write audit on west") == 1
+
+
+def test_a_failback_leads_home_from_the_two_clusters_alone(world: World, file: Path) -> None:
+    taken(used_for(moving.PLANNED_FAILOVER, file))
+    home = used_for(moving.FAIL_BACK, file)
+    assert "stranded on east" in moving.known(moving.plan(home))
+    assert taken(home)["verdict"] == Verdict.PASS.value
+    assert (world.at_work, world.record) == ({EAST}, {})
+    assert (home.run.path / "failback" / "journal.jsonl").exists()
