@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.tick import now_ms
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
@@ -69,6 +71,8 @@ class FlowInUse:
         NoRun
             if the step cannot be taken by hand now.
         """
+        # What is said of a step, or mends a difference, is there to be read whole.
+        pd.set_option("display.max_colwidth", None)
         by_hand: ByHand | None = None
         if run_directory:
             run = RunDirectory.open(run_directory)

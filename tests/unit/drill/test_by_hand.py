@@ -8,10 +8,12 @@ import pytest
 
 from mirror.drill import by_hand
 from mirror.drill.by_hand import ByHand, NoRun, NotConfirmed, take_up
+from mirror.drill.runbook import ParameterRefused
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.run_directory import RunInUse
+from mirror.evidence.run_evidence import ParameterValue
 from mirror.lab import holder
 from mirror.model.verdict import Verdict
 
@@ -146,3 +148,17 @@ def test_the_last_notebook_ends_the_run_and_writes_its_report(
     assert f"report {last.run.report}" in capsys.readouterr().out
     assert last.run.report.exists()
     assert last.run.journal.read().entries[-1].event is Event.RUN_FINISHED
+
+
+def test_a_runbook_of_a_flow_is_taken_up_with_the_values_it_was_begun_with(runs: Path) -> None:
+    values: dict[str, ParameterValue] = {"practice": True}
+    first = take_up("unplanned_failover", runbook="unplanned-failover", given=values, runs=runs)
+    assert take_up("unplanned_failover", runbook="unplanned-failover", given=values, runs=runs).run == first.run
+    with pytest.raises(NoRun, match="is under way with other parameters"):
+        take_up("unplanned_failover", runbook="unplanned-failover", given={**values, "groups": "billing"}, runs=runs)
+    other = take_up("readiness_review", runbook="readiness-review", given=values, runs=runs)
+    assert other.run != first.run
+    with pytest.raises(NoRun, match="no practice run is under way"):
+        take_up("mirror", runs=runs)
+    with pytest.raises(ParameterRefused, match="properties_file is missing"):
+        take_up("failback", runbook="failback", given={"practice": False}, runs=runs)

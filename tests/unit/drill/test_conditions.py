@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mirror.drill.commands import app
+from mirror.drill.flow_parameters import MOVE_CONDITIONS
 
 ROOT = Path(__file__).parents[3]
 LINES = (
@@ -53,3 +54,48 @@ def test_a_dry_run_with_right_parameters_shows_the_plan_and_proves_nothing(tmp_p
     status, said = tried(tmp_path, f"properties_file={file}", dry=True)
     assert status == 1
     assert "in order" in said
+
+
+def given(**values: object) -> dict[str, object]:
+    return {"properties_file": "", "flow": "", "practice": False, "groups": ".*", "applications": "", **values}
+
+
+def problems(values: dict[str, object]) -> list[str]:
+    return [problem for each in MOVE_CONDITIONS if (problem := each.problem(values)) is not None]
+
+
+def test_a_runbook_of_a_flow_takes_a_file_or_practises_and_never_both(tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text("\n".join(LINES))
+    assert problems(given(practice=True)) == problems(given(properties_file=str(file))) == []
+    (told,) = problems(given(practice=True, properties_file=str(file)))
+    assert told == "parameter properties_file: practice=true makes clusters of its own"
+    (told,) = problems(given(practice=True, applications="/apps.toml"))
+    assert told == "parameter applications: practice=true has applications of its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("stop = 1", "stop: is unknown"),
+        ("[clusters.north]\nstop = 'x'", "clusters.north: is no cluster of east->west"),
+        (None, "is no TOML file that can be read"),
+    ],
+)
+def test_commands_that_nobody_understands_are_refused_before_the_run(
+    tmp_path: Path, text: str | None, told: str
+) -> None:
+    file, commands = tmp_path / "mirror.properties", tmp_path / "shop.toml"
+    file.write_text("\n".join(LINES))
+    if text is not None:
+        commands.write_text(text)
+    (found,) = problems(given(properties_file=str(file), applications=str(commands)))
+    assert found.startswith("parameter applications: ")
+    assert told in found
+    (found,) = problems(given(properties_file=str(file), applications="shop.toml"))
+    assert "is not a whole path" in found
+
+
+def test_a_pattern_that_is_no_expression_is_refused_before_the_run() -> None:
+    (told,) = problems(given(practice=True, groups="(billing"))
+    assert told.startswith("parameter groups: '(billing' is no regular expression")
