@@ -12,37 +12,39 @@ from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
 from mirror.drill.runbook import Runbook
 from mirror.evidence.facts import FactError
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import read_settings
 from mirror.lab import holder
 
 
 def notebooks(runbooks: str = "") -> HTML:
     """Return a table of every runbook's notebooks in order, each a link, with its outcome in the run under way."""
     folder = _folder(runbooks)
-    run = under_way(folder.absolute().parent / "runs")
-    tables = [_table(load_runbook(path).runbook, run) for path in runbook_files(folder)]
+    runs = folder.absolute().parent / "runs"
+    found = [load_runbook(path).runbook for path in runbook_files(folder)]
+    tables = [_table(each, under_way(runs, each.name)) for each in found]
     return HTML("".join(tables))  # type: ignore[no-untyped-call]
 
 
 def practice_run(runbooks: str = "") -> str:
-    """Return, in sentences, which practice run is under way and how it ends."""
-    runs = _folder(runbooks).absolute().parent / "runs"
-    run = under_way(runs)
-    if run is None:
-        return "No practice run is under way; 10_setup.ipynb begins one."
-    left = holder.abandoned_minutes() - holder.unused_seconds(run.path) / 60
-    return (
-        f"{run.name} is under way. If no cell is run it ends in {max(0.0, left):.0f} minutes; "
-        f"mirror lab down --run {run.path} ends it now."
-    )
+    """Return, in sentences, which runs are under way and how they end."""
+    held = holder.held(_folder(runbooks).absolute().parent / "runs")
+    if not held:
+        return "No practice run is under way; the first notebook of a runbook begins one."
+    return "\n".join(map(_ending, held))
 
 
 def _folder(runbooks: str) -> Path:
     return runbooks_folder(Path(runbooks) if runbooks else None)
 
 
-def _table(runbook: Runbook, run: RunDirectory | None) -> str:
-    current = run if run is not None and read_settings(run).runbook == runbook.name else None
+def _ending(run: Path) -> str:
+    left = holder.abandoned_minutes() - holder.unused_seconds(run) / 60
+    return (
+        f"{run.name} is under way. If no cell is run it ends in {max(0.0, left):.0f} minutes; "
+        f"mirror lab down --run {run} ends it now."
+    )
+
+
+def _table(runbook: Runbook, current: RunDirectory | None) -> str:
     rows = "".join(
         f"<tr><td><a href='{escape(step.notebook)}'>{escape(step.notebook)}</a></td>"
         f"<td style='text-align:left'>{escape(step.title)}"

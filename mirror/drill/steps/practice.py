@@ -38,7 +38,7 @@ def prepare(stage: Stage, step: str) -> None:
     for alias in (STANDBY,) if done(stage, Event.FAULT_INJECTED, step) else (ACTIVE, STANDBY):
         if not stage.cluster(alias).is_alive():
             stage.cluster(alias).start()
-    if done(stage, Event.FAULT_INJECTED, step) is None and not stage.alive(REPLICATOR):
+    if not (done(stage, Event.FAULT_INJECTED, step) or _copying_was_ended(stage, step) or stage.alive(REPLICATOR)):
         stage.start_replicator([])
 
 
@@ -65,7 +65,7 @@ def kill_active(stage: Stage, step: str) -> str:
 
 def stop_copying(stage: Stage, step: str) -> str:
     """End the replicator while the applications write on, as if its link were down."""
-    if done(stage, Event.ACTION, step) is None:
+    if not _copying_was_ended(stage, step):
         stage.run.journal.append(Event.ACTION, step=step, facts={"ended": REPLICATOR})
     stage.stop(REPLICATOR)
     written = stage.wait_for_load(ACTIVE, rate=RATE, seconds=1.0) if stage.alive(_load(ACTIVE)) else 0
@@ -124,6 +124,10 @@ def _await_checkpoints(stage: Stage) -> None:
         return len(GROUPS) * len(TOPICS) * PARTITIONS - len(known)
 
     wait_until(missing, "checkpoints of every group", timeout_seconds=_START_SECONDS, until=lambda count: count <= 0)
+
+
+def _copying_was_ended(stage: Stage, step: str) -> bool:
+    return any(entry.step == step and "ended" in entry.facts for entry in stage.run.journal.read().entries)
 
 
 def _load(alias: str) -> str:
