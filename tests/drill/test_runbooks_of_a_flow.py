@@ -108,7 +108,7 @@ def test_a_failover_whose_runner_is_killed_behind_the_cut_is_resumed_by_its_runb
     wait_until(cut, "the cut", timeout_seconds=SECONDS)
     assert runner.poll() is None, "the runner has ended before the cut"
     runner.kill()
-    runner.wait()
+    runner.communicate(timeout=SECONDS)
     (directory,) = tmp_path.iterdir()
     status, said = run("resume", str(directory))
     assert status == 0, said
