@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -138,6 +138,8 @@ class FlowStanding:
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
     others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
+    # Of these something was not looked at: whoever leads the flow next finds it on record once more.
+    passed_over: set[TopicPartition] = field(default_factory=set)
     foreign: tuple[ForeignWriter, ...] = ()
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
@@ -191,6 +193,8 @@ class FlowStanding:
             self.unfenced = dict.fromkeys((*known, *new))
         self.unfenced |= dict.fromkeys(held.unended)
         self.given_up.clear()
+        # What is on record is looked at anew.
+        self.passed_over.clear()
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -453,7 +457,7 @@ class FlowStanding:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
                 self.barriers.pop(result.source, None)
-        self.others.extend((result.source, stretch) for stretch in result.others)
+        self.take_others([(result.source, stretch) for stretch in result.others])
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
@@ -464,6 +468,14 @@ class FlowStanding:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    @_alone
+    def take_others(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
+        """Take in where others have written; what there is no more room for, the oldest, is not looked at."""
+        queue, most = (*self.others, *met), self.others.maxlen
+        if most is not None:
+            self.passed_over |= {source for source, _ in queue[: max(0, len(queue) - most)]}
+        self.others.extend(met)
 
     @_alone
     def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
