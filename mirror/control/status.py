@@ -341,7 +341,7 @@ class FlowObserver:
 
 def _is_pause_confirmed(state: FlowState) -> bool:
     """Whether who led the flow last has said of every wish that nothing more is appended to what it pauses."""
-    report = state.pause_report
+    report = state.leaders_pause_report
     return report is not None and {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
 
 

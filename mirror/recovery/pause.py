@@ -305,7 +305,7 @@ class _Waiting:
         nothing = Paused(self._flow.flow, self._wish)
         try:
             state = self._log.poll()
-            nothing = replace(nothing, has_engine=_leader(state) is not None)
+            nothing = replace(nothing, has_engine=self._leader(state) is not None)
             if self._is_superseded(state):
                 return replace(nothing, problem=_superseded(state), is_superseded=True)
             report, leader = self._report(state)
@@ -333,7 +333,7 @@ class _Waiting:
             state = self._log.poll()
         except _PROBLEMS as problem:
             return replace(nothing, problem=str(problem))
-        leader, report = _leader(state), state.pause_report
+        leader, report = self._leader(state), state.leaders_pause_report
         nothing = replace(nothing, has_engine=leader is not None)
         if self._is_superseded(state):
             return replace(nothing, problem=_superseded(state), is_superseded=True)
@@ -351,20 +351,29 @@ class _Waiting:
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
-        leader = _leader(state)
-        if self._is_read and state.pause_report is not None and self._wish.wish in state.pause_report.wishes:
-            return state.pause_report, leader
+        leader = self._leader(state)
+        said = state.leaders_pause_report
+        # Who has fenced a flow without an engine, and could not everywhere, says so again.
+        is_last_word = said is not None and not (said.busy and leader is None)
+        if self._is_read and said is not None and is_last_word and self._wish.wish in said.wishes:
+            return said, leader
         if self._is_read and (state.claim is None or (state.claim.is_released and state.claim.is_settled)):
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
+            self._end_ousting()
             return None, leader
         if self._ousting is None:
             self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
         return self._ousting.try_once(self._log), None
 
+    def _leader(self, state: FlowState) -> str | None:
+        """Return which engine leads the flow; whoever leads it from here is none."""
+        is_here = self._ousting is not None and state.claim is not None and state.claim.engine == self._ousting.engine
+        return None if is_here else _leader(state)
+
     def _silence(self, state: FlowState) -> str:
-        leader = _leader(state)
+        leader = self._leader(state)
         if leader is not None:
             return f"{leader}, which leads the flow, has not taken it in; versions before this one do not know of it"
         if not self._is_read:
@@ -374,11 +383,15 @@ class _Waiting:
     def close(self) -> None:
         """Close the connections."""
         try:
-            if self._ousting is not None:
-                with suppress(*_PROBLEMS):
-                    self._ousting.close()
+            self._end_ousting()
         finally:
             self._log.close()
+
+    def _end_ousting(self) -> None:
+        if self._ousting is not None:
+            ousting, self._ousting = self._ousting, None
+            with suppress(*_PROBLEMS):
+                ousting.close()
 
 
 def _wish(topics: str | None, by: str, *, is_pause: bool) -> PauseWish:

@@ -22,9 +22,18 @@ from mirror.control.status import (
 )
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, RunReport, Standby
+from mirror.model.flow_state import (
+    FlowState,
+    Position,
+    RunReport,
+    Standby,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
 
 
 @pytest.fixture
@@ -153,6 +162,22 @@ def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_a
     assert judge_state(run, 2_000, ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
     assert judge_state(run, 2_000 + SILENT_AFTER_MS, [], is_paused=True)[0] == "STOPPED"
     assert judge_state(run, 2_000, []) == ("RUNNING", ()), "it was resumed since the report"
+
+
+def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None:
+    """Whoever leads by now may be of a version that knows no pauses, and copies."""
+
+    def said_by(engine: str, claim: Claim) -> bool:
+        state = FlowState()
+        wish = PauseWish("all", None, True, "ann", 1)
+        report = PauseReport(engine, ("all",))
+        for record in (pause_record(wish), claim_record(claim), pause_report_record(report)):
+            state.apply(*record)
+        return status._is_pause_confirmed(state)
+
+    assert said_by("me", Claim("me", 1))
+    assert said_by("me", Claim("me", 1).released(is_settled=True))
+    assert not said_by("me", Claim("another", 2))
 
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
