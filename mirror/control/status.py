@@ -159,8 +159,8 @@ def judge_state(
 ) -> tuple[State, tuple[str, ...]]:
     """Return a flow's state and reasons from its engine's last report and from what was met while reading.
 
-    STARTING until a first epoch has reported: whether anything can be copied is not known before. PAUSED if some of it
-    is, and nothing is wrong.
+    STARTING until a first epoch has reported, or all is paused: whether anything can be copied is not known before.
+    PAUSED if some of it is, and nothing is wrong.
     """
     met = tuple(trouble)
     if run is None:
@@ -176,7 +176,7 @@ def judge_state(
     reasons = tuple(dict.fromkeys((*run.reasons, *met)))
     if reasons:
         return "DEGRADED", reasons
-    return ("PAUSED" if is_paused else "STARTING" if run.state == "STARTING" else "RUNNING"), ()
+    return ("STARTING" if run.state == "STARTING" else "PAUSED" if is_paused else "RUNNING"), ()
 
 
 class FlowObserver:

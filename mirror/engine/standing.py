@@ -583,7 +583,8 @@ class FlowStanding:
     @_alone
     def is_starting(self) -> bool:
         """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
-        return not self.has_reported and not (self.has_looked and not self.partitions)
+        is_done = not self.partitions or (self.is_known and all(self.is_at_rest(each) for each, *_ in self.partitions))
+        return not self.has_reported and not (self.has_looked and is_done)
 
     @_alone
     def notes(self) -> tuple[str, ...]:

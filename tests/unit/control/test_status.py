@@ -162,6 +162,8 @@ def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_a
     assert judge_state(run, 2_000, ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
     assert judge_state(run, 2_000 + SILENT_AFTER_MS, [], is_paused=True)[0] == "STOPPED"
     assert judge_state(run, 2_000, []) == ("RUNNING", ()), "it was resumed since the report"
+    begun = RunReport("STARTING", (), 1_000)
+    assert judge_state(begun, 2_000, [], is_paused=True) == ("STARTING", ()), "some of it may not be paused"
 
 
 def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None:

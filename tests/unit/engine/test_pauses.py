@@ -124,6 +124,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     )
     lease = SimpleNamespace(renew=lambda _: renewed_with.append(standing.pauses), left=1.0)
     standing.lease = cast(Lease, lease)
+    standing.has_looked = True
     leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
     leader._election = election  # type: ignore[assignment]
     leader._round(cast("object", None))  # type: ignore[arg-type]
@@ -131,6 +132,20 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     assert renewed_with == [Pauses((ALL,))] * 2
     assert said == [pause_report_record(PauseReport("me", ("all",)))]
     assert leader._report().state == "PAUSED"
+
+
+def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(standing: FlowStanding) -> None:
+    leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    standing.has_looked = True
+    standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert leader._report().state == "STARTING", "whether the others can be copied is not known"
+    standing.has_reported = True
+    assert leader._report().state == "PAUSED"
+    standing.has_reported = False
+    standing.take_pauses(Pauses((ALL,)))
+    assert leader._report().state == "PAUSED", "of what is paused no epoch reports"
+    standing.is_known = False
+    assert leader._report().state == "STARTING"
 
 
 def test_of_a_flow_without_an_engine_only_positions_of_a_clean_stop_or_of_transactions_are_final() -> None:
