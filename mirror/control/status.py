@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -100,7 +100,8 @@ class FlowStatus:
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
     ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
-    the word of who led the flow since.
+    the word of who led the flow since. ``open_gaps`` are those of the ``gaps`` that nobody has acknowledged, and
+    ``stops`` says why partitions are stopped: both also of partitions that have no position yet.
     """
 
     flow: Flow
@@ -115,6 +116,8 @@ class FlowStatus:
     deselected: tuple[TopicPartition, ...] = ()
     pauses: Pauses = Pauses()  # noqa: RUF009  # frozen
     is_pause_confirmed: bool = False
+    open_gaps: tuple[Gap, ...] = ()
+    stops: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -258,6 +261,8 @@ class FlowObserver:
             deselected,
             state.pauses,
             is_confirmed,
+            tuple(state.open_gaps),
+            stops,
         )
 
     def close(self) -> None:

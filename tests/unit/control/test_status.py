@@ -23,7 +23,9 @@ from mirror.control.status import (
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
+    Acknowledgement,
     FlowState,
+    Gap,
     Position,
     RunReport,
     Standby,
@@ -137,6 +139,24 @@ def test_topics_that_are_no_longer_selected_do_not_lag(
     assert found.deselected == (left,)
     assert found.as_json()["no_longer_selected"] == [{"topic": "bills", "partition": 3}]
     assert any("no longer selected" in note and "bills" in note for note in found.notes)
+
+
+def test_what_stops_a_partition_and_its_gaps_are_told_before_it_has_a_position(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = TopicPartition("orders", 0)
+    known, found = Gap(source, 0, 0, "known", 4), Gap(source, 0, 0, "holds records", 5, passed=False)
+    state = FlowState(run=RunReport("DEGRADED", ("it stands",), 1, stopped={source: "holds records"}))
+    for record in (known.record(), found.record(), Acknowledgement("ann", "so be it", 6).record(known.key)):
+        state.apply(*record)
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        seen = observer.look()
+        observer._source = None
+    assert (seen.partitions, len(seen.gaps), seen.open_gaps) == ((), 2, (found,))
+    assert seen.stops == {source: "holds records"}
 
 
 @pytest.mark.parametrize(
