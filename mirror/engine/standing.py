@@ -47,6 +47,7 @@ from mirror.model.writers import WrittenBy
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
 _BEING_COMPARED = "what lies on the target is being compared with the source"
+_NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -346,7 +347,9 @@ class FlowStanding:
             tuple(each.wish for each in self.pauses.wishes),
             busy,
             {
-                source: self.stopped.get(source) or self.troubles.get(source) or _BEING_COMPARED
+                source: self.stopped.get(source)
+                or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
+                or _BEING_COMPARED
                 for source in sorted(paused - busy)
                 if not self._is_final(source)
             },
@@ -355,7 +358,10 @@ class FlowStanding:
     def _is_final(self, source: TopicPartition) -> bool:
         """Whether it is on record how far a partition is copied, or that nothing of it is."""
         handover = self.handovers.get(source)
-        return handover is None or (handover.clean and handover.is_recorded)
+        if handover is None:
+            # Else somebody has copied it, or may have.
+            return source not in self.takeovers and source not in self.stopped
+        return handover.clean and handover.is_recorded
 
     @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:

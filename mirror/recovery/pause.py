@@ -22,7 +22,7 @@ from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, pause_record, stamped, state_topic
+from mirror.model.flow_state import FlowState, Position, pause_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish, paused_of
 from mirror.model.verdict import Verdict
@@ -420,7 +420,10 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
 def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
-    paused = paused_of(state.pauses, state.positions)
+    # What is said of one without a position is all that is known of it.
+    nothing = dict.fromkeys((*report.busy, *report.unsettled), Position(0, 0, 0, complete=False))
+    known = nothing | state.positions
+    paused = paused_of(state.pauses, known)
     said = "what was sent to its copy may still arrive"
     return tuple(
         PausedPosition(
@@ -430,6 +433,6 @@ def _positions(
             position.downstream,
             said if source in report.busy else report.unsettled.get(source),
         )
-        for source, position in sorted(state.positions.items())
+        for source, position in sorted(known.items())
         if source in paused and wish.speaks_of(source.topic)
     )

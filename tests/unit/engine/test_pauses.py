@@ -19,6 +19,7 @@ from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
 from mirror.model.leadership import Claim
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.recovery.ousting import report_without_engine
@@ -101,6 +102,20 @@ def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(standin
     assert said.unsettled == {BILLS: "east does not answer"}
     standing.is_known = False
     assert standing.pause_report("me") is None, "what the target has on record is read first"
+
+
+def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_that_nothing_is_copied(
+    standing: FlowStanding,
+) -> None:
+    """Java MirrorMaker has copied the one; of the other's copy nobody knows who has made it."""
+    standing.handovers = {}
+    standing.take_pauses(Pauses((ALL,)))
+    standing.takeovers[ORDERS] = cast(Mm2Trace, "its tail")
+    standing.stopped[BILLS] = "it holds records already"
+    said = standing.pause_report("me")
+    assert said is not None
+    assert said.unsettled == {ORDERS: "it is to be taken over from Java MirrorMaker", BILLS: "it holds records already"}
+    assert not any(map(standing.is_at_rest, COPIES))
 
 
 def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:

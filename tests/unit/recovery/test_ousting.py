@@ -10,10 +10,10 @@ from mirror.control.flow_log import FlowLog
 from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, PauseWish
+from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.recovery import ousting
 from mirror.recovery.ousting import Ousting
-from mirror.recovery.pause import _Waiting
+from mirror.recovery.pause import _positions, _Waiting
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -112,3 +112,11 @@ def test_it_is_no_engine_that_leads_the_flow_from_here(of: Any) -> None:
     assert waiting._leader(state) is None
     state.apply(*claim_record(Claim("another", 3, host="there", pid=8)))
     assert waiting._leader(state) is not None
+
+
+def test_what_is_not_known_of_a_partition_without_a_position_is_told() -> None:
+    flow, wish = flow_settings(), PauseWish("all", None, True, "ann", 1)
+    (told,) = _positions(
+        flow, wish, FlowState(wishes=Pauses((wish,))), PauseReport("me", ("all",), unsettled={ORDERS: "no"})
+    )
+    assert (told.source, told.copy, told.upstream, told.open_end) == (ORDERS, COPY, 0, "no")
