@@ -347,7 +347,10 @@ class FlowObserver:
 def _is_pause_confirmed(state: FlowState) -> bool:
     """Whether who led the flow last has said of every wish that nothing more is appended to what it pauses."""
     report = state.leaders_pause_report
-    return report is not None and {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+    if report is None or state.pauses.obscure is not None:
+        # It does not say whether what is not understood was seen.
+        return False
+    return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
 
 
 def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:

@@ -337,6 +337,8 @@ class _Waiting:
         nothing = replace(nothing, has_engine=leader is not None)
         if self._is_superseded(state):
             return replace(nothing, problem=_superseded(state), is_superseded=True)
+        if self._is_read and state.pauses.obscure is not None:
+            return replace(nothing, problem="; ".join(state.pauses.told()))
         if report is not None and self._wish.wish in report.wishes:
             return replace(nothing, confirmed_by=leader)
         return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing

@@ -29,6 +29,7 @@ from mirror.model.flow_state import (
     Position,
     RunReport,
     Standby,
+    StateRecord,
     claim_record,
     pause_record,
     pause_report_record,
@@ -189,17 +190,19 @@ def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_a
 def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None:
     """Whoever leads by now may be of a version that knows no pauses, and copies."""
 
-    def said_by(engine: str, claim: Claim) -> bool:
+    def said_by(engine: str, claim: Claim, *others: StateRecord) -> bool:
         state = FlowState()
         wish = PauseWish("all", None, True, "ann", 1)
         report = PauseReport(engine, ("all",))
-        for record in (pause_record(wish), claim_record(claim), pause_report_record(report)):
+        for record in (pause_record(wish), claim_record(claim), pause_report_record(report), *others):
             state.apply(*record)
         return status._is_pause_confirmed(state)
 
     assert said_by("me", Claim("me", 1))
     assert said_by("me", Claim("me", 1).released(is_settled=True))
     assert not said_by("me", Claim("another", 2))
+    obscure = (b'["pause","b.*"]', b'{"v":2}')
+    assert not said_by("me", Claim("me", 1), obscure), "the report may be older than what pauses all the rest"
 
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:

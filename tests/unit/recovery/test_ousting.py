@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from mirror.control.flow_log import FlowLog
-from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record
+from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.verdict import Verdict
 from mirror.recovery import ousting
 from mirror.recovery.ousting import Ousting
 from mirror.recovery.pause import _positions, _Waiting
@@ -120,3 +122,21 @@ def test_what_is_not_known_of_a_partition_without_a_position_is_told() -> None:
         flow, wish, FlowState(wishes=Pauses((wish,))), PauseReport("me", ("all",), unsettled={ORDERS: "no"})
     )
     assert (told.source, told.copy, told.upstream, told.open_end) == (ORDERS, COPY, 0, "no")
+
+
+@pytest.mark.parametrize("engine", ["me", None])
+def test_nothing_is_copied_again_while_a_wish_is_not_understood(engine: str | None) -> None:
+    """It may be about any topic; a wish about some of them does not undo it."""
+    state = FlowState()
+    resumed = PauseWish("again", "orders", False, "ann", 2)
+    for record in (pause_record(resumed), (b'["pause","b.*"]', b'{"v":2}')):
+        state.apply(*record)
+    if engine is not None:
+        for record in (claim_record(Claim(engine, 1)), pause_report_record(PauseReport(engine, ("again",)))):
+            state.apply(*record)
+    waiting = _Waiting.__new__(_Waiting)
+    waiting._flow, waiting._wish, waiting._offset, waiting._ousting = flow_settings(), resumed, 0, None
+    waiting._log = cast(FlowLog, SimpleNamespace(poll=lambda: state, position=2))
+    found = waiting.look_for_end()
+    assert found.verdict is Verdict.FAIL
+    assert "a wish to pause or resume is not understood" in str(found.problem)
