@@ -180,6 +180,8 @@ def plan_pause(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target cannot be read.
     """
@@ -221,6 +223,8 @@ def pause(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
@@ -245,6 +249,8 @@ def resume(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
@@ -397,7 +403,8 @@ class _Waiting:
 
 
 def _wish(topics: str | None, by: str, *, is_pause: bool) -> PauseWish:
-    return PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms())
+    """Return a wish that every engine understands."""
+    return PauseWish.of(topics, PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms()).content())
 
 
 def _log(settings: MirrorSettings, flow: FlowSettings) -> FlowLog:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
 from mirror.model.leadership import Claim
@@ -15,7 +16,7 @@ from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.verdict import Verdict
 from mirror.recovery import ousting
 from mirror.recovery.ousting import Ousting
-from mirror.recovery.pause import _positions, _Waiting
+from mirror.recovery.pause import _positions, _Waiting, plan_pause
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -140,3 +141,9 @@ def test_nothing_is_copied_again_while_a_wish_is_not_understood(engine: str | No
     found = waiting.look_for_end()
     assert found.verdict is Verdict.FAIL
     assert "a wish to pause or resume is not understood" in str(found.problem)
+
+
+def test_what_is_no_regular_expression_is_never_put_on_record() -> None:
+    """Engines would take it for a wish about anything, and copy nothing."""
+    with pytest.raises(ValueError, match=r"'\[' is not a regular expression"):
+        plan_pause(cast(MirrorSettings, None), flow_settings(), "[")
