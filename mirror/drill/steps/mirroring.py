@@ -39,7 +39,11 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
 
     def left() -> list[str]:
         reached = {TopicPartition(one.topic, one.partition): one.upstream_next for one in status_of(stage).partitions}
-        return [f"{each}: {end - reached.get(each, 0)}" for each, end in written.items() if reached.get(each, -1) < end]
+        return [
+            f"{each}: {end - reached[each]:,} records" if each in reached else f"{each}: no position yet"
+            for each, end in written.items()
+            if reached.get(each, -1) < end
+        ]
 
     what = "all records written so far to be mirrored"
     wait_until(left, what, timeout_seconds=_START_SECONDS, until=lambda left: not left)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.conditions import flow_of_file
+from mirror.drill.shown import style_outputs
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -46,6 +47,7 @@ def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
     FlowRefused
         if there is no such flow, or several and none was named.
     """
+    style_outputs()
     everything = load(Path(properties_file))
     return Standby(RunDirectory.open(run_directory), everything, flow_of_file(everything, flow), Path(properties_file))
 
