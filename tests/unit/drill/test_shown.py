@@ -55,3 +55,9 @@ def test_cells_show_what_they_return_so(monkeypatch) -> None:  # type: ignore[no
     assert bundle["text/html"] == table_html(pd.DataFrame([{"n": 1}]))
     bundle, _ = shell.display_formatter.format("no loss is seeded")
     assert bundle["text/html"] == "<p>no loss is seeded</p>"
+
+
+def test_an_answer_is_shown_without_a_traceback(capsys) -> None:  # type: ignore[no-untyped-def]
+    shell = InteractiveShell()
+    shell.run_cell("from mirror.drill.by_hand import NotConfirmed\nraise NotConfirmed('west was not typed')")
+    assert capsys.readouterr().out.strip() == "west was not typed"
