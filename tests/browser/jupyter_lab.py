@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from mirror.lab import ports
@@ -32,21 +33,18 @@ _START_SECONDS = 300.0
 _CLICK_MS = 120_000.0
 
 
-class BrowserMissing(Exception):
-    """There is no browser to drive; the message says how to get one."""
-
-
 def find_browser() -> str:
-    """Return the program of the browser."""
+    """Return the program of the browser; without one the test fails, and says how to get it."""
     named = os.environ.get(BROWSER_VARIABLE)
     found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
     if found is None:
         looked = (
             f"{BROWSER_VARIABLE}={named} is no program" if named else f"none of {', '.join(BROWSERS)} is on the PATH"
         )
-        raise BrowserMissing(
+        pytest.fail(
             f"{looked}: install Chromium (on Debian: apt-get install chromium; on macOS: brew install chromium), "
-            f"or name the program of a Chromium in {BROWSER_VARIABLE}"
+            f"or name the program of a Chromium in {BROWSER_VARIABLE}",
+            pytrace=False,
         )
     return found
 

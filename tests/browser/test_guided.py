@@ -37,12 +37,15 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenNotebook]:
     """The page that `make lab` opens."""
     monkeypatch.setenv(UNATTENDED_VARIABLE, "")
-    with jupyter_lab(folder / "notebooks", "00_index.ipynb") as address, a_browser() as browser:
+    with a_browser() as browser, jupyter_lab(folder / "notebooks", "00_index.ipynb") as address:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(address)
         opened = OpenNotebook(page, "00_index.ipynb")
-        opened.wait_until_ready()
-        yield opened
+        try:
+            opened.wait_until_ready()
+            yield opened
+        finally:
+            page.screenshot(path=folder / "last-seen.png")
 
 
 def test_a_person_is_led_through_the_drill(index: OpenNotebook, folder: Path) -> None:
