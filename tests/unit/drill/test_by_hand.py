@@ -136,6 +136,30 @@ def test_a_step_that_crossed_and_did_not_pass_can_be_taken_again(runs: Path, mon
     assert not crossing.run.outcome_path("failover_drill").exists()
 
 
+def test_a_notebook_begins_with_the_plan_and_ends_with_its_verdict_and_the_way_on(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(by_hand, "display", lambda what: shown.append(what._repr_html_()))
+    passed(runs, "setup")
+    step = take_up("mirror", runs=runs)
+    shown.clear()
+    step.introduce()
+    told, plan = shown
+    assert step.run.name in told
+    rows = plan.split("<tr>")[2:]
+    assert ["PASS" in row for row in rows] == [True, False, False, False, False]
+    assert ["this notebook" in row for row in rows] == [False, True, False, False, False]
+    assert ["not run" in row for row in rows] == [False, False, True, True, True]
+    assert ["point of no return" in row for row in rows] == [False, False, False, True, False]
+    assert "<a href='10_setup.ipynb'>" in rows[0]
+
+    shown.clear()
+    step.conclude(Outcome("mirror", Verdict.PASS, reasons=("no record waits for > 1 s",)))
+    assert shown[0].endswith("<strong>PASS</strong><ul><li>no record waits for &gt; 1 s</li></ul></div>")
+    assert "Next: <a href='30_verify.ipynb'>" in shown[1]
+
+
 def test_the_last_notebook_ends_the_run_and_writes_its_report(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
