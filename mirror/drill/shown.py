@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from IPython.core.getipython import get_ipython
-
-from mirror.tables import cell
 
 _MOST_ROWS = 100
 
@@ -55,7 +54,7 @@ def table_html(frame: pd.DataFrame) -> str:
     """Return a table without its index; words stand on the left, numbers on the right, headers break between words."""
     names = [str(name).replace("_", " ") for name in frame.columns]
     sides = ["right" if pd.api.types.is_numeric_dtype(kind) else "left" for kind in frame.dtypes]
-    rows = [[cell(_plain(value)) for value in row] for row in frame.head(_MOST_ROWS).itertuples(index=False, name=None)]
+    rows = [[_cell(value) for value in row] for row in frame.head(_MOST_ROWS).itertuples(index=False, name=None)]
     more = f"<p>and {len(frame) - _MOST_ROWS:,} more</p>" if len(frame) > _MOST_ROWS else ""
     head = _row("th", names, sides)
     body = "".join(_row("td", row, sides) for row in rows)
@@ -78,10 +77,12 @@ def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
     return f"<tr>{cells}</tr>"
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as Python's own; what is missing, whatever it is called, as None."""
-    if isinstance(value, list | tuple | set | dict):
-        return value
+def _cell(value: Any) -> str:
+    """Return a value as it is read and copied: numbers whole, what is missing as a dash."""
+    if pd.api.types.is_list_like(value):
+        return ", ".join(map(str, value))
     if pd.isna(value):
-        return None
-    return value.item() if hasattr(value, "item") else value
+        return "-"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

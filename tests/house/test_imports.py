@@ -53,7 +53,6 @@ MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {"whole_file", "waiting", "spark", "model", "config", "kafka", "control", "proof", "engine"}
 MAY_IMPORT["drill"] = {
     "interrupting",
-    "tables",
     "waiting",
     "parts",
     "model",
