@@ -52,9 +52,7 @@ def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
     """
     style_outputs()
     if not run_directory:
-        raise NoRun(
-            "this notebook has no practice run: mirror runbook run test-failover -p properties_file=FILE runs it"
-        )
+        raise NoRun("no practice run: mirror runbook run test-failover -p properties_file=FILE runs it")
     everything = load(Path(properties_file))
     return Standby(RunDirectory.open(run_directory), everything, flow_of_file(everything, flow), Path(properties_file))
 
