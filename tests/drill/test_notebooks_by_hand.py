@@ -34,7 +34,7 @@ def run_by_hand(folder: Path, name: str) -> str:
         startup_timeout=600,
         resources={"metadata": {"path": str(folder)}},
     )
-    client.execute()
+    client.execute(cleanup_kc=True)  # the kernel ends, and what it was asked through is closed
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
 
