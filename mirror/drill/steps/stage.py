@@ -39,7 +39,7 @@ GROUPS = ("billing", "audit")
 FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
 REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
-_JUDGING = "the judges, who read every record that it takes"
+_JUDGING = "the judges to read and compare records"
 _STOP_SECONDS = 60.0
 _KERNEL_SECONDS = 60.0
 # How much longer than it should records may take to be acknowledged.
