@@ -9,8 +9,9 @@ from IPython.display import HTML
 
 from mirror.drill.by_hand import under_way
 from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
+from mirror.drill.plan_table import plan_table
 from mirror.drill.runbook import Runbook
-from mirror.evidence.facts import FactError
+from mirror.drill.shown import Sentences
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import read_settings
 from mirror.lab import holder
@@ -21,17 +22,17 @@ def notebooks(runbooks: str = "") -> HTML:
     folder = _folder(runbooks)
     run = under_way(folder.absolute().parent / "runs")
     tables = [_table(load_runbook(path).runbook, run) for path in runbook_files(folder)]
-    return HTML("".join(tables))  # type: ignore[no-untyped-call]
+    return HTML("".join(tables))
 
 
-def practice_run(runbooks: str = "") -> str:
+def practice_run(runbooks: str = "") -> Sentences:
     """Return, in sentences, which practice run is under way and how it ends."""
     runs = _folder(runbooks).absolute().parent / "runs"
     run = under_way(runs)
     if run is None:
-        return "No practice run is under way; 10_setup.ipynb begins one."
+        return Sentences("No practice run is under way; 10_setup.ipynb begins one.")
     left = holder.abandoned_minutes() - holder.unused_seconds(run.path) / 60
-    return (
+    return Sentences(
         f"{run.name} is under way. If no cell is run it ends in {max(0.0, left):.0f} minutes; "
         f"mirror lab down --run {run.path} ends it now."
     )
@@ -43,24 +44,4 @@ def _folder(runbooks: str) -> Path:
 
 def _table(runbook: Runbook, run: RunDirectory | None) -> str:
     current = run if run is not None and read_settings(run).runbook == runbook.name else None
-    rows = "".join(
-        f"<tr><td><a href='{escape(step.notebook)}'>{escape(step.notebook)}</a></td>"
-        f"<td style='text-align:left'>{escape(step.title)}"
-        f"{' <strong>(point of no return)</strong>' if step.point_of_no_return else ''}</td>"
-        f"<td>{_state(current, step.name)}</td></tr>"
-        for step in runbook.steps
-    )
-    return (
-        f"<h3>{escape(runbook.title)}</h3><p>{escape(runbook.purpose)}</p>"
-        f"<table><thead><tr><th>notebook</th><th>step</th><th>outcome</th></tr></thead><tbody>{rows}</tbody></table>"
-    )
-
-
-def _state(run: RunDirectory | None, step: str) -> str:
-    if run is None:
-        return ""
-    try:
-        outcome = run.read_outcome(step)
-    except (FactError, ValueError):
-        return "unreadable"
-    return "not run" if outcome is None else outcome.verdict.value
+    return f"<h3>{escape(runbook.title)}</h3><p>{escape(runbook.purpose)}</p>{plan_table(runbook, current)}"
