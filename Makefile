@@ -46,6 +46,10 @@ test: setup ## the whole suite, on real brokers, the drill included
 test-docker: setup ## clusters in containers, where Docker is; an image that cannot be pulled is built of this machine's Java and jars
 	@$(BIN)/pytest -m docker $(ARGS)
 
+.PHONY: test-browser
+test-browser: setup ## the notebooks as a person clicks through them, in JupyterLab in Chromium; says how to get one where there is none
+	@$(BIN)/pytest -m browser tests/browser $(ARGS)
+
 .PHONY: unit
 unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 	@$(BIN)/pytest $(TOGETHER) tests/unit $(ARGS)

@@ -56,18 +56,20 @@ class DefinitionKind(Generic[T]):
         return f"{self.noun}s"
 
     def folder(self, asked: Path | None = None) -> Path:
-        """Return the folder: the one asked for, else the one here, else the one beside the package.
+        """Return the folder: the one asked for, else the one here, else the one beside this folder, else the package's.
 
         Raises
         ------
         DefinitionNotFound
             saying where was looked.
         """
-        places = [asked] if asked else [Path(self.folder_name), Path(mirror.__file__).parent.parent / self.folder_name]
+        # A notebook runs in its own folder, beside which the others are.
+        near = [Path.cwd(), Path.cwd().parent, Path(mirror.__file__).parent.parent]
+        places = [asked] if asked else [folder / self.folder_name for folder in near]
         for place in places:
             if place.is_dir():
                 return place.absolute()
-        looked = " and ".join(str(place.absolute()) for place in places)
+        looked = " and ".join(dict.fromkeys(str(place.absolute()) for place in places))
         raise DefinitionNotFound(
             f"no folder of {self.folder_name}: looked for {looked}; say where it is with --{self.folder_name} PATH"
         )

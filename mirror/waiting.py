@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 T = TypeVar("T")
+
+
+Tell = Callable[[object], None]
+"""Takes in what was seen at a look."""
+
+Watcher = Callable[[str], AbstractContextManager[Tell]]
+"""Is called with what is waited for when a wait begins; the context ends with the wait, and is told of every look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a look sees where it can be counted how far it is."""
+
+    done: int
+    of: int
+
+    def __bool__(self) -> bool:
+        """Tell whether all of it is done."""
+        return self.done >= self.of
 
 
 class WaitTimeout(TimeoutError):
@@ -32,14 +53,38 @@ def wait_until(
         after ``timeout_seconds``, naming ``what`` and the last answer.
     """
     began = time.monotonic()
+
+    def look() -> T:
+        seen = observe()
+        tell(seen)
+        return seen
+
     retrying = Retrying(
         retry=retry_if_result(lambda seen: not until(seen)),
         stop=stop_after_delay(timeout_seconds),
         wait=wait_exponential(multiplier=first_pause_seconds, max=longest_pause_seconds),
     )
     try:
-        return retrying(observe)
+        with _watchers[-1](what) as tell:
+            return retrying(look)
     except RetryError as gave_up:
         waited = time.monotonic() - began
         seen = gave_up.last_attempt.result()
         raise WaitTimeout(f"waited {waited:.1f} s for {what}; last seen: {seen!r}") from None
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Have every wait of this process told to somebody; of two the last."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def _nobody(_: str) -> AbstractContextManager[Tell]:
+    return nullcontext(lambda _: None)
+
+
+_watchers: list[Watcher] = [_nobody]

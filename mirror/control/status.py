@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -101,7 +101,8 @@ class FlowStatus:
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
     ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
-    the word of who led the flow since.
+    the word of who led the flow since. ``open_gaps`` are those of the ``gaps`` that nobody has acknowledged, and
+    ``stops`` says why partitions are stopped: both also of partitions that have no position yet.
     """
 
     flow: Flow
@@ -116,6 +117,8 @@ class FlowStatus:
     deselected: tuple[TopicPartition, ...] = ()
     pauses: Pauses = Pauses()  # noqa: RUF009  # frozen
     is_pause_confirmed: bool = False
+    open_gaps: tuple[Gap, ...] = ()
+    stops: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -160,8 +163,8 @@ def judge_state(
 ) -> tuple[State, tuple[str, ...]]:
     """Return a flow's state and reasons from its engine's last report and from what was met while reading.
 
-    STARTING until a first epoch has reported: whether anything can be copied is not known before. PAUSED if some of it
-    is, and nothing is wrong.
+    STARTING until a first epoch has reported, or all is paused: whether anything can be copied is not known before.
+    PAUSED if some of it is, and nothing is wrong.
     """
     met = tuple(trouble)
     if run is None:
@@ -177,7 +180,7 @@ def judge_state(
     reasons = tuple(dict.fromkeys((*run.reasons, *met)))
     if reasons:
         return "DEGRADED", reasons
-    return ("PAUSED" if is_paused else "STARTING" if run.state == "STARTING" else "RUNNING"), ()
+    return ("STARTING" if run.state == "STARTING" else "PAUSED" if is_paused else "RUNNING"), ()
 
 
 class FlowObserver:
@@ -259,6 +262,8 @@ class FlowObserver:
             deselected,
             state.pauses,
             is_confirmed,
+            tuple(state.open_gaps),
+            stops,
         )
 
     def close(self) -> None:
@@ -342,8 +347,11 @@ class FlowObserver:
 
 def _is_pause_confirmed(state: FlowState) -> bool:
     """Whether who led the flow last has said of every wish that nothing more is appended to what it pauses."""
-    report = state.pause_report
-    return report is not None and {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+    report = state.leaders_pause_report
+    if report is None or state.pauses.obscure is not None:
+        # It does not say whether what is not understood was seen.
+        return False
+    return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
 
 
 def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
+import pandas as pd
 from IPython.core.getipython import get_ipython
+from IPython.display import HTML, display
 
 from mirror.drill.catalogue import LoadedRunbook, find_runbook, runbooks_folder
+from mirror.drill.plan_table import notebook_link, plan_table
 from mirror.drill.run_record import RunStatus, create_run, record_beginning, record_end
 from mirror.drill.runbook import Runbook, Step
+from mirror.drill.shown import Sentences
 from mirror.drill.unattended import is_unattended
 from mirror.evidence.facts import FactError
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
-from mirror.evidence.run_evidence import ParameterValue, read_settings
+from mirror.evidence.run_evidence import ParameterValue, read_evidence, read_settings
 from mirror.lab import holder
 from mirror.model.verdict import Verdict
 
@@ -52,6 +57,11 @@ class ByHand:
     loaded: LoadedRunbook
     step: Step
     told: str
+
+    def introduce(self) -> None:
+        """Show which run this is, and the plan."""
+        display(Sentences(self.told))
+        display(HTML(plan_table(self.loaded.runbook, self.run, self.step)))
 
     def confirm(self, word: str, consequence: str) -> None:
         """Have the person type a word before the step's point of no return, and record that it is crossed.
@@ -83,16 +93,35 @@ class ByHand:
         if outcome.verdict is not Verdict.PASS:
             because = "; ".join(outcome.reasons) or "no reason was given"
             raise StepNotPassed(f"step {outcome.step}: {outcome.verdict}: {because}")
-        if self.step == self.loaded.runbook.steps[-1]:
+        display(_judged(self.step.title, outcome.verdict, outcome.reasons or ("nothing was found wrong",)))
+        steps = self.loaded.runbook.steps
+        following = steps[steps.index(self.step) + 1 :]
+        if not following:
             self._end()
+            return
+        ahead = following[0]
+        link = f"Next: {notebook_link(ahead)}, {escape(ahead.title)}"
+        display(Sentences(f"Next: {ahead.notebook}, {ahead.title}", link))
 
     def _end(self) -> None:
-        from mirror.drill.report import write_report  # it takes its time to import, and only the last step needs it
+        # They take their time to import, and only the last step needs them.
+        from mirror.drill.report import write_report
+        from mirror.evidence.plots import timeline_marks, timeline_plot
 
         judgement = record_end(self.run, RunStatus.COMPLETED)
         holder.release(self.run.path)
-        print(f"verdict {judgement.verdict}: {'; '.join(judgement.reasons) or 'every objective was met'}")
-        print(f"report {write_report(self.run)}")
+        report = write_report(self.run)
+        evidence = read_evidence(self.run)
+        display(timeline_plot(evidence))
+        display(
+            pd.DataFrame(
+                {"": mark.number, "seconds": (mark.at_ms - evidence.began_at_ms) / 1000, "what": mark.label}
+                | {"where": mark.detail}
+                for mark in timeline_marks(evidence)
+            )
+        )
+        display(_judged("The whole run", judgement.verdict, judgement.reasons or ("every objective was met",)))
+        display(Sentences(f"report {report}", f"report <code>{escape(str(report))}</code>"))
 
 
 def take_up(
@@ -195,6 +224,13 @@ def keep_in_use(run: Path) -> None:
     shell = get_ipython()
     if shell is not None:
         shell.events.register("pre_run_cell", lambda _: holder.use(run))
+
+
+def _judged(what: str, verdict: Verdict, reasons: Sequence[str]) -> Sentences:
+    """Return a verdict and what it rests on, a line each."""
+    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    text = f"{what}: {verdict}: {'; '.join(reasons)}"
+    return Sentences(text, f"{escape(what)}: <strong>{verdict}</strong><ul>{listed}</ul>")
 
 
 def _crossed(entries: Sequence[Entry]) -> str | None:

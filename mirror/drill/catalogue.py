@@ -33,7 +33,7 @@ class LoadedRunbook:
 
 
 def runbooks_folder(asked: Path | None = None) -> Path:
-    """Return the folder of runbooks: the one asked for, else ``runbooks`` here, else the one beside the package.
+    """Return the folder of runbooks: the one asked for, else the one here, beside this folder, or beside the package.
 
     Raises
     ------

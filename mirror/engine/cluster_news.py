@@ -38,13 +38,15 @@ class ClusterNews:
     def __init__(self, alias: str, ask: Callable[[], Away | None], clock: Callable[[], float] = time.monotonic) -> None:
         """Watch the cluster called ``alias``; ``ask`` returns why it is away, None if it is not.
 
-        ``ask`` may raise what this machine does to it: then nothing is known of the cluster.
+        ``ask`` may raise what this machine does to it: then nothing is known of the cluster, and one that was not away
+        is taken for well.
         """
         self._alias = alias
         self._ask = ask
         self._clock = clock
         self._lock = threading.Lock()
         self._is_asked = False
+        # Also when it could not be asked: nobody who fails waits to be told why.
         self._answered_at = self._back_at = float("-inf")
         self._away_since: float | None = None
         self._is_refused = False
@@ -97,6 +99,9 @@ class ClusterNews:
         except (OSError, UnsupportedSetting) as problem:
             # A key store that is being replaced, too many open files: whoever meets it says so.
             _LOG.debug("%s is not looked at: %s", self._alias, problem)
+            with self._lock:
+                if self._away_since is None:
+                    self._answered_at = began
             return
         if why is not None:
             self.begin_away(why)

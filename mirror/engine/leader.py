@@ -206,8 +206,8 @@ class FlowLeader:
     def _report(self) -> RunReport:
         with self._standing.lock:
             reasons, notes, stopped = self._standing.reasons(), self._standing.notes(), self._standing.first_stopped()
-            otherwise = "STARTING" if self._standing.is_starting else "RUNNING"
-            state = "DEGRADED" if reasons else "PAUSED" if self._standing.pauses.pauses_any else otherwise
+            copying = "PAUSED" if self._standing.pauses.pauses_any else "RUNNING"
+            state = "DEGRADED" if reasons else "STARTING" if self._standing.is_starting else copying
         return RunReport(state, reasons, now_ms(), notes, stopped)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -47,6 +47,7 @@ from mirror.model.writers import WrittenBy
 # Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
 REFUSED_SECONDS = 20.0
 _BEING_COMPARED = "what lies on the target is being compared with the source"
+_NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -138,6 +139,8 @@ class FlowStanding:
     # very many the newest are kept: it is the writers that matter, and they come again.
     watched: frozenset[str] = frozenset()
     others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
+    # Of these something was not looked at: whoever leads the flow next finds it on record once more.
+    passed_over: set[TopicPartition] = field(default_factory=set)
     foreign: tuple[ForeignWriter, ...] = ()
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
@@ -191,6 +194,8 @@ class FlowStanding:
             self.unfenced = dict.fromkeys((*known, *new))
         self.unfenced |= dict.fromkeys(held.unended)
         self.given_up.clear()
+        # What is on record is looked at anew.
+        self.passed_over.clear()
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -342,7 +347,9 @@ class FlowStanding:
             tuple(each.wish for each in self.pauses.wishes),
             busy,
             {
-                source: self.stopped.get(source) or self.troubles.get(source) or _BEING_COMPARED
+                source: self.stopped.get(source)
+                or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
+                or _BEING_COMPARED
                 for source in sorted(paused - busy)
                 if not self._is_final(source)
             },
@@ -351,7 +358,10 @@ class FlowStanding:
     def _is_final(self, source: TopicPartition) -> bool:
         """Whether it is on record how far a partition is copied, or that nothing of it is."""
         handover = self.handovers.get(source)
-        return handover is None or (handover.clean and handover.is_recorded)
+        if handover is None:
+            # Else somebody has copied it, or may have.
+            return source not in self.takeovers and source not in self.stopped
+        return handover.clean and handover.is_recorded
 
     @_alone
     def trace(self, source: TopicPartition) -> Mm2Trace | None:
@@ -453,7 +463,7 @@ class FlowStanding:
                 # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
                 # was over before it came to the partition leaves it where it was.
                 self.barriers.pop(result.source, None)
-        self.others.extend((result.source, stretch) for stretch in result.others)
+        self.take_others([(result.source, stretch) for stretch in result.others])
         trace = self.trace(result.source)
         if result.was_javas and trace is not None:
             self.takeovers[result.source] = trace
@@ -464,6 +474,14 @@ class FlowStanding:
                 reasons[result.source] = reason
             else:
                 reasons.pop(result.source, None)
+
+    @_alone
+    def take_others(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
+        """Take in where others have written; what there is no more room for, the oldest, is not looked at."""
+        queue, most = (*self.others, *met), self.others.maxlen
+        if most is not None:
+            self.passed_over |= {source for source, _ in queue[: max(0, len(queue) - most)]}
+        self.others.extend(met)
 
     @_alone
     def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
@@ -571,7 +589,8 @@ class FlowStanding:
     @_alone
     def is_starting(self) -> bool:
         """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
-        return not self.has_reported and not (self.has_looked and not self.partitions)
+        is_done = not self.partitions or (self.is_known and all(self.is_at_rest(each) for each, *_ in self.partitions))
+        return not self.has_reported and not (self.has_looked and is_done)
 
     @_alone
     def notes(self) -> tuple[str, ...]:

@@ -43,6 +43,9 @@ class Strangers:
         # Up to where of each copy the offset map was looked at, once, and what of that is to be looked at.
         self._on_record: dict[TopicPartition, int] = {}
         self._again: deque[_Between] = deque()
+        # The beginning of the flow in which that was so. Behind another one lies what tasks had written down that never
+        # came back: of what they had met nobody was told.
+        self._begun = standing.begun
 
     def tick(self) -> TickReport:
         """Run one round; what cannot be read is tried again."""
@@ -57,6 +60,10 @@ class Strangers:
 
     def _round(self, at_ms: int) -> tuple[int, Sequence[str]]:
         copies = {source: copy for source, copy, *_ in self._standing.partitions}
+        if self._begun != self._standing.begun:
+            self._begun = self._standing.begun
+            self._on_record.clear()
+            self._again.clear()
         self._pardon({copy for source, copy in copies.items() if source.topic not in self._standing.watched})
         self._look_at_record(copies.keys())
         with self._standing.lock:
@@ -78,7 +85,11 @@ class Strangers:
         for others, source, stretch in self._next():
             copy = copies.get(source)
             is_watched = source.topic in self._standing.watched
-            if copy is None or not (is_watched or own):
+            if copy is None:
+                # Its topic is not found for now, or gone for good.
+                self._standing.passed_over.add(source)
+                continue
+            if not (is_watched or own):
                 continue
             try:
                 if self._channel is None:
@@ -92,7 +103,7 @@ class Strangers:
             except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
                 if not (isinstance(problem, BrokerRefused) and problem.is_gone):
                     # Behind the others: those are looked at meanwhile.
-                    others.append((source, stretch))
+                    self._put_back(others, source, stretch)
                 start, end = stretch
                 said.append(
                     f"{copy} has something at offsets {start} to {end - 1} that this flow did not write: {problem}"
@@ -103,7 +114,7 @@ class Strangers:
                 self._writer.append(state_topic(self._settings.flow.source), 0, records)
             except BaseException:
                 for others, source, stretch in looked_at:
-                    others.append((source, stretch))
+                    self._put_back(others, source, stretch)
                 raise
         self._took_in(reached)
         return len(news), said
@@ -146,13 +157,21 @@ class Strangers:
         for _ in range(min(_STRETCHES, len(others))):
             source, (start, end) = others.popleft()
             if source.topic in self._standing.watched and source not in self._on_record:
-                others.append((source, (start, end)))
+                self._put_back(others, source, (start, end))
             elif end > (start := max(start, self._on_record.get(source, 0))):
                 yield others, source, (start, end)
 
+    def _put_back(self, others: deque[_Between], source: TopicPartition, stretch: Stretch) -> None:
+        """Look at it in a later round."""
+        if others is self._again:
+            others.append((source, stretch))
+        else:
+            self._standing.take_others([(source, stretch)])
+
     def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
         """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
-        left = {source for source, _ in (*self._again, *tuple(self._standing.others))}
+        with self._standing.lock:
+            left = {source for source, _ in (*self._again, *self._standing.others)} | self._standing.passed_over
         for source, position in reached.items():
             if source in self._on_record and source not in left and position.compared < position.downstream:
                 self._standing.take_compared(source, replace(position, compared=position.downstream))

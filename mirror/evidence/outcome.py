@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mirror.evidence.facts import Facts, Json, plain
+from mirror.evidence.refusal import Answer
 from mirror.model.verdict import Verdict, worst
 
 
-class StepNotPassed(Exception):
+class StepNotPassed(Answer):
     """A step has written an outcome other than PASS; raised after writing, so that its notebook counts as failed."""
 
 

@@ -7,6 +7,7 @@ colour is one of `PALETTE`, so that the report can replace each by a variable of
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ PALETTE = {
 """Colour of everything drawn, by its role."""
 
 _SERIES = 8
+_FEW_POINTS = 12
 _WHOLE_CHAIN = "RTO achieved"
 _MOST_POINTS = 240
 _WIDE_INCHES = 10.6
@@ -104,9 +106,13 @@ def styled() -> _GeneratorContextManager[None]:
 class RunFigure(Figure):
     """A matplotlib figure that a notebook shows without pyplot."""
 
-    def _repr_svg_(self) -> str:
-        """Return the picture for Jupyter."""
-        return svg(self)
+    def _repr_html_(self) -> str:
+        """Return the picture for Jupyter: as wide as there is room, and never so small that nobody can read it."""
+        inches = self.get_figwidth()
+        size = f"width:100%;min-width:{0.6 * inches:g}in;max-width:{inches:g}in"
+        # As an image: what the picture says of the style of its parts must not count for the rest of the page.
+        data = base64.b64encode(svg(self).encode()).decode()
+        return f"<div style='overflow-x:auto'><img style='{size}' src='data:image/svg+xml;base64,{data}'></div>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +256,16 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
         for line in lines:
             seconds = (line.samples["at_ms"] - origin) / 1000
             width = 1.0 if line.colour == "rest" else 1.5
-            axes.plot(seconds, line.samples[column], color=PALETTE[line.colour], linewidth=width, label=line.label)
+            axes.plot(
+                seconds,
+                line.samples[column],
+                color=PALETTE[line.colour],
+                linewidth=width,
+                label=line.label,
+                # A line of one sample would not be seen.
+                marker="o" if len(line.samples) <= _FEW_POINTS else "",
+                markersize=3,
+            )
         _scale(axes, samples[column])
         _shade(axes, evidence.fault, origin, end, label=axes is upper)
     lower.set_xlabel("seconds since the fault" if evidence.fault else "seconds since the run began")

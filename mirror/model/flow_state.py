@@ -848,6 +848,15 @@ class FlowState:
         return replace(self.wishes, obscure=problem)
 
     @property
+    def leaders_pause_report(self) -> PauseReport | None:
+        """Return what is said of paused topics by the engine that leads the flow, or led it last; None: nothing.
+
+        An engine of a version that knows of no pauses says nothing, and copies.
+        """
+        report, claim = self.pause_report, self.claim
+        return report if report is not None and claim is not None and report.engine == claim.engine else None
+
+    @property
     def stops(self) -> dict[TopicPartition, str]:
         """Return the partitions that must not be copied because of what is not understood of them, and why."""
         newer = {

@@ -47,26 +47,36 @@ class Ousting:
             is_engine=False,
         )
         self._hold = FlowHold(settings.flow, settings.target_producer, settings.transactions, slots=1)
-        self._lease: Lease | None = None
+        # The term in which the flow's producers were taken, and since when an engine before has no right to write.
+        self._taken: tuple[int, Lease] | None = None
+
+    @property
+    def engine(self) -> str:
+        """By which id the flow is led from here."""
+        return self._identity.engine
 
     def try_once(self, log: FlowLog) -> PauseReport | None:
         """Return what is to be known of the paused topics once no engine can write them, None as long as one may.
 
-        To be called again and again: an engine counts as gone when it has not renewed its claim for a while.
+        To be called again and again: an engine counts as gone when it has not renewed its claim for a while, and what
+        it has sent may be refused in some partitions later than in others.
 
         Raises
         ------
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if the target does not answer, or does not let this be done.
         """
-        if not self._election.round(lambda: RunReport("STOPPED", (), now_ms())) or self._election.term is None:
+        term = self._led_term()
+        if term is None:
             return None
-        if self._lease is None:
-            self._hold.take(log, self._election.term)
-            self._lease = Lease(LEASE_SHARE * self._timeout_seconds)
+        if self._taken is None or self._taken[0] != term:
+            # In another term engines may have written since.
+            self._hold.take(log, term)
+            self._taken = term, Lease(LEASE_SHARE * self._timeout_seconds)
+        _, lease = self._taken
         former = self._hold.unrefused
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
-        if former is not None and not self._election.was_settled and not self._lease.is_alone(grace_seconds):
+        if former is not None and not self._election.was_settled and not lease.is_alone(grace_seconds):
             # Nothing refuses what it sends; its right to write runs out by itself.
             return None
         state = log.poll()
@@ -78,12 +88,23 @@ class Ousting:
         report = report_without_engine(
             self._identity.engine, state, frozenset(source for source, copy in copies.items() if copy in late)
         )
+        if self._led_term() != term:
+            # All that took a while; another engine has taken the flow over meanwhile.
+            return None
+        if report.busy:
+            # The flow is led on from here, until that is refused too or whoever asks gives up.
+            return report
         self._election.say(pause_report_record(report))
         # The marks of positions as settled are of a clean stop, which this is not.
         self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
         # Led once more, the producers are taken once more: another may have had them in between.
         self._lease = None
         return report
+
+    def _led_term(self) -> int | None:
+        """Return the term in which the flow is led from here, None if it is not."""
+        leads = self._election.round(lambda: RunReport("STOPPED", (), now_ms()))
+        return self._election.term if leads else None
 
     def close(self) -> None:
         """Close the connections; a flow that is led still is released."""

@@ -22,7 +22,7 @@ from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, pause_record, stamped, state_topic
+from mirror.model.flow_state import FlowState, Position, pause_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish, paused_of
 from mirror.model.verdict import Verdict
@@ -181,6 +181,8 @@ def plan_pause(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target cannot be read.
     """
@@ -222,6 +224,8 @@ def pause(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
@@ -246,6 +250,8 @@ def resume(
 
     Raises
     ------
+    ValueError
+        if ``topics`` is no regular expression.
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
@@ -306,7 +312,7 @@ class _Waiting:
         nothing = Paused(self._flow.flow, self._wish)
         try:
             state = self._log.poll()
-            nothing = replace(nothing, has_engine=_leader(state) is not None)
+            nothing = replace(nothing, has_engine=self._leader(state) is not None)
             if self._is_superseded(state):
                 return replace(nothing, problem=_superseded(state), is_superseded=True)
             report, leader = self._report(state)
@@ -335,10 +341,12 @@ class _Waiting:
             state = self._log.poll()
         except _PROBLEMS as problem:
             return replace(nothing, problem=str(problem))
-        leader, report = _leader(state), state.pause_report
+        leader, report = self._leader(state), state.leaders_pause_report
         nothing = replace(nothing, has_engine=leader is not None)
         if self._is_superseded(state):
             return replace(nothing, problem=_superseded(state), is_superseded=True)
+        if self._is_read and state.pauses.obscure is not None:
+            return replace(nothing, problem="; ".join(state.pauses.told()))
         if report is not None and self._wish.wish in report.wishes:
             return replace(nothing, confirmed_by=leader)
         return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing
@@ -353,7 +361,7 @@ class _Waiting:
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
-        leader, report = _leader(state), state.pause_report
+        leader, report = self._leader(state), state.leaders_pause_report
         if not self._is_read or (report is not None and self._wish.wish not in report.wishes):
             report = None
         if report is not None and not any(
@@ -364,6 +372,7 @@ class _Waiting:
             return report_without_engine(_NOBODY, state), None
         if any(now_ms() - each.at_ms <= SILENT_AFTER_MS for each in state.standbys.values()):
             # That one takes the flow over, and finds out how far it is copied.
+            self._end_ousting()
             return report, leader
         if self._ousting is None:
             self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
@@ -371,8 +380,13 @@ class _Waiting:
         ousted = self._ousting.try_once(self._log)
         return (ousted, None) if ousted is not None else (report, leader)
 
+    def _leader(self, state: FlowState) -> str | None:
+        """Return which engine leads the flow; whoever leads it from here is none."""
+        is_here = self._ousting is not None and state.claim is not None and state.claim.engine == self._ousting.engine
+        return None if is_here else _leader(state)
+
     def _silence(self, state: FlowState) -> str:
-        leader = _leader(state)
+        leader = self._leader(state)
         if leader is not None:
             return f"{leader}, which leads the flow, has not confirmed it; earlier versions know nothing of pauses"
         if not self._is_read:
@@ -382,15 +396,20 @@ class _Waiting:
     def close(self) -> None:
         """Close the connections."""
         try:
-            if self._ousting is not None:
-                with suppress(*_PROBLEMS):
-                    self._ousting.close()
+            self._end_ousting()
         finally:
             self._log.close()
 
+    def _end_ousting(self) -> None:
+        if self._ousting is not None:
+            ousting, self._ousting = self._ousting, None
+            with suppress(*_PROBLEMS):
+                ousting.close()
+
 
 def _wish(topics: str | None, by: str, *, is_pause: bool) -> PauseWish:
-    return PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms())
+    """Return a wish that every engine understands."""
+    return PauseWish.of(topics, PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms()).content())
 
 
 def _log(settings: MirrorSettings, flow: FlowSettings) -> FlowLog:
@@ -415,7 +434,10 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
 def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
-    paused = paused_of(state.pauses, state.positions)
+    # What is said of one without a position is all that is known of it.
+    nothing = dict.fromkeys((*report.busy, *report.unsettled), Position(0, 0, 0, complete=False))
+    known = nothing | state.positions
+    paused = paused_of(state.pauses, known)
     said = "what was sent to its copy may still arrive"
     return tuple(
         PausedPosition(
@@ -425,6 +447,6 @@ def _positions(
             position.downstream,
             said if source in report.busy else report.unsettled.get(source),
         )
-        for source, position in sorted(state.positions.items())
+        for source, position in sorted(known.items())
         if source in paused and wish.speaks_of(source.topic)
     )

@@ -191,9 +191,16 @@ def _once_recorded(
         if (known := maps.get(source)) is not None
     }
     looked_at = iter(look([each for places in twice.values() for each in places]))
-    late = {source: late_of(islice(looked_at, len(places))) for source, places in twice.items()}
+    late = {source: tuple(islice(looked_at, len(places))) for source, places in twice.items()}
     return [
-        replace(found, own_behind=Seen(), late_behind=late[source]) if source in late else found
+        replace(
+            found,
+            own_behind=Seen(),
+            late_behind=late_of(late[source]),
+            problem=next((each.problem for each in (found, *late[source]) if each.problem is not None), None),
+        )
+        if source in late
+        else found
         for pair, found in zip(plan.pairs, seen, strict=True)
         for source in (pair.source.partition,)
     ]

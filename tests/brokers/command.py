@@ -13,7 +13,7 @@ from mirror.lab.clusters import Lab
 FACTORS = "".join(f"{key} = 1\n" for key in mm2.REPLICATION_FACTORS)
 
 
-def mirror(*argv: str, timeout_seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+def mirror(*argv: str, timeout_seconds: float = 240.0) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it said and its exit code."""
     return subprocess.run(
         [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=timeout_seconds

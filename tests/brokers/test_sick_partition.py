@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from statistics import quantiles
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import psutil
 import pytest
@@ -17,15 +22,21 @@ from confluent_kafka.admin import NewTopic as AssignedTopic
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
+from mirror.kafka import coordinator
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
 from mirror.kafka.cluster import Cluster, NewTopic
-from mirror.kafka.log import LogTail, Record
-from mirror.lab import clusters
+from mirror.kafka.log import LogTail, Record, read_records
+from mirror.kafka.partition_state import unable_to_append
+from mirror.lab import clusters, processes
 from mirror.model.connect_offsets import partition_of, read_source_positions, source_key
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.copying import Copying, can_tell, ends_of, write
+from tests.brokers.command import FACTORS, mirror
+from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
 from tests.brokers.in_transactions import InTransactions
 from tests.flows import flow_work
+
+T = TypeVar("T")
 
 # How often an engine asks for what waits to be fenced.
 _FENCE_SECONDS = 0.5
@@ -327,6 +338,68 @@ def test_a_partition_with_too_few_replicas_in_sync_holds_up_the_transactions_of_
     copying.close()
 
 
+def told(ask: Callable[[], T]) -> T:
+    """Return what a broker says that is alive, as soon as there is one."""
+
+    def found() -> list[T]:
+        with suppress(BrokerRefused, ConnectionFailed):
+            return [ask()]
+        return []
+
+    (answer,) = wait_until(found, "an answer", timeout_seconds=30)
+    return answer
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("is_known", [False, True], ids=["in the middle of a transaction", "before the last one"])
+def test_who_takes_over_from_an_engine_that_died_beside_a_sick_partition_copies_the_others(
+    trio: clusters.LabCluster, new_copying: Callable[..., Copying], load: Load, *, is_known: bool
+) -> None:
+    """It had not said yet that its transaction does not end; as whom it had written was on record before."""
+    copying = new_copying([1, 2, 3], [1], [2], in_transactions=True)
+    assert isinstance(copying, InTransactions)
+    sick, *healthy = copying.pairs
+    for source in copying.pairs:
+        write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    assert copying.flow.slot is not None
+    used = copying.flow.slot.transactional_id
+    channel = Channel("trio", copying.flow.target_client)
+    wait_until(lambda: told(lambda: coordinator.unended(channel, used)) is None, "the markers", timeout_seconds=20)
+
+    def has_lost_its_slot() -> bool:
+        copying.epoch(10.0)
+        return copying.flow.slot is None
+
+    if is_known:
+        trio.brokers[2].kill()
+        # Refused by then, and not unanswered: the transaction with the others is committed without it.
+        lacking = [copying.pairs[sick]]
+        wait_until(lambda: told(lambda: unable_to_append(channel, lacking)), "that it is known", timeout_seconds=60)
+    with ThreadPoolExecutor(1) as engine:
+        end_load = load(copying.flow.source_client, copying.pairs)
+        died = engine.submit(wait_until, has_lost_its_slot, "the transaction to be stuck", timeout_seconds=60)
+        if not is_known:
+            wait_until(lambda: len(copying.copies(sick)) > 100, "copies under load", timeout_seconds=30)
+            trio.brokers[2].kill()
+        died.result()
+        end_load()
+    assert not copying.state().unended
+    if is_known:
+        last = told(lambda: coordinator.unended(channel, used))
+        assert last is not None
+        assert not last.is_aborted
+    channel.close()
+    links.forget_all()
+    copying.restart()
+    copying.until_caught_up(healthy, timeout_seconds=60)
+    trio.brokers[2].start()
+    copying.until_caught_up(timeout_seconds=120)
+    assert not copying.state().unended
+    assert_same(copying)
+    copying.close()
+
+
 @pytest.mark.soak
 def test_mm2s_positions_that_cannot_be_written_hold_up_the_partitions_that_they_are_of_and_no_others(
     trio: clusters.LabCluster, new_copying: Callable[..., Copying]
@@ -363,6 +436,99 @@ def test_a_broker_that_says_nothing_does_not_hold_up_what_the_others_lead(
     copying = new_copying([3], [1], [2])
     load(copying.flow.source_client, copying.pairs)
     assert_others_do_not_notice(copying, lambda: frozen(3))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["disabled", "enabled"], ids=["default mode", "exactly once"])
+def test_the_command_copies_the_others_beside_a_partition_with_too_few_replicas_in_sync(
+    trio: clusters.LabCluster,
+    east: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    load: Load,
+    tmp_path: Path,
+    *,
+    mode: str,
+) -> None:
+    """A broker is killed under load and started again: no record is lost, twice, or out of order."""
+    alias, topics = unique("shop").replace("-", ""), [unique("orders") for _ in range(3)]
+    source, target = dict(settings_of("east").client), {"bootstrap.servers": trio.bootstrap_servers}
+    pairs = {TopicPartition(topic, 0): TopicPartition(f"{alias}.{topic}", 0) for topic in topics}
+    east.create_topics([NewTopic(topic, 1, 1) for topic in topics])
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    compact = {"cleanup.policy": "compact"}
+    made = [
+        AssignedTopic(
+            f"{alias}.{topics[0]}", 1, replica_assignment=[[1, 2, 3]], config={**stamped, "min.insync.replicas": "3"}
+        ),
+        *(
+            AssignedTopic(f"{alias}.{topic}", 1, replica_assignment=[[broker]], config=stamped)
+            for topic, broker in zip(topics[1:], (1, 2), strict=True)
+        ),
+        AssignedTopic(f"mm2-state.{alias}.internal", 1, replica_assignment=[[1]], config=compact),
+        AssignedTopic(f"mm2-offsets.{alias}.internal", 25, replica_assignment=[[1]] * 25, config=compact),
+    ]
+    admin = AdminClient(target)
+    for done in admin.create_topics(made).values():
+        done.result(20)
+    for known, asked in ((source, list(pairs)), (target, list(pairs.values()))):
+        wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=20)  # type: ignore[misc]
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = {alias}, trio\n{alias}.bootstrap.servers = {source['bootstrap.servers']}\n"
+        f"trio.bootstrap.servers = {target['bootstrap.servers']}\n"
+        f"{alias}->trio.enabled = true\n{alias}->trio.topics = {', '.join(topics)}\n"
+        f"trio.exactly.once.source.support = {mode}\nsync.topic.configs.enabled = false\nmirror.tasks = 2\n{FACTORS}"
+    )
+    argv = [sys.executable, "-m", "mirror", "run", str(file)]
+    engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
+
+    def originals(each: TopicPartition) -> list[Record]:
+        return log_of(source, each)
+
+    def copies(each: TopicPartition) -> list[Record]:
+        channel = Channel("trio", target)
+        try:
+            (end,) = channel.offsets([pairs[each]], LATEST, View.STABLE).values()
+        finally:
+            channel.close()
+        return list(read_records(target, pairs[each], 0, end, read_committed=True))
+
+    def until_copied(sources: Sequence[TopicPartition], more: int = 0) -> dict[TopicPartition, int]:
+        """Wait until all is copied that is there now, and so many records more; return where the sources ended."""
+        reached = {each: end + more for each, end in ends_of(source, sources).items()}
+
+        def lacking() -> dict[TopicPartition, int]:
+            assert engine.is_alive(), engine.log_tail()
+            left = {each: end - len(copies(each)) for each, end in reached.items()}
+            return {each: count for each, count in left.items() if count > 0}
+
+        wait_until(lacking, f"the copies; {engine.log_tail(4)}", timeout_seconds=90, until=lambda left: not left)
+        return reached
+
+    sick, *healthy = pairs
+    end_load = load(source, list(pairs))
+    until_copied(list(pairs), 500)
+    hurt_at = until_copied(healthy, 500)
+    trio.brokers[2].kill()
+    from_there = hurt_at
+    if mode == "enabled":
+        # Until the cluster knows that the broker is gone, its transactions get nowhere.
+        from_there = until_copied(healthy)
+    reached = until_copied(healthy, 1_000)
+    assert len(copies(sick)) < min(reached.values()) - 500
+    (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+    assert [reason for reason in flow["reasons"] if topics[0] in reason]
+    trio.brokers[2].start()
+    until_copied([sick])
+    end_load()
+    until_copied(list(pairs))
+    assert engine.terminate(15)
+    assert engine.return_code() == 0, engine.log_tail()
+    for each in pairs:
+        assert [copy.value for copy in copies(each)] == [record.value for record in originals(each)]
+    for each in healthy:
+        assert_as_fast(originals(each), copies(each), hurt_at[each], from_there[each], reached[each])
 
 
 def test_our_positions_are_recorded_although_mm2s_cannot_be(

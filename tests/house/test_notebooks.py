@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 LONGEST_CELL = 8
+# In a window of 1280 pixels, with the list of files open, JupyterLab shows so many; the rest is behind the edge.
+LONGEST_LINE = 100
 MOST_CODE_CELLS = 12
 NO_LOGIC = {
     ast.FunctionDef: "def",
@@ -67,6 +69,8 @@ def cell_problems(number: int, cell: NotebookNode) -> Iterator[str]:
         yield f"code cell {number}: carries the metadata of an execution"
     if len(cell.source.splitlines()) > LONGEST_CELL:
         yield f"code cell {number}: more than {LONGEST_CELL} lines"
+    if any(len(line) > LONGEST_LINE for line in cell.source.splitlines()):
+        yield f"code cell {number}: a line of more than {LONGEST_LINE} characters"
     try:
         tree = ast.parse(cell.source)
     except SyntaxError as error:
@@ -141,6 +145,7 @@ def test_a_clean_notebook_breaks_no_rule() -> None:
         (notebook(new_code_cell("try:\n    f()\nexcept E:\n    g()")), "`try`"),
         (notebook(new_code_cell("%matplotlib inline")), "not plain Python"),
         (notebook(new_code_cell("f()\n" * 9)), "more than 8 lines"),
+        (notebook(new_code_cell(f"f({'x' * 100})")), "a line of more than 100"),
         (notebook(*map(new_code_cell, ["f()"] * 12)), "more than 12 code cells"),
         (notebook(new_code_cell("f()", execution_count=1)), "execution count"),
         (notebook(new_code_cell("f()", metadata={"tags": ["injected-parameters"]})), "injected"),

@@ -145,6 +145,7 @@ def test_a_figure_shows_itself_in_a_notebook(evidence: Evidence) -> None:
     """Without pyplot: figures made through it would be kept alive by it."""
     for figure in (timeline_plot(evidence), lag_plot(evidence), rto_chain_plot(evidence)):
         assert isinstance(figure, RunFigure)
+        assert "src='data:image/svg+xml;base64," in figure._repr_html_()
     assert "<svg" in svg(rto_chain_plot(evidence))
 
 

@@ -134,15 +134,15 @@ def move_groups_home(stage: Stage) -> pd.DataFrame:
     return table[table.topic.isin(home_topics(stage))]
 
 
-def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
-    """Start producers and groups on the old cluster, active again; return how many records it has acknowledged."""
+def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> None:
+    """Start producers and groups on the old cluster, active again, and let them work for a while."""
     if not done(stage, Event.ACTION, STEP):
         stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
     if not stage.alive(LOAD):
         stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
     if not stage.alive(READERS):
         stage.start_readers(ACTIVE, "home", home_topics(stage), {})
-    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+    stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
 def stop_everything(stage: Stage) -> pd.DataFrame:

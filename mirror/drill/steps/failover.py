@@ -46,24 +46,24 @@ STEP = "failover_drill"
 _SERVICE_SECONDS = 300.0
 
 
-def build_up_load(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> int:
-    """Let the load go on for a while, so that the fault hits a busy cluster; return the records acknowledged."""
+def build_up_load(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> str:
+    """Let the load go on for a while, so that the fault hits a busy cluster; say how much was acknowledged."""
     if done(stage, Event.FAULT_INJECTED, STEP):
-        return 0
+        return f"{ACTIVE} was lost before"
     start_applications(stage, rate=rate, value_bytes=value_bytes, seed=seed)
-    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+    return _acknowledged(ACTIVE, stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds))
 
 
-def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> int:
+def freeze_replicator(stage: Stage, seconds: float, *, rate: float) -> None:
     """Freeze the replicator while the active cluster acknowledges ``seconds`` more of load, as a slow link would.
 
-    Returns the number of records acknowledged by then. It is thawed when the fault is there.
+    It is thawed when the fault is there.
     """
     if seconds <= 0 or done(stage, Event.FAULT_INJECTED, STEP):
-        return 0
+        return
     suspend(stage.alive(REPLICATOR))
     stage.run.journal.append(Event.ACTION, step=STEP, facts={"frozen": REPLICATOR, "seconds": seconds})
-    return stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+    stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
 
 
 def kill_active(stage: Stage) -> pd.DataFrame:
@@ -78,12 +78,12 @@ def kill_active(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame(pids)
 
 
-def detect(stage: Stage) -> int:
-    """Probe the active cluster until it has failed three probes in a row; return how many probes that took."""
+def detect(stage: Stage) -> str:
+    """Probe the active cluster until it has failed three probes in a row; say how many probes that took."""
     probes = wait_until_gone(stage.settings.clusters[ACTIVE])
     if not done(stage, Event.FAULT_DETECTED, STEP):
         stage.run.journal.append(Event.FAULT_DETECTED, step=STEP, facts={"cluster": ACTIVE, "probes": probes})
-    return probes
+    return f"{ACTIVE} is gone: noticed with the probe number {probes}"
 
 
 def fence(stage: Stage) -> pd.DataFrame:
@@ -157,13 +157,16 @@ def wait_for_service(stage: Stage) -> pd.DataFrame:
         absent = ", ".join(what for what, at in seen.items() if at is None)
         raise WaitTimeout(f"waited {_SERVICE_SECONDS:g} s for {STANDBY} to serve; not seen: {absent}")
     return pd.DataFrame(
-        [{"what": what, "seconds_after_fault": (at - fault) / 1000} for what, at in sorted(seen.items()) if at]
+        [
+            {"what": what, "seconds_after_fault": (at - fault) / 1000}
+            for at, what in sorted((at, what) for what, at in seen.items() if at)
+        ]
     )
 
 
-def keep_serving(stage: Stage, *, rate: float, seconds: float) -> int:
-    """Let the standby serve for a while; return how many records it has acknowledged."""
-    return stage.wait_for_load(STANDBY, rate=rate, seconds=seconds)
+def keep_serving(stage: Stage, *, rate: float, seconds: float) -> str:
+    """Let the standby serve for a while; say how much it has acknowledged meanwhile."""
+    return _acknowledged(STANDBY, stage.wait_for_load(STANDBY, rate=rate, seconds=seconds))
 
 
 def show_lag(stage: Stage) -> Figure:
@@ -331,6 +334,10 @@ def located(delivery: Delivery) -> list[Finding]:
         if not finding.is_tolerated
         for example in finding.examples
     ]
+
+
+def _acknowledged(alias: str, records: int) -> str:
+    return f"{alias} has acknowledged {records:,} more records"
 
 
 def _instants(stage: Stage, fault_at_ms: int) -> FailoverInstants:

@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.tick import now_ms
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
 from mirror.drill.conditions import flow_of_file
+from mirror.drill.live import show_waits
+from mirror.drill.shown import style_outputs
 from mirror.drill.steps import practice as practising
 from mirror.drill.steps.stage import FORWARD, Stage, be_the_only_kernel
 from mirror.drill.unattended import is_unattended
@@ -71,8 +71,7 @@ class FlowInUse:
         NoRun
             if the step cannot be taken by hand now.
         """
-        # What is said of a step, or mends a difference, is there to be read whole.
-        pd.set_option("display.max_colwidth", None)
+        style_outputs()
         by_hand: ByHand | None = None
         if run_directory:
             run = RunDirectory.open(run_directory)
@@ -87,8 +86,9 @@ class FlowInUse:
                 **({} if applications is None else {"applications": applications}),
             }
             by_hand = take_up(step, runbook=step.replace("_", "-"), given=given)
-            print(by_hand.told)
+            by_hand.introduce()
             keep_in_use(by_hand.run.path)
+            show_waits()
             run = by_hand.run
         stage = Stage.of(run, by_hand) if practice else None
         if stage is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -14,11 +16,12 @@ from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.waiting import wait_until
+from mirror.waiting import Counted, wait_until
 
 STEP = "mirror"
 
 _START_SECONDS = 300.0
+_SAMPLES = 3
 
 
 def start_replicator(stage: Stage) -> str:
@@ -40,7 +43,11 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
 
     def left() -> list[str]:
         reached = {TopicPartition(one.topic, one.partition): one.upstream_next for one in status_of(stage).partitions}
-        return [f"{each}: {end - reached.get(each, 0)}" for each, end in written.items() if reached.get(each, -1) < end]
+        return [
+            f"{each}: {end - reached[each]:,} records" if each in reached else f"{each}: no position yet"
+            for each, end in written.items()
+            if reached.get(each, -1) < end
+        ]
 
     what = "all records written so far to be mirrored"
     wait_until(left, what, timeout_seconds=_START_SECONDS, until=lambda left: not left)
@@ -58,8 +65,17 @@ def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int
 
 
 def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
-    """Let it run until as many records are acknowledged as that time should bring; return where the flow stands."""
+    """Let it run until as many records are acknowledged as that time should bring, and the lag was sampled some times.
+
+    Returns where the flow stands.
+    """
     stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+    wait_until(
+        lambda: Counted(_samples(stage), _SAMPLES) if stage.alive(LAG_SAMPLER) else None,
+        f"{_SAMPLES} samples of the lag",
+        timeout_seconds=_START_SECONDS,
+        until=lambda seen: seen is None or bool(seen),
+    )
     return status_table(status_of(stage))
 
 
@@ -95,6 +111,15 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
         "mirrored_records": sum(partition.downstream_next for partition in status.partitions),
     }
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+
+
+def _samples(stage: Stage) -> int:
+    """Return how often the lag of the forward flow has been sampled."""
+    if not stage.run.lag.exists():
+        return 0
+    lines = stage.run.lag.read_text().splitlines(keepends=True)
+    samples = (json.loads(line) for line in lines if line.endswith("\n"))
+    return len({sample["at_ms"] for sample in samples if sample["flow"] == str(FORWARD)})
 
 
 def status_of(stage: Stage) -> FlowStatus:

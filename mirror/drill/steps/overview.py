@@ -9,8 +9,9 @@ from IPython.display import HTML
 
 from mirror.drill.by_hand import under_way
 from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
+from mirror.drill.plan_table import plan_table
 from mirror.drill.runbook import Runbook
-from mirror.evidence.facts import FactError
+from mirror.drill.shown import Sentences
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
 
@@ -20,16 +21,16 @@ def notebooks(runbooks: str = "") -> HTML:
     folder = _folder(runbooks)
     runs = folder.absolute().parent / "runs"
     found = [load_runbook(path).runbook for path in runbook_files(folder)]
-    tables = [_table(each, under_way(runs, each.name)) for each in found]
-    return HTML("".join(tables))  # type: ignore[no-untyped-call]
+    return HTML("".join(_table(each, under_way(runs, each.name)) for each in found))
 
 
-def practice_run(runbooks: str = "") -> str:
+def practice_run(runbooks: str = "") -> Sentences:
     """Return, in sentences, which runs are under way and how they end."""
     held = holder.held(_folder(runbooks).absolute().parent / "runs")
     if not held:
-        return "No practice run is under way; the first notebook of a runbook begins one."
-    return "\n".join(map(_ending, held))
+        return Sentences("No practice run is under way; the first notebook of a runbook begins one.")
+    told = [_ending(run) for run in held]
+    return Sentences("\n".join(told), "<br>".join(map(escape, told)))
 
 
 def _folder(runbooks: str) -> Path:
@@ -45,24 +46,4 @@ def _ending(run: Path) -> str:
 
 
 def _table(runbook: Runbook, current: RunDirectory | None) -> str:
-    rows = "".join(
-        f"<tr><td><a href='{escape(step.notebook)}'>{escape(step.notebook)}</a></td>"
-        f"<td style='text-align:left'>{escape(step.title)}"
-        f"{' <strong>(point of no return)</strong>' if step.point_of_no_return else ''}</td>"
-        f"<td>{_state(current, step.name)}</td></tr>"
-        for step in runbook.steps
-    )
-    return (
-        f"<h3>{escape(runbook.title)}</h3><p>{escape(runbook.purpose)}</p>"
-        f"<table><thead><tr><th>notebook</th><th>step</th><th>outcome</th></tr></thead><tbody>{rows}</tbody></table>"
-    )
-
-
-def _state(run: RunDirectory | None, step: str) -> str:
-    if run is None:
-        return ""
-    try:
-        outcome = run.read_outcome(step)
-    except (FactError, ValueError):
-        return "unreadable"
-    return "not run" if outcome is None else outcome.verdict.value
+    return f"<h3>{escape(runbook.title)}</h3><p>{escape(runbook.purpose)}</p>{plan_table(runbook, current)}"

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.drill.by_hand import NoRun
 from mirror.drill.conditions import flow_of_file
+from mirror.drill.shown import style_outputs
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -44,9 +46,14 @@ def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
 
     Raises
     ------
+    NoRun
+        without the directory of a run: the notebook was opened by hand.
     FlowRefused
         if there is no such flow, or several and none was named.
     """
+    style_outputs()
+    if not run_directory:
+        raise NoRun("no practice run: mirror runbook run test-failover -p properties_file=FILE runs it")
     everything = load(Path(properties_file))
     return Standby(RunDirectory.open(run_directory), everything, flow_of_file(everything, flow), Path(properties_file))
 

@@ -18,7 +18,7 @@ from mirror.model.verdict import Verdict
 STEP = "setup"
 
 _PROPERTIES = """\
-# Written by the setup step. An ordinary connect-mirror-maker.properties: Java MirrorMaker 2 runs from it as it is.
+# Written by the setup step. Java MirrorMaker 2 runs from it as it is.
 clusters = {active}, {standby}
 {active}.bootstrap.servers = {active_servers}
 {standby}.bootstrap.servers = {standby_servers}

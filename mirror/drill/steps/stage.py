@@ -16,6 +16,8 @@ from typing import ParamSpec, TextIO, TypeVar
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
+from mirror.drill.live import answer_of, show_waits
+from mirror.drill.shown import style_outputs
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -26,7 +28,7 @@ from mirror.lab.stage import LOAD, READERS
 from mirror.model.flow import Flow
 from mirror.model.senders import load_name
 from mirror.proof.service import ask
-from mirror.waiting import wait_until
+from mirror.waiting import Counted, wait_until
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +39,7 @@ GROUPS = ("billing", "audit")
 FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
 REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
+_JUDGING = "the judges to read and compare records"
 _STOP_SECONDS = 60.0
 _KERNEL_SECONDS = 60.0
 # How much longer than it should records may take to be acknowledged.
@@ -67,13 +70,15 @@ class Stage(stage.Stage):
         NoRun
             if none is under way, or the step cannot be taken in it now.
         """
+        style_outputs()
         if run_directory:
             run = RunDirectory.open(run_directory)
             be_the_only_kernel(run)
             return cls.of(run)
         by_hand = take_up(step)
-        print(by_hand.told)
+        by_hand.introduce()
         keep_in_use(by_hand.run.path)
+        show_waits()
         return cls.of(by_hand.run, by_hand)
 
     @classmethod
@@ -137,7 +142,11 @@ class Stage(stage.Stage):
             timeout_seconds=math.inf,
             until=lambda listens: listens is not False,
         )
-        return ask(self._judges_address, function, *args, **kwargs) if listens else function(*args, **kwargs)
+        if not listens:
+            return function(*args, **kwargs)
+        if self.by_hand is None:
+            return ask(self._judges_address, function, *args, **kwargs)
+        return answer_of(lambda: ask(self._judges_address, function, *args, **kwargs), _JUDGING)
 
     @property
     def _judges_address(self) -> Path:
@@ -181,12 +190,9 @@ class Stage(stage.Stage):
         before, more = self.acked(alias), int(rate * seconds)
         what = f"{more} more acknowledged records on {alias}"
         seen = wait_until(
-            lambda: self.acked(alias),
-            what,
-            timeout_seconds=seconds + _LATE_SECONDS,
-            until=lambda acked: acked >= before + more,
+            lambda: Counted(self.acked(alias) - before, more), what, timeout_seconds=seconds + _LATE_SECONDS
         )
-        return seen - before
+        return seen.done
 
 
 def be_the_only_kernel(run: RunDirectory) -> None:

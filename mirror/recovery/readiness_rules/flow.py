@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mirror.control.status import PartitionStatus
 from mirror.model.counts import counted
@@ -58,18 +58,26 @@ def not_copying(facts: Facts) -> Iterator[Difference]:
 
 
 def partitions_stopped(facts: Facts) -> Iterator[Difference]:
-    """A partition that has stopped falls behind for ever (ERR-07 and others)."""
-    for each in seen(facts.status).partitions:
-        if each.stopped is not None:
-            yield Difference(
-                Impact.BLOCKS,
-                "copying of a partition has stopped",
-                _named(each),
-                _at(each.source_end),
-                f"{each.upstream_next}: {each.stopped}",
-                f"mirror status {facts.file} says why; at a gap: mirror gaps {facts.file} --topic {each.topic} "
-                f"--partition {each.partition} --acknowledge --reason TEXT",
-            )
+    """A partition that has stopped falls behind for ever (ERR-07 and others), also one that has no position yet."""
+    status = seen(facts.status)
+    stopped = {
+        TopicPartition(each.topic, each.partition): (_at(each.source_end), f"{each.upstream_next}: {each.stopped}")
+        for each in status.partitions
+        if each.stopped is not None
+    }
+    stopped |= {
+        each: (None, f"nothing is copied: {status.stops[each]}") for each in _without_position(facts, status.stops)
+    }
+    for each, (source, target) in stopped.items():
+        yield Difference(
+            Impact.BLOCKS,
+            "copying of a partition has stopped",
+            str(each),
+            source,
+            target,
+            f"mirror status {facts.file} says why; at a gap: mirror gaps {facts.file} --topic {each.topic} "
+            f"--partition {each.partition} --acknowledge --reason TEXT",
+        )
 
 
 def topics_paused(facts: Facts) -> Iterator[Difference]:
@@ -154,34 +162,33 @@ def near_deletion(facts: Facts) -> Iterator[Difference]:
 def gaps_open(facts: Facts) -> Iterator[Difference]:
     """Records that the copy lacks for good, and that nobody has acknowledged."""
     status = seen(facts.status)
-    for each in status.partitions:
-        if each.gaps:
-            yield Difference(
-                Impact.LOSES,
-                "the copy has gaps that nobody has acknowledged",
-                _named(each),
-                None,
-                counted(each.gaps, "gap"),
-                f"mirror gaps {facts.file} --topic {each.topic} --partition {each.partition} lists them",
-            )
+    known = {TopicPartition(each.topic, each.partition): each.gaps for each in status.partitions if each.gaps}
+    sources = [gap.source for gap in status.open_gaps]
+    known |= {each: sources.count(each) for each in _without_position(facts, sources)}
+    for each, count in known.items():
+        yield Difference(
+            Impact.LOSES,
+            "the copy has gaps that nobody has acknowledged",
+            str(each),
+            None,
+            counted(count, "gap"),
+            f"mirror gaps {facts.file} --topic {each.topic} --partition {each.partition} lists them",
+        )
 
 
 def gaps_known(facts: Facts) -> Iterator[Difference]:
     """Gaps that somebody has taken as they are."""
     status = seen(facts.status)
-    left = {(each.topic, each.partition): each.gaps for each in status.partitions}
-    counts = Counter((gap.source.topic, gap.source.partition) for gap in status.gaps)
-    for (topic, partition), count in sorted(counts.items()):
-        known = count - left.get((topic, partition), 0)
-        if known > 0:
-            yield Difference(
-                Impact.COSMETIC,
-                "the copy has gaps that were acknowledged",
-                f"{topic}-{partition}",
-                None,
-                counted(known, "gap"),
-                f"none is needed; mirror gaps {facts.file} --topic {topic} lists them",
-            )
+    known = Counter(gap.source for gap in status.gaps) - Counter(gap.source for gap in status.open_gaps)
+    for source, count in sorted(known.items()):
+        yield Difference(
+            Impact.COSMETIC,
+            "the copy has gaps that were acknowledged",
+            str(source),
+            None,
+            counted(count, "gap"),
+            f"none is needed; mirror gaps {facts.file} --topic {source.topic} lists them",
+        )
 
 
 def records_parked(facts: Facts) -> Iterator[Difference]:
@@ -284,6 +291,12 @@ def _cliff(facts: Facts, each: PartitionStatus, what: str, source: str, target: 
     if not isinstance(facts.source, NotSeen):
         mend += f": {mends.set_topic(facts.source, each.topic, 'retention.ms', '-1')}"
     return Difference(Impact.LOSES, what, _named(each), source, target, mend)
+
+
+def _without_position(facts: Facts, sources: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return those of some partitions of which no position is on record, in order."""
+    positioned = {TopicPartition(each.topic, each.partition) for each in seen(facts.status).partitions}
+    return sorted(each for each in {*sources} - positioned if each.topic in facts.copies)
 
 
 def _named(each: PartitionStatus) -> str:

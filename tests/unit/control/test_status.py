@@ -22,7 +22,18 @@ from mirror.control.status import (
 )
 from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, RunReport, Standby, pause_record, pause_report_record
+from mirror.model.flow_state import (
+    Acknowledgement,
+    FlowState,
+    Gap,
+    Position,
+    RunReport,
+    Standby,
+    StateRecord,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish
@@ -137,6 +148,7 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     """It is not on the standby: whoever has failed over wants to know that somebody still writes to the old side."""
     orders, bills = TopicPartition("orders", 0), TopicPartition("bills", 3)
     state = FlowState(positions={orders: Position(7, 7, 0, complete=True), bills: Position(1, 1, 0, complete=True)})
+    state.apply(*claim_record(Claim("engine", 1)))
     state.apply(*pause_record(PauseWish("one", "orders", True, "ann", 5)))
     state.apply(*pause_report_record(PauseReport("engine", ("one",))))
     monkeypatch.setattr(status, "Channel", Source)
@@ -153,6 +165,24 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     assert found.as_json()["pauses"] == [
         {"topics": "orders", "paused": True, "by": "ann", "since": "1970-01-01T00:00:00Z"}
     ]
+
+
+def test_what_stops_a_partition_and_its_gaps_are_told_before_it_has_a_position(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = TopicPartition("orders", 0)
+    known, found = Gap(source, 0, 0, "known", 4), Gap(source, 0, 0, "holds records", 5, passed=False)
+    state = FlowState(run=RunReport("DEGRADED", ("it stands",), 1, stopped={source: "holds records"}))
+    for record in (known.record(), found.record(), Acknowledgement("ann", "so be it", 6).record(known.key)):
+        state.apply(*record)
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, [Flow("east", "west")]) as (observer,):
+        monkeypatch.setattr(observer, "close", lambda: None)
+        seen = observer.look()
+        observer._source = None
+    assert (seen.partitions, len(seen.gaps), seen.open_gaps) == ((), 2, (found,))
+    assert seen.stops == {source: "holds records"}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +208,26 @@ def test_a_flow_of_which_something_is_paused_is_paused_if_nothing_is_wrong_and_a
     assert judge_state(run, 2_000, ["a gap"], is_paused=True) == ("DEGRADED", ("a gap",))
     assert judge_state(run, 2_000 + SILENT_AFTER_MS, [], is_paused=True)[0] == "STOPPED"
     assert judge_state(run, 2_000, []) == ("RUNNING", ()), "it was resumed since the report"
+    begun = RunReport("STARTING", (), 1_000)
+    assert judge_state(begun, 2_000, [], is_paused=True) == ("STARTING", ()), "some of it may not be paused"
+
+
+def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None:
+    """Whoever leads by now may be of a version that knows no pauses, and copies."""
+
+    def said_by(engine: str, claim: Claim, *others: StateRecord) -> bool:
+        state = FlowState()
+        wish = PauseWish("all", None, True, "ann", 1)
+        report = PauseReport(engine, ("all",))
+        for record in (pause_record(wish), claim_record(claim), pause_report_record(report), *others):
+            state.apply(*record)
+        return status._is_pause_confirmed(state)
+
+    assert said_by("me", Claim("me", 1))
+    assert said_by("me", Claim("me", 1).released(is_settled=True))
+    assert not said_by("me", Claim("another", 2))
+    obscure = (b'["pause","b.*"]', b'{"v":2}')
+    assert not said_by("me", Claim("me", 1), obscure), "the report may be older than what pauses all the rest"
 
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:

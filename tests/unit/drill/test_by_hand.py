@@ -9,6 +9,7 @@ import pytest
 from mirror.drill import by_hand
 from mirror.drill.by_hand import ByHand, NoRun, NotConfirmed, take_up
 from mirror.drill.runbook import ParameterRefused
+from mirror.drill.steps import rehearsal
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome, StepNotPassed
@@ -63,6 +64,11 @@ def test_the_first_notebook_run_again_takes_up_its_own_run(runs: Path) -> None:
 def test_without_a_run_a_later_notebook_says_which_comes_first(runs: Path) -> None:
     with pytest.raises(NoRun, match=r"no practice run is under way in .*: run 10_setup.ipynb first"):
         take_up("mirror", runs=runs)
+
+
+def test_a_notebook_without_practice_run_says_how_it_is_run() -> None:
+    with pytest.raises(NoRun, match="mirror runbook run test-failover -p properties_file=FILE"):
+        rehearsal.open_flow("", "", "")
 
 
 def test_a_run_that_was_ended_is_not_taken_up(runs: Path) -> None:
@@ -136,6 +142,30 @@ def test_a_step_that_crossed_and_did_not_pass_can_be_taken_again(runs: Path, mon
 
     assert take_up("failover_drill", runs=runs).run == crossing.run
     assert not crossing.run.outcome_path("failover_drill").exists()
+
+
+def test_a_notebook_begins_with_the_plan_and_ends_with_its_verdict_and_the_way_on(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(by_hand, "display", lambda what: shown.append(what._repr_html_()))
+    passed(runs, "setup")
+    step = take_up("mirror", runs=runs)
+    shown.clear()
+    step.introduce()
+    told, plan = shown
+    assert step.run.name in told
+    rows = plan.split("<tr>")[2:]
+    assert ["PASS" in row for row in rows] == [True, False, False, False, False]
+    assert ["this notebook" in row for row in rows] == [False, True, False, False, False]
+    assert ["not run" in row for row in rows] == [False, False, True, True, True]
+    assert ["point of no return" in row for row in rows] == [False, False, False, True, False]
+    assert "<a href='10_setup.ipynb'>" in rows[0]
+
+    shown.clear()
+    step.conclude(Outcome("mirror", Verdict.PASS, reasons=("no record waits for > 1 s",)))
+    assert shown[0].endswith("<strong>PASS</strong><ul><li>no record waits for &gt; 1 s</li></ul></div>")
+    assert "Next: <a href='30_verify.ipynb'>" in shown[1]
 
 
 def test_the_last_notebook_ends_the_run_and_writes_its_report(

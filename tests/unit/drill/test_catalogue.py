@@ -158,3 +158,10 @@ def test_a_report_is_made_again_from_the_directory(tmp_path: Path) -> None:
     assert status == 0
     assert printed.strip() == str(run.report)
     assert run.report.exists()
+
+
+def test_a_notebook_finds_the_runbooks_beside_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runbooks").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert runbooks_folder() == tmp_path / "runbooks"

@@ -23,15 +23,15 @@ def test_each_runbook_shows_its_own_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(holder, "held", lambda _: sorted(held))
     (tmp_path / "runbooks").symlink_to(ROOT / "runbooks")
     runbooks, runs = str(tmp_path / "runbooks"), tmp_path / "runs"
-    assert "No practice run is under way" in overview.practice_run(runbooks)
+    assert "No practice run is under way" in str(overview.practice_run(runbooks))
 
     drill = take_up("setup", runs=runs)
     drill.conclude(Outcome("setup", Verdict.PASS))
     failover = take_up("unplanned_failover", runbook="unplanned-failover", given={"practice": True}, runs=runs)
 
-    assert overview.practice_run(runbooks).count("is under way") == len(held) == 2
+    assert str(overview.practice_run(runbooks)).count("is under way") == len(held) == 2
     for run in (drill.run, failover.run):
-        assert f"mirror lab down --run {run.path}" in overview.practice_run(runbooks)
+        assert f"mirror lab down --run {run.path}" in str(overview.practice_run(runbooks))
     page = overview.notebooks(runbooks).data
     assert page.count("PASS") == 1
     assert page.count("not run") == 5

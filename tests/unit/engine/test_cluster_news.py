@@ -91,6 +91,16 @@ def test_what_this_machine_lacks_says_nothing_of_the_cluster(west: Watched, capl
     assert len(caplog.messages) == 1
 
 
+def test_while_this_machine_keeps_one_from_looking_every_failure_speaks_for_itself(west: Watched) -> None:
+    """Whoever waits to be told whether the cluster is away would never say what has happened to it."""
+    assert west.news.is_away(0.0) is None
+    west.look(1, OSError(24, "Too many open files"))
+    assert west.news.is_away(0.0) is False
+    assert west.news.is_away(2.0) is None
+    west.look(3, SILENT)
+    assert west.news.is_away(2.0) is True
+
+
 def test_a_cluster_that_was_away_at_the_start_is_told_as_any_other(
     west: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,7 @@ from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
 from mirror.model.leadership import Claim
+from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.recovery.ousting import report_without_engine
@@ -103,6 +104,20 @@ def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(standin
     assert standing.pause_report("me") is None, "what the target has on record is read first"
 
 
+def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_that_nothing_is_copied(
+    standing: FlowStanding,
+) -> None:
+    """Java MirrorMaker has copied the one; of the other's copy nobody knows who has made it."""
+    standing.handovers = {}
+    standing.take_pauses(Pauses((ALL,)))
+    standing.takeovers[ORDERS] = cast(Mm2Trace, "its tail")
+    standing.stopped[BILLS] = "it holds records already"
+    said = standing.pause_report("me")
+    assert said is not None
+    assert said.unsettled == {ORDERS: "it is to be taken over from Java MirrorMaker", BILLS: "it holds records already"}
+    assert not any(map(standing.is_at_rest, COPIES))
+
+
 def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:
     assert standing.pause_report("me") is None
 
@@ -124,6 +139,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     )
     lease = SimpleNamespace(renew=lambda _: renewed_with.append(standing.pauses), left=1.0)
     standing.lease = cast(Lease, lease)
+    standing.has_looked = True
     leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
     leader._election = election  # type: ignore[assignment]
     leader._round(cast("object", None))  # type: ignore[arg-type]
@@ -131,6 +147,20 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     assert renewed_with == [Pauses((ALL,))] * 2
     assert said == [pause_report_record(PauseReport("me", ("all",)))]
     assert leader._report().state == "PAUSED"
+
+
+def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(standing: FlowStanding) -> None:
+    leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    standing.has_looked = True
+    standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert leader._report().state == "STARTING", "whether the others can be copied is not known"
+    standing.has_reported = True
+    assert leader._report().state == "PAUSED"
+    standing.has_reported = False
+    standing.take_pauses(Pauses((ALL,)))
+    assert leader._report().state == "PAUSED", "of what is paused no epoch reports"
+    standing.is_known = False
+    assert leader._report().state == "STARTING"
 
 
 def test_of_a_flow_without_an_engine_only_positions_of_a_clean_stop_or_of_transactions_are_final() -> None:

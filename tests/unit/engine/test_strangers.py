@@ -13,6 +13,8 @@ from kafka.errors import for_code
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import strangers
+from mirror.engine.hold import Held
+from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.engine.strangers import Strangers
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
@@ -205,6 +207,71 @@ def test_where_others_may_write_nothing_is_left_for_the_day_when_they_may_not(
     round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 3), Run(3, 5, 4)), seen)
     assert round_().problems == ()
     assert (seen, standing.handovers[ORDERS].position.compared) == ([], 12)
+
+
+def test_what_the_tasks_of_an_epoch_that_was_lost_could_not_tell_is_looked_at_on_record(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They had written positions down before they died; of what lies between their batches nobody has heard."""
+    position = Position(3, 3, 0, True, compared=3)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    known = Known(position, Run(0, 0, 3))
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, known, seen)
+    assert (round_().problems, seen) == ((), [])
+    for key, value in (
+        replace(position, upstream=7, downstream=12).record(ORDERS),
+        chunk_record(ORDERS, 0, [Run(0, 0, 3), Run(3, 5, 4)]),
+    ):
+        known.state.apply(key, value)
+    standing.take_state(known.state, Mm2Traces(), Held())
+    assert (round_().problems, seen) == ((), [])
+    assert standing.handovers[ORDERS].position.compared == 3, "what lies behind it may be the copy's own"
+    found = replace(standing.handovers[ORDERS], clean=True)
+    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, found))
+    assert (round_().problems, seen) == ((), [(3, 5), (9, 12)])
+    assert standing.handovers[ORDERS].position.compared == 12
+
+
+def test_of_what_is_not_looked_at_because_there_is_too_much_nothing_is_said_to_be_compared(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that starts finds it once more; a later stretch of this one's does not hide it."""
+    bills, copy = TopicPartition("bills", 0), TopicPartition("east.bills", 0)
+    standing.partitions += ((bills, copy, "", ""),)
+    standing.watched |= {"bills"}
+    position = Position(7, 12, 0, True, compared=12)
+    standing.handovers = {source: Handover(position, (), clean=True) for source in (ORDERS, bills)}
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 12)), seen)
+    round_()
+    flow, most = standing.settings.flow, standing.others.maxlen
+    assert most is not None
+    ended = Handover(replace(position, downstream=12 + 2 * most), (), clean=True)
+    standing.take_result(PartitionResult(flow, bills, ended, others=((12, 14),)))
+    many = tuple((place, place + 1) for place in range(12, 12 + 2 * most, 2))
+    standing.take_result(PartitionResult(flow, ORDERS, ended, others=many))
+    while standing.others:
+        assert round_().problems == ()
+    assert standing.handovers[bills].position.compared == 12
+    assert standing.handovers[ORDERS].position.compared == ended.position.downstream
+
+
+def test_what_others_wrote_into_a_copy_that_is_not_found_for_now_is_not_said_to_be_compared(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    position = Position(7, 12, 0, True, compared=12)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 12)), seen)
+    round_()
+    ended = Handover(replace(position, downstream=16), (), clean=True)
+    standing.take_result(PartitionResult(standing.settings.flow, ORDERS, ended, others=((12, 14),)))
+    copies, standing.partitions = standing.partitions, ()
+    assert round_().problems == ()
+    standing.partitions = copies
+    assert round_().problems == ()
+    assert (seen, standing.handovers[ORDERS].position.compared) in (([], 12), ([(12, 14)], 16))
 
 
 def looking(

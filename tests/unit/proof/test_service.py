@@ -14,7 +14,7 @@ import pytest
 
 from mirror.drill.steps.stage import JUDGES, Stage
 from mirror.evidence.run_directory import RunDirectory
-from mirror.lab import processes
+from mirror.lab import holder, processes
 from mirror.proof.service import ask
 
 
@@ -60,7 +60,10 @@ def test_what_a_function_raises_is_not_taken_for_the_end_of_the_service(tmp_path
 def test_a_drill_whose_judges_end_before_they_listen_judges_by_itself(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, "drill", started_at=datetime.now(UTC))
     stage = Stage.of(run)
-    assert stage.judge(len, "no judges") == 9
-    argv = [sys.executable, "-c", "import sys; sys.exit('no Spark here')"]
-    processes.start(run.logs, JUDGES, argv, owner_pid=os.getpid())
-    assert stage.judge(len, "ended") == 5
+    try:
+        assert stage.judge(len, "no judges") == 9
+        argv = [sys.executable, "-c", "import sys; sys.exit('no Spark here')"]
+        processes.start(run.logs, JUDGES, argv, owner_pid=os.getpid())
+        assert stage.judge(len, "ended") == 5
+    finally:
+        holder.release(run.path)

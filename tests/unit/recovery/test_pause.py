@@ -49,6 +49,7 @@ class NobodyLeads:
     """In the place of an ousting: of these reports one is given at each try; None: the engine lives."""
 
     reports: list[PauseReport | None]
+    engine = "of the one who asks"
 
     def __init__(self, *_: object) -> None:
         pass

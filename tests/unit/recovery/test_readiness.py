@@ -11,6 +11,7 @@ from mirror.kafka.cluster import Partition, Topic
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.acl_check import AclCheck
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.flow_state import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
@@ -91,6 +92,32 @@ def test_heartbeats_are_nobodys_records() -> None:
     late = PartitionStatus("heartbeats", 0, 1, 9, 1, 8, 90.0)
     found = judged(status(partitions=(*known.status.partitions, late)))
     assert (found.verdict, found.lag_records, found.differences) == (Verdict.PASS, 0, ())
+
+
+def test_a_partition_that_has_stopped_before_its_first_record_is_not_ready() -> None:
+    """Where copying begins at the end, nothing else says that it does not go on."""
+    source = TopicPartition("orders", 1)
+    gap = Gap(source, 0, 0, "holds records already", 5, GapKind.UNKNOWN_ORIGIN, 7, passed=False)
+    stopped = status(
+        state="DEGRADED",
+        reasons=("orders-1 is stopped: holds records already", "1 gap in the copy: orders-1 0"),
+        gaps=(gap,),
+    )
+
+    def first_alone(known: Facts) -> Facts:
+        return status(partitions=known.status.partitions[:1])(known)  # type: ignore[union-attr]
+
+    found = judged(
+        lines("east->west.consumer.auto.offset.reset = latest"),
+        stopped,
+        first_alone,
+        status(open_gaps=(gap,), stops={source: gap.reason}),
+    )
+    assert found.verdict is Verdict.FAIL
+    told = {(each.rule, each.impact, each.where) for each in found.differences}
+    assert ("partition-stopped", Impact.BLOCKS, "orders-1") in told
+    assert ("gaps", Impact.LOSES, "orders-1") in told
+    assert "gaps-acknowledged" not in {each.rule for each in found.differences}
 
 
 def test_an_engine_that_runs_and_has_no_position_at_all_is_not_ready() -> None:

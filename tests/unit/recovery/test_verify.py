@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +79,30 @@ def test_what_the_flow_has_written_behind_its_position_is_there_twice_unless_the
     monkeypatch: pytest.MonkeyPatch, position: Position, runs: tuple[Run, ...], late: Seen | None
 ) -> None:
     """An engine that runs does so within seconds; for ever on its way is nothing."""
+
+    def look(places: Sequence[Outside]) -> list[Found]:
+        return [Found(own_behind=Seen(end - start, start, end)) for start, end in (each.behind for each in places)]
+
+    seen = Found(own_behind=Seen(4, 11, 15), others_behind=Seen(1, 15, 16))
+    found = once_recorded(monkeypatch, position, runs, seen, look)
+    assert found == (seen if late is None else replace(seen, own_behind=Seen(), late_behind=late))
+
+
+def test_what_is_there_twice_and_cannot_be_read_is_not_taken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Found(own_behind=Seen(4, 11, 15))
+    gone = Found(problem="B: broker 1 hung up")
+    position, runs = Position(10, 15, 0, complete=True), (Run(0, 1, 10),)
+    found = once_recorded(monkeypatch, position, runs, seen, lambda places: [gone for _ in places])
+    assert found.problem == gone.problem
+
+
+def once_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+    position: Position,
+    runs: tuple[Run, ...],
+    seen: Found,
+    look: Callable[[Sequence[Outside]], list[Found]],
+) -> Found:
     after = on_record(position.record(ORDERS), chunk_record(ORDERS, 0, runs))
     polled = iter([BEFORE])
 
@@ -98,13 +122,9 @@ def test_what_the_flow_has_written_behind_its_position_is_there_twice_unless_the
         def close(self) -> None:
             pass
 
-    def look(places: Sequence[Outside]) -> list[Found]:
-        return [Found(own_behind=Seen(end - start, start, end)) for start, end in (each.behind for each in places)]
-
     monkeypatch.setattr(verify, "FlowLog", Log)
     monkeypatch.setattr(verify, "_RECORD_SECONDS", 0.2)
     plan: Any = SimpleNamespace(pairs=[PAIR], outside=[PLACE], state=BEFORE, is_running=True)
-    seen = Found(own_behind=Seen(4, 11, 15), others_behind=Seen(1, 15, 16))
     clusters: Any = {"B": SimpleNamespace(client={})}
     (found,) = verify._once_recorded(FLOW, clusters, plan, [seen], look)
-    assert found == (seen if late is None else replace(seen, own_behind=Seen(), late_behind=late))
+    return found
