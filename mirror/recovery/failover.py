@@ -9,17 +9,13 @@ from enum import StrEnum
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, named, told_of
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
-
-_AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
 
 class Mode(StrEnum):
@@ -170,7 +166,7 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
                 if (start := copied.positions[each].upstream if each in copied.positions else 0) < end
             }
             held = ends.holding(short) if short else {}
-        except _AWAY as problem:
+        except AWAY as problem:
             why = str(problem)
         else:
             return Loss(tuple(Lacking(each, start, end) for each, (start, end) in sorted(held.items())), None)

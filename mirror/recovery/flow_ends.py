@@ -13,7 +13,7 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import EARLIEST, Channel
+from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogReader, LogWriter
 from mirror.kafka.partition_state import active_producers
@@ -27,6 +27,8 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, probe_each, wait_until_gone
 
+# What a question to a cluster that does not answer, or refuses, ends with.
+AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 _BOOTSTRAP_MS = 5_000
 
 

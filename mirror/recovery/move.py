@@ -16,7 +16,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
-from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
@@ -95,6 +95,30 @@ class Move:
         returning = self.entry.phase is Phase.RETURNING
         return in_the_way(entries, self.entry.run, returning=returning, given_up=self.given_up)
 
+    def off_record(self) -> str | None:
+        """Return why this run must do nothing more: others have given it up; None: it is on record, or nobody can tell.
+
+        Without its target nobody has begun another one, and applications that were stopped must be started again.
+        """
+        try:
+            runs = {each.run for each in self.record.copied().failovers}
+        except AWAY:
+            return None
+        if self.entry.run in runs:
+            return None
+        target = self.record.flow.target
+        return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
+
+    def _taking_back(self, undo: Callable[[], str]) -> Callable[[], str]:
+        """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
+
+        def guarded() -> str:
+            if problem := self.off_record():
+                raise NotTakenBack(problem)
+            return undo()
+
+        return guarded
+
     def begin(self) -> Step:
         """Return the step that puts the run on record, so that no other one begins meanwhile."""
 
@@ -145,7 +169,7 @@ class Move:
             STOP,
             f"stop the applications on {source}",
             act,
-            undo=undo if self.is_planned else None,
+            undo=self._taking_back(undo) if self.is_planned else None,
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
@@ -307,9 +331,8 @@ class Move:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        return Step(
-            CUT, doing, act, drift=drift, undo=self.ends.resume, moments=when_passed(Event.CUT), holds_on=holds_on
-        )
+        undo = self._taking_back(self.ends.resume)
+        return Step(CUT, doing, act, drift=drift, undo=undo, moments=when_passed(Event.CUT), holds_on=holds_on)
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""
@@ -330,9 +353,8 @@ class Move:
         """Return the step that makes sure that nobody has written to the source since it was fenced."""
 
         def act(known: Known) -> Result:
-            grown = self.grown(known[FENCE])
-            if grown is not None:
-                return Result(Verdict.FAIL, grown)
+            if problem := self.off_record() or self.grown(known[FENCE]):
+                return Result(Verdict.FAIL, problem)
             return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
 
         doing = f"make sure once more that nobody has written to {self.flow.source}"
@@ -355,7 +377,7 @@ class Move:
 
         def act(_: Known) -> Result:
             plan = self.ends.plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
-            if problem := self.refusal(plan):
+            if problem := self.off_record() or self.refusal(plan):
                 return Result(Verdict.FAIL, problem)
             moves = self.ends.move_groups(plan, self._new_snapshot())
             facts: dict[str, Json] = {
@@ -381,7 +403,7 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=undo, moments=when_passed(Event.OFFSETS_APPLIED))
+        return Step(GROUPS, doing, act, undo=self._taking_back(undo), moments=when_passed(Event.OFFSETS_APPLIED))
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""

@@ -11,13 +11,14 @@ import pytest
 
 from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
+from mirror.kafka.cluster import ClusterError
 from mirror.model.failover import Phase
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Nobody
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
-from mirror.recovery.group_moves import Unmoved
+from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
@@ -407,3 +408,63 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert results[1].name == "returned"
     assert world.at_work == {WEST}
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
+
+
+@pytest.mark.parametrize("at", ["verify", "groups"])
+def test_a_run_that_others_have_given_up_while_it_lives_neither_goes_on_nor_takes_back(tmp_path: Path, at: str) -> None:
+    """They have moved the applications themselves by then: what would be taken back is theirs."""
+
+    class GivenUp(StandInEnds):
+        def verify(self) -> tuple[Verdict, str]:
+            if at == "verify":
+                self.others()
+                return Verdict.FAIL, "differs"
+            return super().verify()
+
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            if at == "groups" and "verify" in self.world.done:
+                self.others()
+            return super().plan_groups(ask_source=ask_source)
+
+        def others(self) -> None:
+            self.world.record = {"theirs": replace(ENTRY, run="theirs", phase=Phase.DONE)}
+            self.world.at_work, self.world.groups[WEST] = {WEST}, {"audit": 9}
+
+    world = World()
+    ends = GivenUp(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends)
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({WEST}, {THERE.flow}, {"audit": 9})
+    assert list(world.record) == ["theirs"]
+    left = {each.name for each in results if each.name.startswith("back: ") and each.result.verdict is Verdict.FAIL}
+    assert left >= {"back: cut", "back: stop"}
+    assert all("given it up" in each.result.detail for each in results if each.name in left)
+
+
+def test_a_run_that_was_given_up_is_not_gone_on_with(tmp_path: Path) -> None:
+    whole = World()
+    performed(whole, tmp_path / "whole")
+    world = World(
+        dies_at=next(at for at in range(1, whole.calls) if _done_by(at, tmp_path / f"{at}")[-1:] == ["verify"])
+    )
+    with pytest.raises(Killed):
+        performed(world, tmp_path / "run")
+    world.record = {"theirs": replace(ENTRY, run="theirs", phase=Phase.DONE)}
+    world.at_work = {WEST}
+    assert verdict(performed(world, tmp_path / "run")) is Verdict.FAIL
+    assert (world.at_work, world.paused, list(world.record)) == ({WEST}, {THERE.flow}, ["theirs"])
+
+
+def test_applications_are_started_again_also_when_the_target_died_meanwhile(tmp_path: Path) -> None:
+    class Dying(StandInEnds):
+        def copied(self) -> Copied:
+            if "stop on east" in self.world.done:
+                raise ClusterError(WEST, "reading", "it does not answer")
+            return super().copied()
+
+    world = World()
+    ends = Dying(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends)
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert verdict(results) is Verdict.FAIL
+    assert world.at_work == {EAST}
