@@ -230,7 +230,8 @@ class _Session:
         if self.asked.applications is not None:
             again += f" --applications {self.asked.applications}"
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
-        back = [each for each in steps if each.name.startswith("back: ")]
+        # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
+        back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
         if failed is None:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
             return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"

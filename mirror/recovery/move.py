@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
+from mirror.control.groups import GroupAction
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.model.counts import are, counted
@@ -384,6 +385,7 @@ class Move:
                 "rows": self._rows(plan),
                 "cluster": self.flow.target,
                 **moves.facts(sorted({each.group for each in moves.positions})),
+                "unsure": list(self.unsure(plan, self.ends.copied())),
             }
             if moves.refused:
                 return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
@@ -404,6 +406,66 @@ class Move:
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
         return Step(GROUPS, doing, act, undo=self._taking_back(undo), moments=when_passed(Event.OFFSETS_APPLIED))
+
+    def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
+        """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
+        return [] if self.entry.phase is Phase.RETURNING else [*self._ahead(plan), *self._untold(plan, copied)]
+
+    def _ahead(self, plan: MovePlan) -> list[str]:
+        """Return where groups are further on the target already than they were on the source; positions never go back.
+
+        On the way home they may be: they have read there what the other cluster lacks.
+        """
+        reached = {
+            (each.group, TopicPartition(each.topic, each.partition)): each.downstream + (each.behind_records or 0)
+            for each in plan.positions
+            if each.downstream is not None
+        }
+        return [
+            f"group {each.group} is at {each.present.position} of {each.partition} already, and {self.flow.source} "
+            f"says {each.wanted.position}"
+            for each in plan.decisions
+            if each.action is GroupAction.SKIP_REWIND
+            and each.present is not None
+            and each.present.position > reached[each.group, each.partition]
+        ]
+
+    def _untold(self, plan: MovePlan, copied: Copied) -> list[str]:
+        """Return of which groups no checkpoint says where they stand; nothing if the source has told."""
+        if plan.source_problem is None:
+            return []
+        if not plan.positions:
+            return [f"no checkpoint on {self.flow.target} says where any group stands"]
+        copies = {
+            TopicPartition(self.ends.copy_of(each.topic), each.partition)
+            for each, position in copied.positions.items()
+            if position.downstream > 0
+        }
+        of_groups: dict[str, set[TopicPartition]] = {}
+        for each in plan.positions:
+            of_groups.setdefault(each.group, set()).add(TopicPartition(each.topic, each.partition))
+        return [
+            f"no checkpoint says where group {group} stands in {partition}"
+            for group, told in sorted(of_groups.items())
+            for partition in sorted(copies - told)
+            if partition.topic in {each.topic for each in told}
+        ]
+
+    def positions(self) -> Step:
+        """Return the step that names the groups that may pass what they have not read.
+
+        It changes nothing, so that it may be done again when they read on the target already.
+        """
+
+        def act(known: Known) -> Result:
+            unsure = known[GROUPS].get("unsure")
+            if not isinstance(unsure, list | tuple) or not unsure:
+                return Result(Verdict.PASS, "of every group on record it is known that it passes nothing")
+            told = named([str(each) for each in unsure])
+            advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
+            return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
+
+        return Step("positions", "name the groups that may pass what they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""
