@@ -251,6 +251,9 @@ def _begun(directory: Path | None) -> Mapping[str, str]:
 def _perform(session: _Session, move: Move, steps: Callable[[Move], Sequence[Step]]) -> int:
     """Carry a run out as planned, if somebody agrees; return the exit code."""
     asked, plan, run = session.asked, session.plan, session.run
+    if asked.takes_back and run.is_new:
+        told = "takes back what a run has done: name its directory by --run-directory"
+        raise ConfigError(session.file, None, "--take-back", told)
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()

@@ -172,6 +172,14 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
 
 
+@pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
+def test_what_never_began_cannot_be_taken_back(world: World, file: Path, tmp_path: Path, named: Sequence[str]) -> None:
+    """Who mistypes the directory must not believe that the run is taken back."""
+    code, said = done(world, "failover", file, "--yes", "--take-back", *named)
+    assert (code, "name its directory by --run-directory" in " ".join(str(said).split())) == (2, True)
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
 def test_what_a_run_has_taken_back_before_it_failed_is_not_said_to_be_everything(
     world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
