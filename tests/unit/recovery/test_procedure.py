@@ -546,3 +546,13 @@ def test_what_the_source_acknowledges_until_its_applications_are_stopped_is_in_t
     assert facts["final loss"]["lacking"] == [
         {"topic": "orders", "partition": 0, "from": 10, "to": world.written[EAST]}
     ]
+
+
+def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path: Path) -> None:
+    """Nobody had watched it, so that the same command would start them on the target once more."""
+    home = replace(ENTRY, run="home", phase=Phase.RETURNING)
+    world = World(record={"ours": replace(ENTRY, phase=Phase.DONE), "home": home})
+    plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None)
+    assert "a failback of east->west is under way" in (plan.refusal or "")
+    given_up = replace(move_of(world, tmp_path), given_up="home")
+    assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
