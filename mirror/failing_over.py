@@ -194,7 +194,8 @@ class _Session:
         if self.asked.applications is not None:
             again += f" --applications {self.asked.applications}"
         failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
-        back = [each for each in steps if each.name.startswith("back: ")]
+        # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
+        back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
         if failed is None:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
             return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"
@@ -207,6 +208,9 @@ class _Session:
 def _perform(session: _Session) -> int:
     """Carry a run out as planned, if somebody agrees; return the exit code."""
     asked, plan, planned = session.asked, session.plan, session.planned
+    if asked.takes_back and planned.run.is_new:
+        told = "takes back what a run has done: name its directory by --run-directory"
+        raise ConfigError(session.file, None, "--take-back", told)
     if plan.refusal is not None and not asked.takes_back:
         raise ConfigError(session.file, None, "--flow", plan.refusal)
     session.print_plan()

@@ -229,13 +229,14 @@ def _from_checkpoints(
 ) -> list[TranslatedPosition]:
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
-        checkpoints = last_checkpoints(tail.poll())
+        # No engine has written one yet, or the file has it write none: then nobody can tell where groups stand.
+        checkpoints = last_checkpoints(tail.poll() if tail.exists() else ())
     finally:
         tail.close()
     sources = {remote_partition(source, settings): source for source in log.state.positions}
     found = []
     for (group, target), checkpoint in sorted(checkpoints.items()):
-        if not re.fullmatch(pattern, group):
+        if not settings.group_filter.matches(group) or not re.fullmatch(pattern, group):
             continue
         source = sources.get(target)
         known = log.offset_map(source) if source else None

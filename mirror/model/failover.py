@@ -67,10 +67,17 @@ def in_the_way(
     entries
         in the order of the log.
     returning
-        whether the run is a failback: for that a failover that is done is no hindrance.
+        whether the run is a failback: for that a failover that is done is no hindrance. For others a failback is one,
+        also for the run that it undoes.
     given_up
         a run that nobody goes on with any more; one that is done cannot be given up.
     """
+    entries = list(entries)
+    if not returning:
+        # Whose failover is done may look at it again, but must not start applications that are on their way home.
+        home = next((each for each in entries if each.phase is Phase.RETURNING and each.run != given_up), None)
+        if home is not None:
+            return home
     for each in entries:
         if each.run == run:
             return None

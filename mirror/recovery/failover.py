@@ -9,17 +9,13 @@ from enum import StrEnum
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, named, told_of
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
-
-_AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 
 
 class Mode(StrEnum):
@@ -112,9 +108,22 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
     if mode is Mode.PLANNED:
         copy = (move.stop(), move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         start, *rest = arrival
-        return (move.begin(), *copy, move.groups(), move.last_look(), start, _copy_back(move, back), *rest)
-    first = _detect(move) if mode is Mode.UNPLANNED else _state_loss(move)
-    return (first, move.begin(), move.stop(), move.cut(holds_on=True), move.groups(), *arrival)
+        return (
+            move.begin(),
+            *copy,
+            move.groups(),
+            move.positions(),
+            move.last_look(),
+            start,
+            _copy_back(move, back),
+            *rest,
+        )
+    moved = (move.cut(holds_on=True), move.groups(), move.positions())
+    if mode is Mode.UNPLANNED:
+        return (_detect(move), move.begin(), move.stop(), *moved, *arrival)
+    # What the source has acknowledged until its applications were stopped is lacking too.
+    first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
+    return (first, move.begin(), move.stop(), *moved, final, *arrival)
 
 
 def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress = NOT_BEGUN) -> FailoverPlan:
@@ -138,7 +147,8 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
-    return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes_of(move, back))
+    notes = (*notes_of(move, back), *(move.unsure(moves, copied) if moves is not None else ()))
+    return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes)
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:
@@ -150,6 +160,8 @@ def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) ->
         return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
     if not is_resumed and ends.is_paused():
         return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
+    if not is_resumed and copied.paused:
+        return f"topics are paused, so their copy cannot become complete (mirror resume): {named(copied.paused)}"
     if copied.stops:
         stopped = [f"{each}: {why}" for each, why in copied.stops.items()]
         return f"the copy of {ends.flow} has stopped, so it cannot become complete: {named(stopped)}"
@@ -170,7 +182,7 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
                 if (start := copied.positions[each].upstream if each in copied.positions else 0) < end
             }
             held = ends.holding(short) if short else {}
-        except _AWAY as problem:
+        except AWAY as problem:
             why = str(problem)
         else:
             return Loss(tuple(Lacking(each, start, end) for each, (start, end) in sorted(held.items())), None)
@@ -229,13 +241,13 @@ def _detect(move: Move) -> Step:
     return Step("detect", doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
 
 
-def _state_loss(move: Move) -> Step:
+def _state_loss(move: Move, name: str, when: str) -> Step:
     def act(_: Known) -> Result:
         loss = loss_of(move.ends, move.ends.copied(), ask_source=True)
         facts: dict[str, Json] = {"lacking": loss.rows(), "is_exact": loss.bound is None}
         return Result(Verdict.PASS, f"{move.flow.target}: {loss}", facts)
 
-    return Step("loss", f"state what {move.flow.target} lacks", act)
+    return Step(name, f"state what {move.flow.target} lacks{when}", act)
 
 
 def _copy_back(move: Move, back: FlowEnds | None) -> Step:

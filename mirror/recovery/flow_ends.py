@@ -13,7 +13,7 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import EARLIEST, Channel
+from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.kafka.log import LogReader, LogWriter
 from mirror.kafka.partition_state import active_producers
@@ -27,6 +27,8 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, probe_each, wait_until_gone
 
+# What a question to a cluster that does not answer, or refuses, ends with.
+AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
 _BOOTSTRAP_MS = 5_000
 
 
@@ -50,6 +52,8 @@ class Copied:
         when one did last, None if never.
     failovers
         the runs of the procedure that are on record, in the order of the log.
+    paused
+        the topics on record that are not copied for now, because somebody wants that.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -59,6 +63,7 @@ class Copied:
     is_running: bool
     report_at_ms: int | None
     failovers: tuple[FailoverEntry, ...]
+    paused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,7 @@ class ClusterEnds:
             judge_state(state.run, now_ms(), ())[0] != "STOPPED",
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
+            tuple(sorted({each.topic for each in state.positions if self._is_paused(state, each.topic)})),
         )
 
     def ends(self) -> Ends:
@@ -323,6 +329,9 @@ class ClusterEnds:
     def _selects(self, topic: str) -> bool:
         # Heartbeats come from the engine itself, whatever the applications do.
         return self.chosen.replicates(topic) and not self.chosen.policy.is_heartbeats_topic(topic)
+
+    def _is_paused(self, state: FlowState, topic: str) -> bool:
+        return self._selects(topic) and state.pauses.is_paused(topic)
 
     def _state(self) -> FlowState:
         client = self.settings.clusters[self.flow.target].client

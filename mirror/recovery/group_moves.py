@@ -95,6 +95,7 @@ class MovePlan:
         for each in self.positions:
             decision = decided.get((each.group, TopicPartition(each.topic, each.partition)))
             before = decision.present.position if decision and decision.present else None
+            after = decision.wanted.position if decision and decision.action is GroupAction.WRITE else before
             rows.append(
                 {
                     "group": each.group,
@@ -102,8 +103,9 @@ class MovePlan:
                     "partition": each.partition,
                     "upstream": each.upstream,
                     "before": before,
-                    "after": decision.wanted.position if decision and decision.action is GroupAction.WRITE else before,
-                    "exact": isinstance(each.translation, Exact),
+                    "after": after,
+                    # Of what stays where the group was on the target nobody can say that it has not passed a record.
+                    "exact": each.translation == Exact(after) if after is not None else False,
                     "action": str(decision.action) if decision else "skip: no position",
                     "reason": decision.reason if decision else describe(each.translation),
                 }

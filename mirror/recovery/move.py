@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
+from mirror.control.groups import GroupAction
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.model.counts import are, counted
@@ -16,7 +17,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
-from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
@@ -95,6 +96,30 @@ class Move:
         returning = self.entry.phase is Phase.RETURNING
         return in_the_way(entries, self.entry.run, returning=returning, given_up=self.given_up)
 
+    def off_record(self) -> str | None:
+        """Return why this run must do nothing more: others have given it up; None: it is on record, or nobody can tell.
+
+        Without its target nobody has begun another one, and applications that were stopped must be started again.
+        """
+        try:
+            runs = {each.run for each in self.record.copied().failovers}
+        except AWAY:
+            return None
+        if self.entry.run in runs:
+            return None
+        target = self.record.flow.target
+        return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
+
+    def _taking_back(self, undo: Callable[[], str]) -> Callable[[], str]:
+        """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
+
+        def guarded() -> str:
+            if problem := self.off_record():
+                raise NotTakenBack(problem)
+            return undo()
+
+        return guarded
+
     def begin(self) -> Step:
         """Return the step that puts the run on record, so that no other one begins meanwhile."""
 
@@ -145,7 +170,7 @@ class Move:
             STOP,
             f"stop the applications on {source}",
             act,
-            undo=undo if self.is_planned else None,
+            undo=self._taking_back(undo) if self.is_planned else None,
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
@@ -307,9 +332,8 @@ class Move:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        return Step(
-            CUT, doing, act, drift=drift, undo=self.ends.resume, moments=when_passed(Event.CUT), holds_on=holds_on
-        )
+        undo = self._taking_back(self.ends.resume)
+        return Step(CUT, doing, act, drift=drift, undo=undo, moments=when_passed(Event.CUT), holds_on=holds_on)
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""
@@ -330,9 +354,8 @@ class Move:
         """Return the step that makes sure that nobody has written to the source since it was fenced."""
 
         def act(known: Known) -> Result:
-            grown = self.grown(known[FENCE])
-            if grown is not None:
-                return Result(Verdict.FAIL, grown)
+            if problem := self.off_record() or self.grown(known[FENCE]):
+                return Result(Verdict.FAIL, problem)
             return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
 
         doing = f"make sure once more that nobody has written to {self.flow.source}"
@@ -355,13 +378,14 @@ class Move:
 
         def act(_: Known) -> Result:
             plan = self.ends.plan_groups(ask_source=self.is_planned or self.entry.mode == "cut-off")
-            if problem := self.refusal(plan):
+            if problem := self.off_record() or self.refusal(plan):
                 return Result(Verdict.FAIL, problem)
             moves = self.ends.move_groups(plan, self._new_snapshot())
             facts: dict[str, Json] = {
                 "rows": self._rows(plan),
                 "cluster": self.flow.target,
                 **moves.facts(sorted({each.group for each in moves.positions})),
+                "unsure": list(self.unsure(plan, self.ends.copied())),
             }
             if moves.refused:
                 return Result(Verdict.FAIL, named([str(each) for each in moves.refused]), facts)
@@ -381,7 +405,67 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=undo, moments=when_passed(Event.OFFSETS_APPLIED))
+        return Step(GROUPS, doing, act, undo=self._taking_back(undo), moments=when_passed(Event.OFFSETS_APPLIED))
+
+    def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
+        """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
+        return [] if self.entry.phase is Phase.RETURNING else [*self._ahead(plan), *self._untold(plan, copied)]
+
+    def _ahead(self, plan: MovePlan) -> list[str]:
+        """Return where groups are further on the target already than they were on the source; positions never go back.
+
+        On the way home they may be: they have read there what the other cluster lacks.
+        """
+        reached = {
+            (each.group, TopicPartition(each.topic, each.partition)): each.downstream + (each.behind_records or 0)
+            for each in plan.positions
+            if each.downstream is not None
+        }
+        return [
+            f"group {each.group} is at {each.present.position} of {each.partition} already, and {self.flow.source} "
+            f"says {each.wanted.position}"
+            for each in plan.decisions
+            if each.action is GroupAction.SKIP_REWIND
+            and each.present is not None
+            and each.present.position > reached[each.group, each.partition]
+        ]
+
+    def _untold(self, plan: MovePlan, copied: Copied) -> list[str]:
+        """Return of which groups no checkpoint says where they stand; nothing if the source has told."""
+        if plan.source_problem is None:
+            return []
+        if not plan.positions:
+            return [f"no checkpoint on {self.flow.target} says where any group stands"]
+        copies = {
+            TopicPartition(self.ends.copy_of(each.topic), each.partition)
+            for each, position in copied.positions.items()
+            if position.downstream > 0
+        }
+        of_groups: dict[str, set[TopicPartition]] = {}
+        for each in plan.positions:
+            of_groups.setdefault(each.group, set()).add(TopicPartition(each.topic, each.partition))
+        return [
+            f"no checkpoint says where group {group} stands in {partition}"
+            for group, told in sorted(of_groups.items())
+            for partition in sorted(copies - told)
+            if partition.topic in {each.topic for each in told}
+        ]
+
+    def positions(self) -> Step:
+        """Return the step that names the groups that may pass what they have not read.
+
+        It changes nothing, so that it may be done again when they read on the target already.
+        """
+
+        def act(known: Known) -> Result:
+            unsure = known[GROUPS].get("unsure")
+            if not isinstance(unsure, list | tuple) or not unsure:
+                return Result(Verdict.PASS, "of every group on record it is known that it passes nothing")
+            told = named([str(each) for each in unsure])
+            advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
+            return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
+
+        return Step("positions", "name the groups that may pass what they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""

@@ -19,6 +19,7 @@ from mirror.evidence.journal import Journal
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import clusters, processes
+from mirror.lab.clusters import EmbeddedCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
 from mirror.model.ledger import record_id
@@ -32,13 +33,15 @@ from tests.brokers.command import FACTORS, address, mirror
 PARTITIONS = 2
 TOPIC = "orders"
 GROUPS = ["audit", "billing"]
+LINKED, UNCHANGED = "over a link", "names unchanged"
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
     """The old cluster of this file's tests, which may be killed."""
     directory = tmp_path_factory.mktemp("shop")
-    yield clusters.up(directory, ["shop"], owner_pid=os.getpid()).clusters["shop"]
+    yield clusters.up(directory, ["shop"], owner_pid=os.getpid(), linked=["shop"]).clusters["shop"]
     clusters.down(directory, discard_data=True)
 
 
@@ -48,6 +51,7 @@ class Site:
 
     alias: str
     topic: str
+    copy: str
     groups: list[str]
     file: Path
     applications: Path
@@ -59,10 +63,6 @@ class Site:
     @property
     def flow(self) -> str:
         return f"{self.alias}->west"
-
-    @property
-    def copy(self) -> str:
-        return f"{self.alias}.{self.topic}"
 
     @property
     def played(self) -> Path:
@@ -107,6 +107,16 @@ class Site:
 
         wait_until(state, f"{flow} to run", timeout_seconds=120, until=lambda seen: seen == ("RUNNING", PARTITIONS))
 
+    def await_checkpoints(self) -> None:
+        """Wait until there are as many as groups have positions."""
+        topic = TopicPartition(f"{self.alias}.checkpoints.internal", 0)
+
+        def told() -> int:
+            with Cluster.connect(self.target) as cluster:
+                return cluster.offsets([topic], "latest")[topic] if cluster.topics([topic.topic]) else 0
+
+        wait_until(told, "checkpoints", timeout_seconds=120, until=lambda count: count >= len(self.groups) * PARTITIONS)
+
     def sends(self, alias: str) -> Any:
         columns = ["cluster", "topic", "partition", "offset", "producer", "sequence", "status"]
         sends = read_rows(self.played / "ledger" / "sends", columns)
@@ -118,6 +128,7 @@ class Site:
 
 @pytest.fixture
 def site(
+    request: pytest.FixtureRequest,
     east_west: clusters.Lab,
     shop: clusters.LabCluster,
     west: Cluster,
@@ -125,15 +136,19 @@ def site(
     unique: Callable[[str], str],
     tmp_path: Path,
 ) -> Iterator[Site]:
-    alias = unique("shop").replace("-", "")
+    alias, given = unique("shop").replace("-", ""), getattr(request, "param", "")
+    # Applications are beside their cluster; only the engine, and who fails over, come over the link.
+    assert isinstance(shop, EmbeddedCluster)
+    reached = shop.linked_servers if given == LINKED else shop.bootstrap_servers
     topic = unique(TOPIC)
     groups = [unique(group) for group in GROUPS]
     file = tmp_path / "mirror.properties"
     file.write_text(
-        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {shop.bootstrap_servers}\n"
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {reached}\n"
         f"west.bootstrap.servers = {address(east_west, 'west')}\n"
         f"{alias}->west.enabled = true\nwest->{alias}.enabled = true\ntopics = {topic}\n"
         f"groups = {'|'.join(groups)}\nemit.checkpoints.interval.seconds = 1\n{FACTORS}"
+        + (IDENTITY if given == UNCHANGED else "")
     )
     source = ClusterSettings(alias, {"bootstrap.servers": shop.bootstrap_servers})
     with Cluster.connect(source) as old:
@@ -147,10 +162,13 @@ def site(
         played,
         {alias: shop.bootstrap_servers, "west": address(east_west, "west")},
         {alias: topic, "west": topic},
-        {alias: [topic, f"west.{topic}"], "west": [topic, f"{alias}.{topic}"]},
+        {each: [topic] for each in (alias, "west")}
+        if given == UNCHANGED
+        else {alias: [topic, f"west.{topic}"], "west": [topic, f"{alias}.{topic}"]},
         groups,
     )
-    made = Site(alias, topic, groups, file, applications, tmp_path, source, settings_of("west"))
+    copy = topic if given == UNCHANGED else f"{alias}.{topic}"
+    made = Site(alias, topic, copy, groups, file, applications, tmp_path, source, settings_of("west"))
     made.start_engine()
     lab_applications.start(played, alias)
     yield made
@@ -247,18 +265,7 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
 ) -> None:
     site.await_work(site.alias)
     site.await_flow(site.flow)
-    checkpointed = f"{site.alias}.checkpoints.internal"
-
-    def told() -> int:
-        with Cluster.connect(site.target) as cluster:
-            there = cluster.topics([checkpointed])
-            return (
-                cluster.offsets([TopicPartition(checkpointed, 0)], "latest")[TopicPartition(checkpointed, 0)]
-                if there
-                else 0
-            )
-
-    wait_until(told, "checkpoints", timeout_seconds=120, until=lambda count: count >= len(site.groups) * PARTITIONS)
+    site.await_checkpoints()
     options = ("--mode", "unplanned", "--applications", str(site.applications), "--yes", "--json")
     run = site.directory / "run"
     try:
@@ -312,3 +319,75 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     stated = {row["partition"]: row["to"] - row["from"] for row in told_home["stranded"]}
     assert all(stated.get(number, 0) >= count for number, count in stranded.items()), (stated, stranded)
     assert site.at_work() == {site.alias}
+
+
+@pytest.mark.parametrize("site", [LINKED], indirect=True)
+def test_what_a_source_that_is_cut_off_goes_on_to_acknowledge_is_stated_and_comes_home(
+    site: Site, shop: clusters.LabCluster
+) -> None:
+    """The link is down, and the applications go on to write beside the source until they are stopped."""
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    site.await_checkpoints()
+    assert isinstance(shop, EmbeddedCluster)
+    options = ("--mode", "cut-off", "--applications", str(site.applications), "--yes", "--json")
+    run = site.directory / "run"
+    try:
+        for link in shop.links:
+            link.cut()
+        before = len(site.sends(site.alias))
+        wait_until(
+            lambda: len(site.sends(site.alias)),
+            "more records",
+            timeout_seconds=60,
+            until=lambda now: now > before + 100,
+        )
+        code, found = site.command("failover", *options, "--run-directory", str(run))
+    finally:
+        for link in shop.links:
+            link.heal()
+    assert code == 0, found
+    details = {each["name"]: each["detail"] for each in found["steps"]}
+    assert all("at least: " in details[name] for name in ("loss", "final loss")), details
+    assert site.at_work() == {"west"}
+    sent, cut = site.sends(site.alias), {row["partition"]: row["last_mirrored_upstream"] for row in found["positions"]}
+    indexed = sent.set_index(["partition", "offset"])
+    for row in found["groups"]:
+        if row["topic"] == site.copy and row["upstream"] <= cut[row["partition"]]:
+            copy = TopicPartition(site.copy, row["partition"])
+            (record, *_) = read_records(site.target.client, copy, row["after"], row["after"] + 1)
+            identity, wanted = record_id(record.headers), indexed.loc[(row["partition"], row["upstream"])]
+            assert identity is not None
+            assert (identity.producer, identity.sequence) == (wanted.producer, wanted.sequence)
+    stranded = {number: int(((sent.partition == number) & (sent.offset > end)).sum()) for number, end in cut.items()}
+    assert sum(stranded.values()) >= 100
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    home = ("--applications", str(site.applications), "--run-directory", str(run), "--yes", "--json")
+    code, told = site.command("failback", *home)
+    assert code == 0, told
+    assert {row["partition"]: row["to"] - row["from"] for row in told["stranded"]} == stranded
+    assert site.at_work() == {site.alias}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("site", [UNCHANGED], indirect=True)
+def test_there_and_home_with_names_unchanged_doubles_no_record(site: Site, west: Cluster) -> None:
+    site.await_work(site.alias)
+    site.await_flow(site.flow)
+    run = str(site.directory / "run")
+    options = ("--applications", str(site.applications), "--run-directory", run, "--yes", "--json")
+    code, found = site.command("failover", "--mode", "planned", *options)
+    assert code == 0, found
+    site.await_work("west")
+    site.await_flow(f"west->{site.alias}")
+    code, found = site.command("failback", *options)
+    assert code == 0, found
+    assert site.at_work() == {site.alias}
+    partitions = [TopicPartition(site.topic, number) for number in range(PARTITIONS)]
+    seen = [
+        record_id(record.headers)
+        for each in partitions
+        for record in read_records(site.target.client, each, 0, west.offsets([each], "latest")[each])
+    ]
+    assert len(set(seen)) == len(seen) >= len(site.sends("west"))

@@ -173,6 +173,34 @@ def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path:
     assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
 
 
+@pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
+def test_what_never_began_cannot_be_taken_back(world: World, file: Path, tmp_path: Path, named: Sequence[str]) -> None:
+    """Who mistypes the directory must not believe that the run is taken back."""
+    code, said = done(world, "failover", file, "--yes", "--take-back", *named)
+    assert (code, "name its directory by --run-directory" in " ".join(str(said).split())) == (2, True)
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_what_a_run_has_taken_back_before_it_failed_is_not_said_to_be_everything(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has resumed its flow: what rested on the cut is taken back, and the cut is made again."""
+    world.is_up[EAST] = False
+    run = str(tmp_path / "run")
+
+    def breaks(*_: object) -> Any:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(StandInEnds, "move_groups", breaks)
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 1
+    world.paused.clear()
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", run])
+    assert (found.exit_code, world.paused) == (1, {THERE.flow})
+    assert "back: groups" in found.stdout
+    assert "It stands at groups." in found.stderr
+    assert "everything is as it was" not in found.stderr
+
+
 def test_there_is_no_way_home_without_a_flow_home(world: World, tmp_path: Path) -> None:
     one_way = tmp_path / "one-way.properties"
     one_way.write_text(

@@ -170,6 +170,20 @@ def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(w
     assert "nobody answers" in (view.source_problem or "")
 
 
+def test_without_any_checkpoint_nobody_can_tell_of_groups_and_that_is_no_error(world: World) -> None:
+    """An engine that writes none, or has not yet: the rest of a failover must not hang on it."""
+    world.groups = {"billing": on(90)}
+    view = world.view(ask_source=False)
+    assert (view.positions, view.source_problem) == ((), "it was not asked")
+
+
+def test_groups_that_the_file_leaves_out_by_now_are_left_out_of_the_checkpoints_too(world: World) -> None:
+    position = TopicPartition("east.orders", 3)
+    world.checkpoints(Checkpoint("audit", position, 20, 1010), Checkpoint("billing", position, 40, 1030))
+    view = world.view(flow_settings("groups.exclude = audit"), ask_source=False)
+    assert [each.group for each in view.positions] == ["billing"]
+
+
 def test_under_an_unchanged_name_a_checkpoint_is_not_carried_on_past_what_may_be_the_targets_own(world: World) -> None:
     settings = flow_settings("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
     world.topics["west:9092", "mm2-state.east.internal"] = copied(ORDERS, "orders", behind=1000)

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from mirror.control.group_view import TranslatedPosition
+from mirror.control.groups import GroupAction
 from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
+from mirror.kafka.cluster import ClusterError, GroupPosition
 from mirror.model.failover import Phase
+from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
-from mirror.recovery.applications import Nobody
+from mirror.recovery.applications import Answer, Nobody
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
-from mirror.recovery.group_moves import Unmoved
+from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
@@ -27,6 +31,7 @@ from tests.unit.recovery.world import (
     THERE,
     WEST,
     Killed,
+    StandInApplications,
     StandInEnds,
     World,
     move_home,
@@ -90,7 +95,7 @@ def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_p
     world = World()
     results = performed(world, tmp_path)
     assert [each.name for each in results] == [
-        "begin", "stop", "fence", "drain", "cut", "verify", "groups", "last look", "start", "copy back", "first write",
+        "begin", "stop", "fence", "drain", "cut", "verify", "groups", "positions", "last look", "start", "copy back", "first write",
         "first reads", "finish",
     ]  # fmt: skip
     assert verdict(results) is Verdict.PASS
@@ -106,7 +111,7 @@ def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone
     world = lost()
     results = performed(world, tmp_path, unplanned)
     assert [each.name for each in results] == [
-        "detect", "begin", "stop", "cut", "groups", "start", "first write", "first reads", "finish"
+        "detect", "begin", "stop", "cut", "groups", "positions", "start", "first write", "first reads", "finish"
     ]  # fmt: skip
     assert verdict(results) is Verdict.PASS
     assert (world.at_work, world.groups[WEST]) == ({WEST}, {"audit": 7})
@@ -351,6 +356,7 @@ def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_
 @pytest.mark.parametrize(
     ("found", "said"),
     [
+        ({"paused": ("audit",)}, "topics are paused, so their copy cannot become complete (mirror resume): audit"),
         ({"is_running": False}, "no engine copies east->west"),
         ({"stops": {ORDERS: "too large"}}, "has stopped"),
         ({"open_gaps": ("orders-0 from 5",)}, "gaps that nobody has acknowledged"),
@@ -407,3 +413,146 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert results[1].name == "returned"
     assert world.at_work == {WEST}
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
+
+
+@pytest.mark.parametrize("at", ["verify", "groups"])
+def test_a_run_that_others_have_given_up_while_it_lives_neither_goes_on_nor_takes_back(tmp_path: Path, at: str) -> None:
+    """They have moved the applications themselves by then: what would be taken back is theirs."""
+
+    class GivenUp(StandInEnds):
+        def verify(self) -> tuple[Verdict, str]:
+            if at == "verify":
+                self.others()
+                return Verdict.FAIL, "differs"
+            return super().verify()
+
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            if at == "groups" and "verify" in self.world.done:
+                self.others()
+            return super().plan_groups(ask_source=ask_source)
+
+        def others(self) -> None:
+            self.world.record = {"theirs": replace(ENTRY, run="theirs", phase=Phase.DONE)}
+            self.world.at_work, self.world.groups[WEST] = {WEST}, {"audit": 9}
+
+    world = World()
+    ends = GivenUp(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends)
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({WEST}, {THERE.flow}, {"audit": 9})
+    assert list(world.record) == ["theirs"]
+    left = {each.name for each in results if each.name.startswith("back: ") and each.result.verdict is Verdict.FAIL}
+    assert left >= {"back: cut", "back: stop"}
+    assert all("given it up" in each.result.detail for each in results if each.name in left)
+
+
+def test_a_run_that_was_given_up_is_not_gone_on_with(tmp_path: Path) -> None:
+    whole = World()
+    performed(whole, tmp_path / "whole")
+    world = World(
+        dies_at=next(at for at in range(1, whole.calls) if _done_by(at, tmp_path / f"{at}")[-1:] == ["verify"])
+    )
+    with pytest.raises(Killed):
+        performed(world, tmp_path / "run")
+    world.record = {"theirs": replace(ENTRY, run="theirs", phase=Phase.DONE)}
+    world.at_work = {WEST}
+    assert verdict(performed(world, tmp_path / "run")) is Verdict.FAIL
+    assert (world.at_work, world.paused, list(world.record)) == ({WEST}, {THERE.flow}, ["theirs"])
+
+
+def test_applications_are_started_again_also_when_the_target_died_meanwhile(tmp_path: Path) -> None:
+    class Dying(StandInEnds):
+        def copied(self) -> Copied:
+            if "stop on east" in self.world.done:
+                raise ClusterError(WEST, "reading", "it does not answer")
+            return super().copied()
+
+    world = World()
+    ends = Dying(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, record=ends)
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    assert verdict(results) is Verdict.FAIL
+    assert world.at_work == {EAST}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (MovePlan(THERE, (), source_problem="it was not asked"), "no checkpoint on west says where any group stands"),
+        (
+            MovePlan(THERE, (TranslatedPosition("audit", "east.orders", 1, 3, Exact(3)),), source_problem="gone"),
+            "no checkpoint says where group audit stands in east.orders-0",
+        ),
+    ],
+)
+def test_groups_without_a_checkpoint_are_no_pass(tmp_path: Path, found: MovePlan, said: str) -> None:
+    """They go on where ``auto.offset.reset`` says, and that may be behind all that they have not read."""
+
+    class Untold(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:  # the source is gone
+            return found
+
+        def copied(self) -> Copied:
+            copied = super().copied()
+            return replace(copied, positions={ORDERS: replace(copied.positions[ORDERS], downstream=5)})
+
+    move = replace(move_of(lost(), tmp_path, mode="unplanned"), ends=Untold(lost(), THERE.flow))
+    journal = Journal(tmp_path / "journal.jsonl")
+    results = carry_out(steps_of(Mode.UNPLANNED, move, None), journal, goes_back=False)
+    (unsure,) = [each.result for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unsure.verdict, said in unsure.detail) == (Verdict.UNKNOWN, True)
+    assert said in look_ahead(Mode.UNPLANNED, move, None).notes
+
+
+def test_a_group_that_is_further_on_the_target_than_it_was_on_the_source_is_no_pass(tmp_path: Path) -> None:
+    """Somebody has used its name there, and committed the end: what lies between was never read."""
+
+    class Ahead(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            plan = super().plan_groups(ask_source=ask_source)
+            (decision,) = plan.decisions
+            left = replace(decision, present=GroupPosition(9), action=GroupAction.SKIP_REWIND)
+            return replace(plan, decisions=(left,))
+
+    world = World()
+    move = replace(move_of(world, tmp_path), ends=Ahead(world, THERE.flow))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    (unsure,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unsure.name, unsure.result.verdict) == ("positions", Verdict.UNKNOWN)
+    assert "group audit is at 9 of orders-0 already, and east says 7" in unsure.result.detail
+    (groups,) = [each.result for each in results if each.name == "groups"]
+    assert isinstance(groups.facts["rows"], list)
+    assert [(row["after"], row["exact"]) for row in groups.facts["rows"]] == [(9, False)]
+
+
+def test_what_the_source_acknowledges_until_its_applications_are_stopped_is_in_the_loss(tmp_path: Path) -> None:
+    class Late(StandInApplications):
+        def stop(self, cluster: str) -> Answer:
+            self.world.written[cluster] += 4
+            return super().stop(cluster)
+
+    class LinkDown(StandInEnds):
+        def copied(self) -> Copied:
+            before = self.world.copied[EAST]
+            found = super().copied()
+            self.world.copied[EAST] = before
+            return replace(found, positions={ORDERS: replace(found.positions[ORDERS], upstream=before)})
+
+    world = World()
+    ends = LinkDown(world, THERE.flow)
+    move = replace(move_of(world, tmp_path, mode="cut-off"), ends=ends, record=ends, applications=Late(world))
+    results = carry_out(steps_of(Mode.CUT_OFF, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+    facts = {each.name: each.result.facts for each in results}
+    assert facts["final loss"]["lacking"] == [
+        {"topic": "orders", "partition": 0, "from": 10, "to": world.written[EAST]}
+    ]
+
+
+def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path: Path) -> None:
+    """Nobody had watched it, so that the same command would start them on the target once more."""
+    home = replace(ENTRY, run="home", phase=Phase.RETURNING)
+    world = World(record={"ours": replace(ENTRY, phase=Phase.DONE), "home": home})
+    plan = look_ahead(Mode.PLANNED, move_of(world, tmp_path), None)
+    assert "a failback of east->west is under way" in (plan.refusal or "")
+    given_up = replace(move_of(world, tmp_path), given_up="home")
+    assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
