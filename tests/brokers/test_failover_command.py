@@ -321,6 +321,7 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     assert site.at_work() == {site.alias}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("site", [LINKED], indirect=True)
 def test_what_a_source_that_is_cut_off_goes_on_to_acknowledge_is_stated_and_comes_home(
     site: Site, shop: clusters.LabCluster

@@ -16,7 +16,7 @@ from mirror.drill.kernel import OwnInterpreterKernelManager
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
 
-pytestmark = pytest.mark.drill
+pytestmark = [pytest.mark.drill, pytest.mark.soak]
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ("10_setup", "20_mirror", "30_verify", "40_failover_drill", "50_failback")

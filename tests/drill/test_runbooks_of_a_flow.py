@@ -54,6 +54,7 @@ def at_ends_of_run(taken: RunDirectory) -> None:
     )
 
 
+@pytest.mark.soak
 def test_a_readiness_review_finds_practice_clusters_ready(tmp_path: Path) -> None:
     taken, facts = practised(tmp_path, "readiness-review")
     assert facts["flow"] == "east->west"
