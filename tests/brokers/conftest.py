@@ -18,6 +18,7 @@ from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, Unique, can_tell
+from tests.brokers.engines import PARTITIONS, Engines
 from tests.flows import flow_work
 from tests.leftovers import allow_open_sockets
 
@@ -140,3 +141,22 @@ def nothing_left_open() -> Iterator[None]:
     """A worker process takes its connections with it; this one goes on."""
     yield
     links.forget_all()
+
+
+@pytest.fixture
+def engines(
+    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Engines]:
+    """Engines of one flow of their own between east and west, to be started by the test; killed at its end."""
+    topic = unique("orders")
+    east.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    made = Engines(
+        dict(settings_of("east").client),
+        dict(settings_of("west").client),
+        topic,
+        unique("shop").replace("-", ""),
+        tmp_path,
+    )
+    yield made
+    for each in made.running.values():
+        each.kill()

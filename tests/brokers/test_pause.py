@@ -7,12 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings, load
+from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import faults
@@ -23,24 +22,6 @@ from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.engines import PARTITIONS, Engines
-
-
-@pytest.fixture
-def engines(
-    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Engines]:
-    topic = unique("orders")
-    east.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    made = Engines(
-        dict(settings_of("east").client),
-        dict(settings_of("west").client),
-        topic,
-        unique("shop").replace("-", ""),
-        tmp_path,
-    )
-    yield made
-    for each in made.running.values():
-        each.kill()
 
 
 def flow_of(engines: Engines) -> tuple[MirrorSettings, FlowSettings]:

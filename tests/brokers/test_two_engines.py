@@ -6,34 +6,12 @@ import math
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import faults
 from mirror.waiting import wait_until
-from tests.brokers.engines import PARTITIONS, Engines
-
-
-@pytest.fixture
-def engines(
-    east: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Engines]:
-    topic = unique("orders")
-    east.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    made = Engines(
-        dict(settings_of("east").client),
-        dict(settings_of("west").client),
-        topic,
-        unique("shop").replace("-", ""),
-        tmp_path,
-    )
-    yield made
-    for each in made.running.values():
-        each.kill()
+from tests.brokers.engines import Engines
 
 
 @pytest.mark.parametrize(
