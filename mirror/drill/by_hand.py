@@ -24,7 +24,7 @@ from mirror.drill.shown import Sentences
 from mirror.drill.unattended import is_unattended
 from mirror.evidence.facts import FactError
 from mirror.evidence.journal import Entry, Event
-from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import ParameterValue, read_evidence, read_settings
@@ -90,9 +90,7 @@ class ByHand:
         self.run.write_outcome(outcome)
         facts = {"verdict": outcome.verdict.value, "reasons": list(outcome.reasons), "seconds": None, "crash": None}
         self.run.journal.append(Event.STEP_FINISHED, step=self.step.name, facts=facts)
-        if outcome.verdict is not Verdict.PASS:
-            because = "; ".join(outcome.reasons) or "no reason was given"
-            raise StepNotPassed(f"step {outcome.step}: {outcome.verdict}: {because}")
+        outcome.require()
         display(_judged(self.step.title, outcome.verdict, outcome.reasons or ("nothing was found wrong",)))
         steps = self.loaded.runbook.steps
         following = steps[steps.index(self.step) + 1 :]

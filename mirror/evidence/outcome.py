@@ -70,3 +70,15 @@ class Outcome:
     def worsened(self, verdict: Verdict, reason: str) -> Outcome:
         """Return this outcome with ``verdict`` taken into account and the reason put first; facts are kept."""
         return replace(self, verdict=worst((self.verdict, verdict)), reasons=(reason, *self.reasons))
+
+    def require(self) -> None:
+        """Return if this is PASS.
+
+        Raises
+        ------
+        StepNotPassed
+            with the verdict and its reasons.
+        """
+        if self.verdict is not Verdict.PASS:
+            because = "; ".join(self.reasons) or "no reason was given"
+            raise StepNotPassed(f"step {self.step}: {self.verdict}: {because}")

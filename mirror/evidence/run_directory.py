@@ -29,9 +29,8 @@ from pathlib import Path
 from mirror.evidence.digests import seal_of_text
 from mirror.evidence.facts import FactError, Facts, Json, plain
 from mirror.evidence.journal import Event, Journal
-from mirror.evidence.outcome import Outcome, StepNotPassed
+from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
-from mirror.model.verdict import Verdict
 from mirror.whole_file import write_whole
 
 _FOLDERS = ("notebooks", "outcomes", "ledger", "plots", "logs", "lab")
@@ -185,9 +184,7 @@ class RunDirectory:
             with the verdict and its reasons, after they have been written.
         """
         self.write_outcome(outcome)
-        if outcome.verdict is not Verdict.PASS:
-            because = "; ".join(outcome.reasons) or "no reason was given"
-            raise StepNotPassed(f"step {outcome.step}: {outcome.verdict}: {because}")
+        outcome.require()
 
     def set_aside(self, path: Path) -> Path | None:
         """Move a file of an earlier attempt to ``earlier/`` beside it; return where, or None if there was none."""
