@@ -161,16 +161,7 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
     back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
     entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
-    move = Move(
-        ends,
-        ends,
-        request.applications(request.flow),
-        entry,
-        run.directory.path,
-        is_planned=is_planned,
-        given_up=request.given_up,
-        times=_TIMES,
-    )
+    move = _move(request, ends, ends, entry, run, is_planned=is_planned)
     plan = look_ahead(mode, move, back_ends, _progress(run))
     return Procedure(FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends))
 
@@ -195,18 +186,25 @@ def plan_failback(request: Request) -> Procedure:
     forward = _ends(request, request.chosen, groups, awaits_open_ends=True)
     home_ends = _ends(request, home, groups, awaits_open_ends=True)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
-    move = Move(
-        home_ends,
-        forward,
-        request.applications(home.flow),
+    move = _move(request, home_ends, forward, entry, run, is_planned=True)
+    plan = look_home(move, forward, _progress(run))
+    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward))
+
+
+def _move(
+    request: Request, along: ClusterEnds, record: ClusterEnds, entry: FailoverEntry, run: Run, *, is_planned: bool
+) -> Move:
+    """Return the move of the applications along one flow; ``record`` as `Move` has it."""
+    return Move(
+        along,
+        record,
+        request.applications(along.flow),
         entry,
         run.directory.path,
-        is_planned=True,
+        is_planned=is_planned,
         given_up=request.given_up,
         times=_TIMES,
     )
-    plan = look_home(move, forward, _progress(run))
-    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward))
 
 
 def _begun(directory: Path | None) -> Mapping[str, str]:
