@@ -125,6 +125,7 @@ TopicPattern = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; write nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+WhoSays = Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")]
 ChosenGroups = Annotated[
     str | None,
     typer.Option(
@@ -374,7 +375,7 @@ def pause(
     timeout_seconds: Annotated[
         float, typer.Option("--timeout", min=0, help="How long to wait until it is confirmed.", metavar="SECONDS")
     ] = 60.0,
-    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    by: WhoSays = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -391,8 +392,7 @@ def pause(
         _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
         if dry_run:
             return
-        what = "all topics" if topics is None else f"topics that match {topics}"
-        _consent(file, f"Pause {what} of {chosen.flow}?", yes=yes)
+        _consent(file, f"Pause {_topics_meant(topics)} of {chosen.flow}?", yes=yes)
         found = pause_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or _user(file))
     if as_json:
         _print_json(found.as_json())
@@ -413,7 +413,7 @@ def resume(
     timeout_seconds: Annotated[
         float, typer.Option("--timeout", min=0, help="How long to wait for the engine.", metavar="SECONDS")
     ] = 60.0,
-    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    by: WhoSays = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -429,8 +429,7 @@ def resume(
         _show_pause_plan(plan, dry_run=dry_run, as_json=as_json)
         if dry_run:
             return
-        what = "all topics" if topics is None else f"topics that match {topics}"
-        _consent(file, f"Copy {what} of {chosen.flow} again?", yes=yes)
+        _consent(file, f"Copy {_topics_meant(topics)} of {chosen.flow} again?", yes=yes)
         found = resume_flow(settings, chosen, topics, timeout_seconds=timeout_seconds, by=by or _user(file))
     if as_json:
         _print_json(found.as_json())
@@ -453,7 +452,7 @@ def fence(
         float | None,
         typer.Option("--watch", min=0, help="Change nothing; say who writes in so many seconds.", metavar="SECONDS"),
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    by: WhoSays = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -514,7 +513,7 @@ def failover(
     back: TakeBack = False,
     given_up: GivenUp = None,
     dry_run: PlanOnly = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the applications of a flow from its source to its target: stopped, cut, groups moved, started, seen at work.
@@ -539,7 +538,7 @@ def failback(
     back: TakeBack = False,
     given_up: GivenUp = None,
     dry_run: PlanOnly = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Lead the applications of a flow home that was failed over; --flow names that flow, --run-directory its run.
@@ -634,7 +633,7 @@ def gaps(
         bool, typer.Option("--acknowledge", help="Say that the gaps shown are known; a stopped copy then goes on.")
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Why they are taken as they are.", metavar="TEXT")] = None,
-    by: Annotated[str | None, typer.Option(help="Who says so; by default who runs this.", metavar="NAME")] = None,
+    by: WhoSays = None,
     as_json: AsJson = False,
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap."""
@@ -790,6 +789,10 @@ def _move_groups(
 
 def _verdict_of_change(refused: Sequence[object], *, is_unproven: bool) -> Verdict:
     return Verdict.FAIL if refused else Verdict.UNKNOWN if is_unproven else Verdict.PASS
+
+
+def _topics_meant(topics: str | None) -> str:
+    return "all topics" if topics is None else f"topics that match {topics}"
 
 
 def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
