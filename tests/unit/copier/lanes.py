@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from mirror.copier.lane import Lane
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
-from mirror.kafka.batch import Producer, Record
+from mirror.kafka.batch import PLAIN, Header, Producer, Record
 from mirror.kafka.wire import Aborted, FetchedPartition
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Position
@@ -51,7 +52,7 @@ def send_all(lane: Lane, base_offset: int) -> list[Record]:
 class Target:
     """A target partition that takes no batch over a limit, and knows its producers as a broker does."""
 
-    def __init__(self, limit: int, code: int = 10) -> None:
+    def __init__(self, limit: float = math.inf, code: int = 10) -> None:
         self.limit = limit
         self.code = code
         self.log: list[Batch] = []
@@ -67,6 +68,9 @@ class Target:
             self.refused += 1
             return self.code, -1
         one, header = as_logged(content, self.end)
+        if header.producer_id == PLAIN.producer_id:
+            self._take(one, header)
+            return 0, header.base_offset
         known = self._remembered.setdefault(header.producer_id, deque(maxlen=5))
         for sequence, count, base in known:
             if (sequence, count) == (header.base_sequence, header.record_count):
@@ -75,10 +79,13 @@ class Target:
             return _OUT_OF_ORDER, -1
         known.append((header.base_sequence, header.record_count, self.end))
         self._next[header.producer_id] = batch.next_sequence(header.base_sequence, header.record_count)
+        self._take(one, header)
+        return 0, header.base_offset
+
+    def _take(self, one: memoryview, header: Header) -> None:
         self.log.append((one, header))
         self.end = header.next_offset
         self.appended += 1
-        return 0, header.base_offset
 
     def records(self) -> list[Record]:
         return [each for content, _ in self.log for each in batch.records(content)]

@@ -1,0 +1,36 @@
+"""Copying between clusters in memory, by a clock that goes as fast as there is something to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mirror.copier import links, task
+from mirror.kafka.channel import Channel
+from tests.unit.copier.clusters_in_memory import MemoryCluster, connected_with
+from tests.unit.copier.copying_in_memory import Copying
+from tests.unit.copier.simulated import World
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The time that the copy goes by; in the end every connection is closed."""
+    made = World()
+    made.install(monkeypatch)
+    links.forget_all()
+    yield made
+    made.end()
+    links.forget_all()
+    assert not made.lines, "somebody has left connections open"
+
+
+@pytest.fixture
+def copying(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copying]:
+    """A flow from east to west with one partition, of which nothing is copied yet."""
+    clusters: dict[str, MemoryCluster] = {}
+    monkeypatch.setattr(Channel, "_bootstrap", connected_with(clusters))
+    made = Copying(world, clusters)
+    monkeypatch.setattr(task, "BellListener", lambda _: made.driver)
+    yield made
+    made.driver.end()

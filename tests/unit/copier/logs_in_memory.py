@@ -1,0 +1,184 @@
+"""What brokers in memory keep: the log of each partition, and the transactions that are open."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse
+
+from mirror.kafka import batch
+from mirror.kafka.batch import HEADER, Header, Producer, Record
+from mirror.model.leader_epochs import EpochEnd
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.builders import TIME, dense, flagged
+from tests.unit.copier.lanes import Target
+
+INVALID_TXN_STATE = 48
+
+
+class Partition(Target):
+    """A partition and its log.
+
+    Attributes
+    ----------
+    start, high
+        where the log begins, and what readers see of it; None: all.
+    refuses
+        the error that every produce request, or fetch, is answered with; 0: none.
+    is_held
+        whether batches that come in are neither appended nor answered for now.
+    is_mute
+        whether they are appended, and that is not answered for now.
+    preferred
+        the replica that the leader names to readers of a rack.
+    diverging
+        from where on the log is not the one that was read, as the leader says.
+    is_damaged
+        whether a reader gets batches that do not hold together.
+    """
+
+    def __init__(self, address: TopicPartition, replicas: tuple[int, ...]) -> None:
+        super().__init__()
+        self.address = address
+        self.replicas = replicas
+        self.leader: int | None = replicas[0]
+        self.leader_epoch = 0
+        self.start = 0
+        self.high: int | None = None
+        self.refuses = self.refuses_fetch = 0
+        self.is_held = self.is_mute = self.is_damaged = False
+        self.preferred = -1
+        self.diverging: EpochEnd | None = None
+        #: Where the open transaction of a producer begins.
+        self.open: dict[int, int] = {}
+        #: From where on it was read, in turn.
+        self.reads: list[int] = []
+
+    def append(self, content: bytes) -> tuple[int, int]:
+        kept = bytearray(content)
+        struct.pack_into(">i", kept, 12, self.leader_epoch)
+        return super().append(bytes(kept))
+
+    def write(self, *values: bytes, producer: Producer = batch.PLAIN, codec: int = 0) -> None:
+        """Append records as one batch."""
+        records = [Record(0, TIME + self.end, None, value, (), -1) for value in values]
+        self.append(bytes(batch.encode(records, codec, producer, -1)))
+
+    def mark(self, producer: Producer) -> None:
+        """Append the marker of a commit."""
+        content, _ = flagged(dense([Record(0, TIME, b"\0\0\0\1", b"\0\0\0\0\0\0", (), -1)]), 0x30)
+        super().append(bytes(content))
+        self.open.pop(producer.producer_id, None)
+
+    def delete_records(self, before: int) -> None:
+        """Remove what lies before an offset."""
+        self.start = before
+        self.log = [each for each in self.log if each[1].next_offset > before]
+
+    def truncate(self, end: int) -> None:
+        """Lose what lies from an offset on, as by an unclean election."""
+        self.log = [each for each in self.log if each[1].next_offset <= end]
+        self.end = end
+        self.elect(self.leader)
+
+    def elect(self, leader: int | None) -> None:
+        """Have another leader, in another epoch."""
+        self.leader = leader
+        self.leader_epoch += 1
+
+    @property
+    def visible(self) -> int:
+        return self.end if self.high is None else self.high
+
+    @property
+    def stable(self) -> int:
+        return min([self.visible, *self.open.values()])
+
+    def read(self, position: int, most_bytes: int, end: int) -> bytes:
+        """Return whole batches from the one with a position on, the first one however large."""
+        found: list[bytes] = []
+        size = 0
+        for content, header in self.log:
+            if header.next_offset <= position or header.base_offset >= end:
+                continue
+            if found and size + len(content) > most_bytes:
+                break
+            found.append(bytes(content[:-1]) + b"?" if self.is_damaged else bytes(content))
+            size += len(content)
+        return b"".join(found)
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """Return the newest epoch of the log that is not newer, and where it ends."""
+        epochs = [(header.leader_epoch, header.next_offset) for _, header in self.log]
+        known = [each for each in epochs if each[0] <= epoch]
+        if not known:
+            return EpochEnd(-1, -1)
+        return EpochEnd(known[-1][0], self.end if len(known) == len(epochs) else known[-1][1])
+
+    def values(self) -> list[bytes | None]:
+        """The values of all records, but for markers."""
+        return [each.value for content, header in self.log if not header.is_control for each in batch.records(content)]
+
+
+@dataclass
+class Coordinator:
+    """The transactions of a cluster.
+
+    Attributes
+    ----------
+    added_with, ended_with
+        the errors that it answers with, in turn, before it adds partitions, or ends a transaction.
+    is_silent
+        whether it answers nothing for now.
+    asked
+        what it was asked to do, in turn.
+    """
+
+    partitions: Mapping[TopicPartition, Partition]
+    node: int = 1
+    added_with: list[int] = field(default_factory=list)
+    ended_with: list[int] = field(default_factory=list)
+    is_silent: bool = False
+    asked: list[str] = field(default_factory=list)
+    _added: dict[str, set[TopicPartition]] = field(default_factory=dict)
+
+    def add(self, request: Any) -> Any:
+        self.asked.append("add")
+        code = self.added_with.pop(0) if self.added_with else 0
+        topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        partition = topic.AddPartitionsToTxnPartitionResult
+        asked = [
+            TopicPartition(each.name, number) for each in request.v3_and_below_topics for number in each.partitions
+        ]
+        if not code:
+            self._added.setdefault(request.v3_and_below_transactional_id, set()).update(asked)
+        return AddPartitionsToTxnResponse(
+            throttle_time_ms=0,
+            results_by_topic_v3_and_below=[
+                topic(
+                    name=each.topic,
+                    results_by_partition=[partition(partition_index=each.partition, partition_error_code=code)],
+                )
+                for each in asked
+            ],
+        )
+
+    def end(self, request: Any) -> Any:
+        code = self.ended_with.pop(0) if self.ended_with else 0
+        self.asked.append("commit" if request.committed else "abort")
+        if not code:
+            for address in self._added.pop(request.transactional_id, set()):
+                self.partitions[address].mark(Producer(request.producer_id, request.producer_epoch))
+        return EndTxnResponse(throttle_time_ms=0, error_code=code)
+
+    def append(self, log: Partition, content: bytes) -> tuple[int, int]:
+        """Append a batch; one of a transaction only where that was added."""
+        header = Header._make(HEADER.unpack_from(content))
+        if header.is_transactional:
+            if not any(log.address in added for added in self._added.values()):
+                return INVALID_TXN_STATE, -1
+            log.open.setdefault(header.producer_id, log.end)
+        return log.append(content)
