@@ -74,6 +74,18 @@ class Broker:
     is_frozen: bool = False
     largest_request: int = 100 << 20
 
+    def stop(self) -> None:
+        self.is_down = True
+
+    def start(self) -> None:
+        self.is_down = False
+
+    def freeze(self) -> None:
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+
 
 @dataclass
 class Asked:
@@ -166,6 +178,10 @@ class Wire:
             self._file.close()
             self._other.close()
             self.cluster.left += self.requests
+
+    def take(self, count: int | None = None) -> None:
+        """Have room for so many more bytes, or for all that comes."""
+        self.takes = None if count is None else count + (self.takes or 0)
 
     def cut(self) -> None:
         """Break the connection; what was sent and not carried out is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,6 +47,8 @@ class Driver(BellListener):
         return self._file.fileno()
 
     def heard(self) -> Heard:
+        with contextlib.suppress(BlockingIOError):
+            self._file.recv(64, socket.MSG_DONTWAIT)
         return self.says
 
     def say(self, what: Heard) -> None:
@@ -86,6 +89,8 @@ class Copying:
     ----------
     driver
         who may end an epoch; the epochs of a test that does not look at it are as long as they were planned.
+    took
+        how many seconds the last epoch has taken.
     works
         what partitions are told beside where they stand, by source.
     """
@@ -109,6 +114,7 @@ class Copying:
         self.sequences: dict[TopicPartition, int] = {}
         self.works: dict[TopicPartition, dict[str, Any]] = {}
         self.last: TaskResult | None = None
+        self.took = 0.0
         for cluster, topic in ((self.west, STATE), (self.west, MM2), (self.west, PARKED), (self.east, SYNCS)):
             cluster.create(topic)
         self.create("orders")
@@ -134,7 +140,7 @@ class Copying:
     def state_log(self) -> Partition:
         return self.west[TopicPartition(STATE, 0)]
 
-    def work(self, seconds: float = 1.0, *, heard: bool = True) -> TaskWork:
+    def work(self, seconds: float = 1.0, *, commit_seconds: float = 0.1, heard: bool = True) -> TaskWork:
         """What a task is told for an epoch."""
         partitions = tuple(
             PartitionWork(
@@ -151,11 +157,14 @@ class Copying:
             )
             for source, target in self.pairs.items()
         )
-        return TaskWork((self.flow,), partitions, seconds, 0.1, ("driver", 1) if heard else None)
+        return TaskWork((self.flow,), partitions, seconds, commit_seconds, ("driver", 1) if heard else None)
 
-    def epoch(self, seconds: float = 1.0, *, heard: bool = True) -> dict[TopicPartition, PartitionResult]:
+    def epoch(self, seconds: float = 1.0, **more: Any) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; return what became of each partition."""
-        self.last = result = task.copy(self.work(seconds, heard=heard))
+        began = self.world.now
+        self.last = result = task.copy(self.work(seconds, **more))
+        self.took = self.world.now - began
+        self.driver.says = Heard.NOTHING
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover

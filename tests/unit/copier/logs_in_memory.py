@@ -67,6 +67,26 @@ class Partition(Target):
         records = [Record(0, TIME + self.end, None, value, (), -1) for value in values]
         self.append(bytes(batch.encode(records, codec, producer, -1)))
 
+    def hold(self) -> None:
+        """Neither append nor answer what comes in, for now."""
+        self.is_held = True
+
+    def mute(self) -> None:
+        """Append what comes in, and do not answer that for now."""
+        self.is_mute = True
+
+    def release(self) -> None:
+        """Answer again."""
+        self.is_held = self.is_mute = False
+
+    def refuse(self, code: int) -> None:
+        """Answer every produce request with an error, or none if that is 0."""
+        self.refuses = code
+
+    def refuse_fetch(self, code: int) -> None:
+        """Answer every fetch with an error, or none if that is 0."""
+        self.refuses_fetch = code
+
     def mark(self, producer: Producer) -> None:
         """Append the marker of a commit."""
         content, _ = flagged(dense([Record(0, TIME, b"\0\0\0\1", b"\0\0\0\0\0\0", (), -1)]), 0x30)
