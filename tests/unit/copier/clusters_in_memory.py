@@ -327,6 +327,8 @@ class MemoryCluster:
 
     Attributes
     ----------
+    reaching_seconds
+        how long it takes to connect.
     throttle_ms
         for how long its quotas ask for silence in every answer.
     refuses_fetches
@@ -344,6 +346,7 @@ class MemoryCluster:
     brokers: dict[int, Broker] = field(default_factory=lambda: {1: Broker(), 2: Broker()})
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     ids: dict[str, UUID] = field(default_factory=dict)
+    reaching_seconds: float = 0.0
     throttle_ms: int = 0
     refuses_fetches: int = 0
     frames: list[tuple[int, int]] = field(default_factory=list)
@@ -550,6 +553,7 @@ class _Library:
 
     def get_connection(self, node: int) -> _Reached:
         self._cluster.reach(node)
+        self._cluster.world.wait(self._cluster.reaching_seconds)
         self._wires.append(Wire(self._cluster, node))
         return _Reached(self._wires[-1])
 

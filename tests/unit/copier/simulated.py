@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import select
 import selectors
 import threading
@@ -18,12 +19,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from mirror.copier import background, loop
+from mirror.copier import background, links, loop
 
 # What a turn of the loop takes.
 _TURN_SECONDS = 0.0002
 # A loop that turns more often than this waits for nothing.
 _MOST_TURNS = 60_000
+# Of the real time: a call that does not come back.
+_STUCK_SECONDS = 10.0
 
 
 class Line(Protocol):
@@ -64,7 +67,7 @@ class _Call:
         """Let it run until it waits or ends."""
         self._world.running, before = self, self._world.running
         self._go.release()
-        self._halted.acquire()
+        assert self._halted.acquire(timeout=_STUCK_SECONDS), "a call waits for what is not simulated"
         self._world.running = before
 
     def wait(self, seconds: float, condition: Callable[[], bool]) -> None:
@@ -79,6 +82,23 @@ class _Call:
         finally:
             self.is_over = True
             self._halted.release()
+
+
+class Lock:
+    """A lock for which who waits lets the time go on; whoever holds it may take it again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._holder: _Call | None = None
+        self._count = 0
+
+    def __enter__(self) -> None:
+        if self._count and self._holder is not self._world.running:
+            self._world.wait(math.inf, lambda: not self._count)
+        self._holder, self._count = self._world.running, self._count + 1
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
 
 
 class World:
@@ -111,6 +131,7 @@ class World:
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
         patch.setattr(background, "threading", thread)
+        patch.setattr(links, "threading", SimpleNamespace(Lock=lambda: Lock(self), RLock=lambda: Lock(self)))
 
     def end(self) -> None:
         """Let every call that nobody waits for any more come to its end."""
