@@ -160,8 +160,10 @@ class CopyLoop:
             while True:
                 now = time.monotonic()
                 heard = bell.heard() if bell is not None else Heard.NOTHING
-                is_time = now >= deadline and not self._is_looking(now)
-                if not over and (is_time or heard is not Heard.NOTHING):
+                if not over and now >= deadline and self._is_looking(now):
+                    # Until then the others are copied as before.
+                    deadline = now + _TICK_SECONDS
+                if not over and (now >= deadline or heard is not Heard.NOTHING):
                     over, deadline = True, now
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:

@@ -53,7 +53,6 @@ OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER = 1, 3, 6
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 76
 _API_VERSIONS, _DESCRIBE_CONFIGS = 18, 32
 _OFFERED = (PRODUCE, FETCH, LIST_OFFSETS, METADATA, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH)
-_LATENCY_SECONDS = 0.001
 # How long a question to a broker that is frozen, or not there, takes.
 _FROZEN_SECONDS, _DOWN_SECONDS = 10.0, 0.001
 
@@ -201,14 +200,14 @@ class Wire:
             _DESCRIBE_CONFIGS: DescribeConfigsRequest,
         }
         body: Any = requests[key].decode(frame, version=version, header=True) if key in requests else None
-        asked = Asked(key, correlation, body, self.cluster.world.now + _LATENCY_SECONDS, len(frame))
+        asked = Asked(key, correlation, body, self.cluster.world.now + self.cluster.latency_seconds, len(frame))
         if key == FETCH.key:
             self._remember(body)
             asked.until = self.cluster.world.now + body.max_wait_ms / 1000
             self.cluster.world.after(body.max_wait_ms / 1000, lambda: None)
         self.cluster.frames.append((self.node, key))
         self.requests.append(asked)
-        self.cluster.world.after(_LATENCY_SECONDS, lambda: None)
+        self.cluster.world.after(self.cluster.latency_seconds, lambda: None)
 
     def pump(self) -> None:
         """Answer one request after the other, as far as they can be answered now."""
@@ -289,9 +288,10 @@ class Wire:
             return data(partition_index=address.partition, error_code=code or UNKNOWN_TOPIC, records=b"")
         end = log.stable if request.isolation_level else log.visible
         log.reads.append(wanted.fetch_offset)
-        content = log.read(wanted.fetch_offset, wanted.partition_max_bytes, end)
-        if log.diverging is not None:
-            epoch, offset = log.diverging
+        content = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, log.most_bytes), end)
+        diverging = log.parts_from(wanted.last_fetched_epoch, wanted.fetch_offset)
+        if diverging is not None:
+            epoch, offset = diverging
             content, more = b"", {"diverging_epoch": data.EpochEndOffset(epoch=epoch, end_offset=offset)}
         if request.rack_id and log.preferred >= 0 and self.node == log.leader:
             content, more = b"", {"preferred_read_replica": log.preferred}
@@ -327,6 +327,8 @@ class MemoryCluster:
 
     Attributes
     ----------
+    latency_seconds
+        how long a request takes.
     reaching_seconds
         how long it takes to connect.
     throttle_ms
@@ -346,6 +348,7 @@ class MemoryCluster:
     brokers: dict[int, Broker] = field(default_factory=lambda: {1: Broker(), 2: Broker()})
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     ids: dict[str, UUID] = field(default_factory=dict)
+    latency_seconds: float = 0.001
     reaching_seconds: float = 0.0
     throttle_ms: int = 0
     refuses_fetches: int = 0
@@ -439,7 +442,7 @@ class MemoryCluster:
     def call(self, request: Any, node: int | None) -> Any:
         self.asked.append(type(request).__name__)
         self.reach(node)
-        self.world.wait(_LATENCY_SECONDS)
+        self.world.wait(self.latency_seconds)
         if isinstance(request, MetadataRequest):
             return self._metadata(request)
         if isinstance(request, ListOffsetsRequest):
@@ -579,6 +582,7 @@ def connected_with(clusters: Mapping[str, MemoryCluster]) -> Callable[[Channel],
     def bootstrap(channel: Channel) -> tuple[_Library, _Library]:
         cluster = clusters[channel.alias]
         try:
+            cluster.world.wait(cluster.reaching_seconds)
             cluster.reach(None)
         except kafka.errors.KafkaError as error:
             raise ConnectionFailed(f"{channel.alias}: {error}", channel.alias) from error

@@ -13,7 +13,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, Header, Producer, Record
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.partition import TopicPartition
-from tests.unit.copier.builders import TIME, dense, flagged
+from tests.unit.copier.builders import TIME, as_logged, dense, flagged
 from tests.unit.copier.lanes import Target
 
 INVALID_TXN_STATE = 48
@@ -32,6 +32,8 @@ class Partition(Target):
         whether batches that come in are neither appended nor answered for now.
     is_mute
         whether they are appended, and that is not answered for now.
+    most_bytes
+        how much of it one answer brings.
     preferred
         the replica that the leader names to readers of a rack.
     diverging
@@ -50,6 +52,7 @@ class Partition(Target):
         self.high: int | None = None
         self.refuses = self.refuses_fetch = 0
         self.is_held = self.is_mute = self.is_damaged = False
+        self.most_bytes = 1 << 30
         self.preferred = -1
         self.diverging: EpochEnd | None = None
         #: Where the open transaction of a producer begins.
@@ -63,9 +66,14 @@ class Partition(Target):
         return super().append(bytes(kept))
 
     def write(self, *values: bytes, producer: Producer = batch.PLAIN, codec: int = 0) -> None:
-        """Append records as one batch."""
+        """Append records as one batch, whoever has written what before."""
         records = [Record(0, TIME + self.end, None, value, (), -1) for value in values]
-        self.append(bytes(batch.encode(records, codec, producer, -1)))
+        self.put(bytes(batch.encode(records, codec, producer, -1)))
+
+    def put(self, content: bytes) -> None:
+        kept = bytearray(content)
+        struct.pack_into(">i", kept, 12, self.leader_epoch)
+        self._take(*as_logged(kept, self.end))
 
     def hold(self) -> None:
         """Neither append nor answer what comes in, for now."""
@@ -90,7 +98,7 @@ class Partition(Target):
     def mark(self, producer: Producer) -> None:
         """Append the marker of a commit."""
         content, _ = flagged(dense([Record(0, TIME, b"\0\0\0\1", b"\0\0\0\0\0\0", (), -1)]), 0x30)
-        super().append(bytes(content))
+        self.put(bytes(content))
         self.open.pop(producer.producer_id, None)
 
     def delete_records(self, before: int) -> None:
@@ -129,6 +137,13 @@ class Partition(Target):
             found.append(bytes(content[:-1]) + b"?" if self.is_damaged else bytes(content))
             size += len(content)
         return b"".join(found)
+
+    def parts_from(self, epoch: int, position: int) -> EpochEnd | None:
+        """Return up to where the log can be the one that was read up to a position, last under a leader's epoch."""
+        if self.diverging is not None or epoch < 0:
+            return self.diverging
+        end = self.epoch_end(epoch)
+        return end if end.epoch < epoch or end.end < position else None
 
     def epoch_end(self, epoch: int) -> EpochEnd:
         """Return the newest epoch of the log that is not newer, and where it ends."""

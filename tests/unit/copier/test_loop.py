@@ -89,7 +89,7 @@ def test_five_requests_are_in_flight_once_a_first_one_is_acknowledged(copying: C
         copying.world.after(0.2, copying.copy().release)
 
     for number in range(9):
-        copying.world.after(0.1 + number / 1000, lambda number=number: copying.source().write(large(number)))
+        copying.world.after(0.1 + number / 1000, partial(copying.source().write, large(number)))
     copying.world.after(0.3, take_one)
     copying.epoch()
     assert in_flight == [1, 5]

@@ -14,7 +14,8 @@ from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow_state import GapKind
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.partition import TopicPartition
-from tests.unit.copier.copying_in_memory import EAST_WEST, ORDERS, PARKED, Copying
+from tests.flows import EAST_WEST
+from tests.unit.copier.copying_in_memory import ORDERS, PARKED, Copying
 
 PAID = TopicPartition("paid", 0)
 UNKNOWN, CORRUPT, TIMED_OUT, TOO_FEW_REPLICAS, DENIED, INVALID_RECORD = -1, 2, 7, 19, 29, 87
@@ -295,9 +296,7 @@ def test_a_record_that_is_too_large_is_parked_and_the_next_goes_on_behind_it(cop
     result = copying.epoch(3.0, commit_seconds=2.0)[ORDERS]
     assert copying.copy().values() == [b"0", b"1", b"3"]
     assert [len(value or b"") for value in copying.west[TopicPartition(PARKED, 0)].values()] == [2_000]
-    assert [(gap.start, gap.kind, gap.passed) for gap in copying.state().gaps.values()] == [
-        (2, GapKind.PARKED, True)
-    ]
+    assert [(gap.start, gap.kind, gap.passed) for gap in copying.state().gaps.values()] == [(2, GapKind.PARKED, True)]
     assert (position(result), result.stopped) == ((4, True), None)
 
 
@@ -421,8 +420,7 @@ def test_a_batch_that_cannot_be_read_stops_its_partition_behind_those_before_it(
     two.world.after(0.4, partial(two.source().write, b"2"))
     two.world.after(0.5, partial(two.source(PAID).write, b"1"))
     results = two.epoch(60.0)
-    assert results[ORDERS].stopped is not None
-    assert results[ORDERS].stopped.startswith("orders-0 on the source cannot be read further: ")
+    assert "orders-0 on the source cannot be read further: " in (results[ORDERS].stopped or "")
     assert position(results[ORDERS]) == (2, True)
     assert two.copy(PAID).values() == [b"0", b"1"]
 
@@ -566,6 +564,7 @@ def test_a_state_topic_that_refuses_is_told_of_every_partition_and_stops_no_copy
     )
     assert two.driver.troubles() == two.driver.troubles(PAID) == [said]
     assert results[ORDERS].trouble == results[PAID].trouble == said
-    assert results[ORDERS].handover is not None
-    assert not results[ORDERS].handover.is_recorded
+    handover = results[ORDERS].handover
+    assert handover is not None
+    assert not handover.is_recorded
     assert two.driver.says is Heard.NOTHING
