@@ -196,8 +196,8 @@ class Copying:
 
     def state(self) -> FlowState:
         state = FlowState()
-        for content, _ in self.state_log.log:
-            for each in batch.records(content):
+        for content, header in self.state_log.log:
+            for each in batch.records(content) if not header.is_control else ():
                 state.apply(each.key, each.value)
         return state
 
@@ -205,7 +205,8 @@ class Copying:
         """How far the partition is copied, as MirrorMaker's topic says."""
         records = [
             (each.key, each.value)
-            for content, _ in self.west[TopicPartition(MM2, 0)].log
+            for content, header in self.west[TopicPartition(MM2, 0)].log
+            if not header.is_control
             for each in batch.records(content)
         ]
         return connect_offsets.read_source_positions(records, "east").get(source)

@@ -230,7 +230,7 @@ def test_a_connection_that_comes_too_late_is_kept_for_the_next_epoch(two: Copyin
     two.source().write(b"1")
     two.epoch(0.5)
     assert (two.copy().values(), two.west.lines()) == ([b"0"], [])
-    two.world.wait(6.0)
+    two.world.wait(11.0)
     late = two.west.lines()
     assert late
     two.epoch(0.5)
