@@ -32,6 +32,8 @@ class Partition(Target):
         whether batches that come in are neither appended nor answered for now.
     is_mute
         whether they are appended, and that is not answered for now.
+    not_told
+        which of ``start``, ``end`` and ``written`` its leader does not tell for now.
     most_bytes
         how much of it one answer brings.
     preferred
@@ -52,6 +54,7 @@ class Partition(Target):
         self.high: int | None = None
         self.refuses = self.refuses_fetch = 0
         self.is_held = self.is_mute = self.is_damaged = False
+        self.not_told = ""
         self.most_bytes = 1 << 30
         self.preferred = -1
         self.diverging: EpochEnd | None = None

@@ -99,6 +99,23 @@ def test_a_first_position_is_part_of_the_first_transaction(copying: Copying) -> 
     assert copying.recorded() == 1
 
 
+def test_a_first_position_is_committed_although_there_is_nothing_to_copy(copying: Copying) -> None:
+    copying.told(slot=slot(), producer=None)
+    result = copying.epoch()[ORDERS]
+    assert (stands(result), copying.recorded()) == ((0, True), 0)
+
+
+def test_a_flow_that_writes_in_transactions_no_longer_does_not_say_that_it_does(exact: Copying) -> None:
+    """Whatever lay behind the position was of an aborted transaction; what comes now is not."""
+    handover = exact.handovers[ORDERS]
+    assert handover.position.atomic
+    exact.handovers[ORDERS] = replace(handover, clean=False)
+    exact.told(slot=None)
+    exact.writes_as(8)
+    exact.epoch()
+    assert not exact.state().positions[ORDERS].atomic
+
+
 def test_a_ring_commits_what_was_sent(exact: Copying) -> None:
     assert exact.flow.slot is not None
     exact.told(slot=replace(exact.flow.slot, seconds=30.0, idle_seconds=None))

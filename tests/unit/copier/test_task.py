@@ -9,6 +9,7 @@ import pytest
 
 from mirror.copier import task
 from mirror.copier.bell import Heard
+from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy, PartitionResult
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import GapKind, chunk_record, writer_record
@@ -127,6 +128,19 @@ def test_a_partition_that_was_copied_to_another_topic_is_refused(copying: Copyin
     assert copying.took < 3.0
 
 
+def test_the_driver_hears_soon_of_a_partition_that_is_put_aside_and_others_are_copied_until_then(
+    copying: Copying,
+) -> None:
+    copying.begin()
+    copying.create("paid")
+    copying.works[PAID] = {"mm2": Mm2Trace(1)}
+    copying.copy(PAID).write(b"0")
+    copying.world.after(1.0, partial(copying.source().write, b"1"))
+    assert copying.epoch(60.0)[PAID].was_javas
+    assert copying.took == pytest.approx(TROUBLED_SECONDS, abs=0.3)
+    assert copying.copy().values() == [b"0", b"1"]
+
+
 def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch: pytest.MonkeyPatch) -> None:
     copying.begin()
     copying.source().write(b"1")
@@ -148,6 +162,21 @@ def test_a_task_without_partitions_ends_at_once(copying: Copying) -> None:
 
 
 # While it is found out where to begin.
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("question", ["start", "end", "written"])
+def test_whichever_end_of_a_log_is_not_told_is_asked_for_again(copying: Copying, side: str, question: str) -> None:
+    log = copying.source() if side == "source" else copying.copy()
+    log.not_told = question
+    copying.source().write(b"0")
+    copying.world.after(1.0, partial(setattr, log, "not_told", ""))
+    result = copying.epoch(6.0)[SOURCE]
+    assert copying.copy().values() == [b"0"]
+    assert stands(result) == (1, 1, True)
+    (said,) = copying.driver.troubles()
+    assert ("orders-0" in said) is True
+    assert ("NotLeaderForPartition" in said) is ((side, question) != ("target", "end"))
 
 
 def test_others_are_copied_while_it_is_found_out_where_to_begin(copying: Copying) -> None:
@@ -354,6 +383,13 @@ def test_a_long_tail_is_matched_piece_by_piece(copying: Copying) -> None:
     assert copying.recorded() == 7
 
 
+def test_a_line_so_slow_that_a_batch_takes_longer_than_a_piece_may_still_gets_on(copying: Copying) -> None:
+    long_tail(copying)
+    copying.west.latency_seconds = 1.2
+    result = copying.epoch(25.0)[SOURCE]
+    assert stands(result) == (7, 7, True)
+
+
 def test_a_match_that_an_end_interrupts_goes_on_in_the_next_epoch(copying: Copying) -> None:
     long_tail(copying)
     copying.west.latency_seconds = 0.4
@@ -434,6 +470,19 @@ def test_a_source_created_anew_is_copied_from_its_start_behind_a_gap(copying: Co
     assert result.handover is not None
     assert result.handover.position.topic_id == copying.east.topic_id("orders")
     assert copying.mm2_position() == 1, "it went back before the new one was begun"
+
+
+def test_whether_a_topic_is_another_one_is_asked_of_the_clusters_and_not_taken_from_the_plan(copying: Copying) -> None:
+    """The plan may be some seconds old."""
+    copying.begin(b"0", b"1")
+    handover = copying.handovers[SOURCE]
+    copying.works[SOURCE] = {"topic_id": handover.position.topic_id}
+    copying.handovers[SOURCE] = replace(handover, clean=False)
+    copying.east.create("orders")
+    copying.source().write(b"new")
+    copying.epoch()
+    assert [gap.kind for gap in copying.state().gaps.values()] == [GapKind.RECREATED]
+    assert copying.copy().values() == [b"0", b"1", b"new"]
 
 
 def test_mm2s_position_goes_back_before_ours_does(copying: Copying) -> None:
