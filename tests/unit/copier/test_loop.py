@@ -257,7 +257,7 @@ def test_what_is_never_answered_is_handed_over_as_unsure_and_matched_by_the_next
 
 def test_a_line_on_which_something_moves_is_waited_for_but_not_for_ever(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(0)
     for number in range(40):
         copying.world.after(0.5 * number, partial(line.take, 100))
@@ -346,7 +346,7 @@ def test_without_a_driver_it_writes_as_long_as_it_runs(copying: Copying) -> None
 
 def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     copying.copy().hold()
     copying.source().write(b"1")
     copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
@@ -357,7 +357,7 @@ def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copyi
 
 def test_what_a_socket_does_not_take_at_once_goes_out_when_there_is_room(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(7)
     copying.source().write(b"1")
     seen: list[int] = []
@@ -370,7 +370,7 @@ def test_what_a_socket_does_not_take_at_once_goes_out_when_there_is_room(copying
 
 def test_what_a_socket_has_not_taken_waits_while_nothing_may_be_written(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(7)
     copying.source().write(b"1")
     seen: list[int] = []

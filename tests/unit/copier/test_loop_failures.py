@@ -46,7 +46,7 @@ def position(result: PartitionResult) -> tuple[int, bool]:
 @pytest.mark.parametrize("is_appended", [True, False], ids=["behind the append", "before the append"])
 def test_a_connection_lost_between_send_and_answer_doubles_nothing(copying: Copying, is_appended: bool) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     copying.copy().mute() if is_appended else copying.copy().hold()
     copying.source().write(b"1", b"2")
 
@@ -65,7 +65,7 @@ def test_a_connection_lost_between_send_and_answer_doubles_nothing(copying: Copy
 
 def test_a_connection_lost_with_five_requests_in_flight_sends_them_again_in_order(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     values = [b"%d" % number + b"x" * 20_000 for number in range(6)]
     copying.source().write(values[0])
     copying.world.once(lambda: copying.copy().appended == 2, copying.copy().mute)

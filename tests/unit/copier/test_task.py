@@ -153,12 +153,15 @@ def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch:
     result = copying.epoch()[SOURCE]
     assert result.trouble == "the driver cannot be reached from its task: [Errno 111] Connection refused"
     assert (result.handover, copying.copy().values()) == (handover, [b"0"])
+    assert copying.last is not None
+    assert (copying.last.cpu_seconds, copying.last.wall_seconds) == (0.0, 0.0)
 
 
 def test_a_task_without_partitions_ends_at_once(copying: Copying) -> None:
     copying.pairs.clear()
     assert copying.epoch(60.0) == {}
     assert copying.took == 0.0
+    assert copying.driver.is_closed, "it hangs up, by which the others hear of it"
 
 
 # While it is found out where to begin.
@@ -265,6 +268,29 @@ def test_a_ring_while_it_is_found_out_is_not_waited_with_for_long(copying: Copyi
     result = copying.epoch(60.0)[SOURCE]
     assert result.handover is None
     assert copying.took == pytest.approx(2.0, abs=0.3)
+
+
+def test_what_was_found_out_when_it_rings_is_written_down_before_it_is_handed_over(copying: Copying) -> None:
+    copying.west.latency_seconds = copying.east.latency_seconds = 0.1
+    copying.world.after(0.3, lambda: copying.driver.say(Heard.RING))
+    result = copying.epoch(60.0)[SOURCE]
+    assert copying.took < 2.0
+    assert stands(result) == (0, 0, True)
+    assert result.handover is not None
+    assert (result.handover.is_recorded, copying.recorded()) == (True, 0)
+
+
+def test_what_could_not_be_found_out_is_tried_again_soon_and_then_less_and_less_often(copying: Copying) -> None:
+    copying.copy().leader = None
+    copying.source().write(b"0")
+    copying.world.after(0.1, partial(copying.copy().elect, 2))
+    copying.epoch(0.8)
+    assert copying.copy().values() == [b"0"]
+    copying.create("paid")
+    copying.copy(PAID).leader = None
+    before = copying.west.asked.count("MetadataRequest")
+    copying.epoch(20.0)
+    assert 6 < copying.west.asked.count("MetadataRequest") - before < 25
 
 
 def test_nothing_is_written_down_while_the_driver_does_not_allow_it(copying: Copying) -> None:
@@ -512,6 +538,40 @@ def test_a_source_that_lost_its_end_goes_back_to_where_it_parts(copying: Copying
     (gap,) = copying.state().gaps.values()
     assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 2, GapKind.TRUNCATED, True)
     assert copying.recorded() == 2
+
+
+def test_a_source_that_lost_all_of_two_leaders_goes_back_behind_what_is_left_of_the_one_before(
+    copying: Copying,
+) -> None:
+    copying.begin(b"0", b"1")
+    for value in (b"2", b"3"):
+        copying.source().elect(1)
+        copying.source().write(value)
+        copying.epoch(0.5)
+    copying.source().truncate(2)
+    copying.source().write(b"another")
+    copying.handovers[SOURCE] = replace(copying.handovers[SOURCE], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"3", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (2, 4, GapKind.TRUNCATED, True)
+
+
+def test_which_of_the_leaders_before_is_common_is_asked_for_one_after_the_other(copying: Copying) -> None:
+    """The source has one that was never read, of which it tells first."""
+    copying.begin(b"0", b"1")
+    copying.source().leader_epoch = 2
+    copying.source().write(b"2")
+    copying.epoch(0.5)
+    copying.source().truncate(1)
+    copying.source().leader_epoch = 1
+    copying.source().write(b"another")
+    copying.source().leader_epoch = 5
+    copying.handovers[SOURCE] = replace(copying.handovers[SOURCE], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (0, 3, GapKind.TRUNCATED, True)
 
 
 def test_copies_that_are_gone_from_the_target_stop_the_copy(copying: Copying) -> None:

@@ -50,6 +50,7 @@ class World:
         self.pauses = Pauses()
         self.renewed_at = 0.0
         self.standing = FlowStanding(flow_settings())
+        self.heard: Callable[[], object] = lambda: None
         self.leader = FlowLeader(
             self.standing.settings, self.standing, PLACE, timeout_seconds=600.0, is_stuck=lambda: spark_hangs
         )
@@ -64,6 +65,7 @@ class World:
 
     def keep(self, report: TickReport) -> None:
         self.reports.append(report)
+        self.heard()
         if not self.answers:
             self.leader.end(is_settled=True)
 
@@ -153,8 +155,14 @@ def test_who_has_never_led_has_nothing_to_give_up(
     world = World(monkeypatch, None, None)
     world.leader._lost = lambda: lost.append(None)
     world.standing.weak_fence = "no rights"
+    world.standing.lease = Lease(600.0)
+    world.renewed_at = steady_seconds()
+    left: list[float] = []
+    world.heard = lambda: left.append(world.standing.lease.left)
     world.run()
     assert lost == []
+    assert len(left) == 3
+    assert max(left) < 0, "it has no right to write"
     assert not any(each.levelname == "WARNING" for each in caplog.records)
 
 
@@ -174,7 +182,20 @@ def test_an_engine_that_leads_in_another_term_begins_anew(
     """It was stopped for so long that another has led meanwhile: what that one wrote is looked up."""
     caplog.set_level("INFO", "mirror")
     world = World(monkeypatch, 1, 1, 3)
+    renewed: list[tuple[int, int | None]] = []
+
+    class OfOneTerm(Lease):
+        def __init__(self, *of: float) -> None:
+            super().__init__(*of)
+            self.term = world.term or 0
+
+        def renew(self, at: float) -> None:
+            renewed.append((self.term, world.term))
+            super().renew(at)
+
+    monkeypatch.setattr(module, "Lease", OfOneTerm)
     world.run()
+    assert renewed == [(1, 1), (1, 1), (3, 3)], "the right to write in a term goes by renewals of that term"
     told = [each for each in caplog.messages if each.startswith(("stands by", "leads"))]
     assert told == [
         "leads the flow, term 1",
