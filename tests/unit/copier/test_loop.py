@@ -200,6 +200,18 @@ def test_a_ring_ends_it_at_once_with_all_that_was_fetched_copied_and_recorded(co
     assert (result.handover.clean, result.handover.is_recorded, copying.recorded()) == (True, True, 2)
 
 
+def test_what_has_come_in_when_it_rings_goes_out_all_the_same(copying: Copying) -> None:
+    copying.begin()
+
+    def write_and_ring() -> None:
+        copying.source().write(b"1")
+        copying.driver.say(Heard.RING)
+
+    copying.world.after(0.2, write_and_ring)
+    copying.epoch(60.0)
+    assert (copying.copy().values(), copying.recorded()) == ([b"0", b"1"], 2)
+
+
 def test_a_ring_before_the_first_fetch_ends_it_with_nothing_copied(copying: Copying) -> None:
     copying.begin()
     copying.source().write(b"1")

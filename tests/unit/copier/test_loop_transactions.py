@@ -16,7 +16,7 @@ from tests.flows import EAST_WEST
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, SYNCS, Copying, slot
 
 PAID = TopicPartition("paid", 0)
-NOT_COORDINATOR, INVALID_EPOCH, CONCURRENT, TOO_FEW_REPLICAS = 16, 47, 51, 19
+TIMED_OUT, NOT_COORDINATOR, TOO_FEW_REPLICAS, INVALID_EPOCH, CONCURRENT = 7, 16, 19, 47, 51
 
 
 @pytest.fixture
@@ -226,6 +226,18 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(exact: Copy
     exact.epoch()
     assert exact.copy().committed() == [b"0", b"1"]
     assert exact.copy(PAID).committed() == [b"1"]
+
+
+def test_what_is_unsure_when_it_rings_is_sent_again_so_that_the_transaction_can_be_committed(exact: Copying) -> None:
+    assert exact.flow.slot is not None
+    exact.told(slot=replace(exact.flow.slot, patience_seconds=10.0))
+    exact.copy().refuse(TIMED_OUT)
+    exact.source().write(b"1")
+    exact.world.after(3.0, lambda: exact.driver.say(Heard.RING))
+    exact.world.after(3.5, partial(exact.copy().refuse, 0))
+    result = exact.epoch(60.0)[ORDERS]
+    assert (stands(result), left(exact).lost) == ((2, True), None)
+    assert exact.took < 6.0
 
 
 def test_a_partition_without_enough_replicas_holds_up_no_other(exact: Copying) -> None:
