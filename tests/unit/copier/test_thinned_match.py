@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.copier import thinned_match
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
+from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, flagged
 
 OURS, FOREIGN = Producer(7, 0), Producer(99, 0)
@@ -181,3 +184,39 @@ def test_what_was_written_inside_a_transaction_was_aborted() -> None:
     aborted = flagged(copy_of(ORIGINALS[0], 8), 0x10)
     assert found(set(), [aborted]) == (20, 0)
     assert found(set(), [aborted, (ORIGINALS[0], 9)]) == (21, 1)
+
+
+def test_holes_of_the_source_are_counted_up_to_the_record_that_follows_or_its_end() -> None:
+    batches = source_log([record(offset, 0, 0) for offset in (20, 23, 24, 30)])
+    originals = thinned_match._Originals(batches, UPSTREAM, None)
+    assert [originals.holes(20, 40, skipped=skipped) for skipped in range(6)] == [0, 2, 2, 7, 16, 16]
+    originals.take(2)
+    assert [originals.holes(20, 40, skipped=skipped) for skipped in range(4)] == [2, 7, 16, 16]
+
+
+def test_of_no_more_records_the_source_lacks_the_original_than_it_has_holes_for() -> None:
+    """One that the cleaner has removed since, between two that are there: it can have been one, and not two."""
+    first, last, gone = record(20, 0, 1), record(22, 1, 2), record(0, 2, 99)
+    one = [copy_of(first, 8), copy_of(gone, 9), copy_of(last, 10)]
+    assert matched([first, last], one, 23) == Matched(23, (Run(20, 8, 1), Run(22, 10, 1)), 2)
+    two = [copy_of(first, 8), copy_of(gone, 9), copy_of(gone, 10), copy_of(last, 11)]
+    assert isinstance(matched([first, last], two, 23), Mismatch)
+    assert isinstance(matched([first, record(21, 1, 2)], one, 22), Mismatch)
+
+
+@pytest.mark.parametrize("is_stamped", [True, False])
+def test_timestamps_count_unless_the_target_gives_its_own(is_stamped: bool) -> None:
+    original = record(20, 0, 1)
+    copy = copy_of(original._replace(timestamp=TIME + 77), 8)
+    tail = [flagged(copy, 0x08) if is_stamped else copy]
+    outcome = matched([original], tail, 21)
+    assert outcome == Matched(21, (Run(20, 8, 1),), 1) if is_stamped else isinstance(outcome, Mismatch)
+
+
+@pytest.mark.parametrize("field", ["key", "value", "headers"])
+def test_a_copy_differs_by_key_value_or_headers_whoever_stamps_it(field: str) -> None:
+    original = record(20, 0, 1)
+    other = {"key": b"other", "value": b"other", "headers": (("h", b"1"),)}[field]
+    changed = original._replace(**{field: other})
+    assert isinstance(matched([original], [flagged(copy_of(changed, 8), 0x08)], 21), Mismatch)
+    assert isinstance(matched([original], [copy_of(changed, 8)], 21), Mismatch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -46,6 +47,7 @@ class Topic:
     """The state topic, and the clock of all who read it."""
 
     def __init__(self) -> None:
+        self.name = "mm2-state.east.internal"
         self.log: list[NewRecord] = []
         self.now = 1000.0
         self.is_down = False
@@ -53,7 +55,7 @@ class Topic:
         self.before_append: list[Callable[[], object]] = []
 
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
-        assert (topic, partition) == ("mm2-state.east.internal", 0)
+        assert (topic, partition) == (self.name, 0)
         if self.is_down:
             raise ConnectionFailed("west does not answer")
         while self.before_append:
@@ -61,7 +63,8 @@ class Topic:
         self.log += records
         return len(self.log) - len(records)
 
-    def tail(self, *_: object, committed: bool, **__: object) -> SimpleNamespace:
+    def tail(self, _: object, topic: str, *, committed: bool, **__: object) -> SimpleNamespace:
+        assert topic == self.name
         assert not committed, "a claim may lie behind the start of an open transaction"
         seen = 0
 
@@ -410,3 +413,15 @@ class Engines(RuleBasedStateMachine):
 
 TestEngines = Engines.TestCase
 TestEngines.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=20)
+
+
+def test_a_flow_may_be_led_over_another_topic(topic: Topic) -> None:
+    topic.name = "mm2-state.of-another-source.internal"
+    engine = Election(Flow("east", "west"), {}, {}, HERE, timeout_seconds=TIMEOUT, settings={}, topic=topic.name)
+    assert engine.round(report)
+    assert topic.state.claim is not None
+
+
+def test_who_has_not_led_yet_knows_of_no_right_to_write_and_of_no_leader_before(topic: Topic) -> None:
+    engine = topic.engine("first")
+    assert (engine.term, engine.claim, engine.was_settled, engine.renewed_at) == (None, None, False, -math.inf)

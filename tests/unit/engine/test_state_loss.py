@@ -76,6 +76,23 @@ def test_chunks_of_the_map_that_nobody_has_read_are_counted_and_their_positions_
     assert [known.translate(each) for each in (9, 10, 30, 46)] == [Exact(9), Exact(10), Bounded(10, 20), Exact(36)]
 
 
+def test_so_many_chunks_are_lost_as_lie_between_two_that_are_known_and_an_empty_one_is_not_known() -> None:
+    read = [
+        *READ[:4],
+        chunk_record(ORDERS, 0, [Run(0, 0, 10)]),
+        chunk_record(ORDERS, 1, [Run(10, 10, 10)]),
+        chunk_record(ORDERS, 2, []),
+        chunk_record(ORDERS, 5, [Run(45, 35, 5)]),
+        Position(50, 40, 0, True, 5).record(ORDERS),
+    ]
+    state = folded(restored(read, folded(read), {}, "deleted", 5, are_certain=True))
+    assert state.loss is not None
+    assert "lost: 3 chunks" in state.loss.reason
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert [known.translate(each) for each in (19, 30, 46)] == [Exact(19), Bounded(20, 10), Exact(36)]
+
+
 def test_positions_that_are_not_certain_are_looked_up_on_the_target() -> None:
     state = written(are_certain=False)
     assert state.unsettled == {ORDERS, IDLE}

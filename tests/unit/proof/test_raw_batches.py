@@ -236,6 +236,38 @@ def test_what_others_wrote_is_counted_where_they_may_write_and_left_where_not() 
     assert (half.foreign, half.target_rest) == (0, ((12, 13),))
 
 
+def test_before_the_flow_took_over_the_copies_are_those_of_java_mirrormaker_which_has_no_producer_id() -> None:
+    logs = Mirrored()
+    for first in (0, 4):
+        logs.source.append([record(first + number) for number in range(4)])
+        logs.record_run(first, logs.copy.append([record(first + number) for number in range(4)]), 4)
+
+    taken_over = compared(logs, pair_of(logs, own_from=4))
+    assert (taken_over.amount.records, taken_over.rest, taken_over.target_rest) == (4, ((4, 8),), ((4, 8),))
+    assert compared(logs, pair_of(logs, own_from=5)).rest == ()
+    assert compared(logs, pair_of(logs, own_from=8, is_shared=True)).rest == ()
+
+
+def test_before_the_flow_took_over_whoever_has_a_producer_id_is_somebody_else_where_others_may_write() -> None:
+    logs = Mirrored()
+    logs.source.append([record(0), record(1)])
+    logs.record_run(0, logs.copy.append([record(0), record(1)], 0, SOMEBODY), 2)
+    found = compared(logs, pair_of(logs, own_from=2, is_shared=True))
+    assert (found.amount.records, found.foreign, found.rest) == (0, 2, ((0, 2),))
+    assert compared(logs, pair_of(logs, own_from=2)).amount.records == 2
+
+
+def test_of_others_only_whole_batches_are_counted_by_their_headers() -> None:
+    logs = three_batches()
+    logs.copy.append([record(1), record(2), record(3)], 0, SOMEBODY)
+    at_first = compared(logs, pair_of(logs, (12, 12), (12, 15), is_shared=True))
+    assert (at_first.foreign, at_first.target_rest) == (3, ())
+    thin = changed(logs.copy.batches[-1][0], record_count=2)
+    logs.copy.batches[-1] = next(batch.batches(thin, 0, len(thin)))
+    found = compared(logs, pair_of(logs, is_shared=True))
+    assert (found.foreign, found.target_rest) == (0, ((12, 15),))
+
+
 def test_records_that_the_flow_does_not_copy_on_are_passed_over() -> None:
     logs = Mirrored()
     logs.source.append([record(0)], 0, Producer(55, 0))

@@ -128,3 +128,38 @@ def test_where_the_extra_records_lie_behind_what_was_compared_is_told() -> None:
     found = with_extra(before, Seen(3, 11, 15), "written by a producer that is not the mirror's")
     assert (found.extra, str(found.extra_at)) == (4, "4, 11 to 14 (3 in these)")
     assert with_extra(before, Seen(), "nothing") == before
+
+
+@pytest.mark.parametrize("before", [(0, 1), (30, 31)])
+def test_what_cannot_be_read_is_named_from_its_first_offset_to_its_last(before: tuple[int, int]) -> None:
+    place = replace(PLACE, before=before)
+    _, (found,) = judged(
+        SETTINGS, FlowState(), EQUAL, (PAIR, place, Found(problem="west is away")), Mm2Traces, is_running=True
+    )
+    assert (found.start, found.end) == (min(before[0], 11), max(before[1], 20))
+    assert found.reason == "it could not be read: west is away"
+
+
+@pytest.mark.parametrize(
+    ("is_running", "why"),
+    [
+        (True, "copied, and not on record: the engine that runs has not recorded it yet"),
+        (False, "copied, and not on record: no engine runs that would recognise it"),
+    ],
+)
+@pytest.mark.parametrize(
+    "known", [{}, {ORDERS: Position(10, 15, 0, complete=True, settled=True)}, {ORDERS: Position(10, 11, 0, True)}]
+)
+def test_why_what_the_flow_has_written_behind_its_position_is_not_judged(
+    known: dict[TopicPartition, Position], is_running: bool, why: str
+) -> None:
+    """Behind a settled position it is there twice, but only if that lies before what was looked at."""
+    compared, (left_out,) = judged(
+        SETTINGS,
+        FlowState(positions=known),
+        EQUAL,
+        (PAIR, PLACE, Found(own_behind=Seen(3, 12, 15))),
+        Mm2Traces,
+        is_running=is_running,
+    )
+    assert (compared.extra, left_out.reason, left_out.records, left_out.is_unchecked) == (0, why, 3, True)

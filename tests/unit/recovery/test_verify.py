@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
-from mirror.proof.pairs import PartitionPair
+from mirror.proof.pairs import Mark, PartitionPair
+from mirror.proof.remembered import Entry, Logs, Memory, parse
 from mirror.recovery import verify
 from tests.unit.config.files import flows_of
 
@@ -128,3 +131,104 @@ def once_recorded(
     clusters: Any = {"B": SimpleNamespace(client={})}
     (found,) = verify._once_recorded(FLOW, clusters, plan, [seen], look)
     return found
+
+
+class Compared:
+    """A comparison without Spark: what is planned, and what comes of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, plan: SimpleNamespace) -> None:
+        self.updated: list[tuple[object, ...]] = []
+        monkeypatch.setattr(verify, "plan_pairs", lambda *_: plan)
+        monkeypatch.setattr(verify, "spark_session", self.session)
+        monkeypatch.setattr(verify, "verify", lambda *_: Equivalence(("compared",)))  # type: ignore[arg-type]
+        monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])
+        monkeypatch.setattr(verify, "judged", lambda *_, **__: ("partition", ["left out too"]))
+        monkeypatch.setattr(verify, "updated", self.update)
+        self.sessions = 0
+
+    def session(self, _: str) -> None:
+        self.sessions += 1
+
+    def update(self, memory: Memory, logs: object, compared: Any) -> Memory:
+        self.updated.append((memory, logs, list(compared)))
+        return memory
+
+
+def planned(memory: Memory, pairs: tuple[str, ...] = ("pair",)) -> SimpleNamespace:
+    return SimpleNamespace(
+        pairs=list(pairs),
+        outside=["outside"],
+        left_out=["left out"],
+        state=FlowState(),
+        is_running=False,
+        memory=memory,
+        logs="logs",
+    )
+
+
+ENTRY = Entry(
+    Logs("A.orders", "1", "2", 0, committed=False, remote_committed=True),
+    0,
+    5,
+    5,
+    (),
+    5,
+    50,
+    1,
+    Mark(4, 0, 1),
+    Mark(4, 0, 2),
+)
+KNOWN = Memory("A->B", "id of A", "id of B", {ORDERS: ENTRY})
+
+
+def test_what_was_compared_is_remembered_once_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    remember = tmp_path / "memory.json"
+    compared = Compared(monkeypatch, planned(KNOWN))
+    found = verify.verify_flow(FLOW, {}, remember=remember)
+    assert (found.partitions, found.left_out) == (("partition",), ("left out", "left out too"))
+    assert compared.updated == [(KNOWN, "logs", [("pair", "compared")])]
+    assert parse(remember.read_text()) == KNOWN
+
+
+def test_nothing_is_remembered_that_nobody_wants_to_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compared = Compared(monkeypatch, planned(KNOWN))
+    verify.verify_flow(FLOW, {})
+    assert compared.updated == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_pair_has_its_comparison(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Compared(monkeypatch, planned(KNOWN, ("one", "another")))
+    with pytest.raises(ValueError, match="shorter"):
+        verify.verify_flow(FLOW, {}, remember=tmp_path / "memory.json")
+
+
+def test_where_there_is_nothing_to_compare_spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch, planned(KNOWN, ()))
+    found = verify.verify_flow(FLOW, {})
+    assert (found.partitions, found.left_out, compared.sessions) == ((), ("left out",), 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_refused"),
+    [
+        (KNOWN, False),
+        (replace(KNOWN, source_id="id of another A"), True),
+        (replace(KNOWN, target_id="id of another B"), True),
+        # Nothing was compared between those.
+        (replace(KNOWN, source_id="id of another A", entries={}), False),
+    ],
+)
+def test_what_is_remembered_of_two_other_clusters_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: Memory, is_refused: bool
+) -> None:
+    remember = tmp_path / "memory.json"
+    remember.write_text(written.as_text())
+    compared = Compared(monkeypatch, planned(KNOWN))
+    if is_refused:
+        with pytest.raises(ConfigError, match="it tells of A->B between two other clusters"):
+            verify.verify_flow(FLOW, {}, remember=remember)
+        assert (compared.sessions, remember.read_text()) == (0, written.as_text())
+    else:
+        verify.verify_flow(FLOW, {}, remember=remember)
+        assert parse(remember.read_text()) == KNOWN
