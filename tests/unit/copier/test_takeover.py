@@ -415,6 +415,21 @@ def test_too_many_places_where_the_copy_could_begin_are_not_tried(count: int, is
     assert not isinstance(outcome, Unclear) or "17 records like the one at upstream offset 0" in outcome.reason
 
 
+def test_a_record_like_the_first_is_no_place_to_begin_where_what_follows_it_is_not_the_sources() -> None:
+    """However often others have written such a one."""
+    world = World([record(offset) for offset in range(10)])
+    for _ in range(17):
+        world.append([record(0), record(99)], PLAIN)
+    assert search(world.log(), world.prints(), None, is_ours=is_ours, is_shared=True) is None
+    recorded = search(world.log(), world.prints(), 1, is_ours=is_ours, is_shared=True)
+    assert isinstance(recorded, Unclear)
+    assert "the last one it recorded, is not on the target" in recorded.reason
+    world.life(0, [3], PLAIN, [False])
+    outcome = search(world.log(), world.prints(), None, is_ours=is_ours, is_shared=True)
+    assert isinstance(outcome, Found)
+    assert outcome.upstream == 3
+
+
 def test_without_syncs_a_batch_that_can_be_a_copy_of_two_places_is_ambiguous() -> None:
     """Behind the one the copy would go on elsewhere than behind the other."""
     pair = [record(offset, b"alike")._replace(timestamp=TIME, key=None, headers=()) for offset in (3, 6)]
