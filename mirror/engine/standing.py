@@ -48,6 +48,7 @@ from mirror.model.writers import WrittenBy
 REFUSED_SECONDS = 20.0
 _BEING_COMPARED = "what lies on the target is being compared with the source"
 _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
+_NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -325,8 +326,11 @@ class FlowStanding:
 
     @_alone
     def is_at_rest(self, source: TopicPartition) -> bool:
-        """Whether a partition is paused, and it is on record how far it is copied."""
-        return self.pauses.is_paused(source.topic) and self._is_final(source)
+        """Whether a partition is paused, and it is on record how far it is copied, or where its copy is to begin.
+
+        Without a position its copy would begin, once it is resumed, with what the source has by then.
+        """
+        return self.pauses.is_paused(source.topic) and source in self.handovers and self._is_final(source)
 
     @_alone
     def pause_report(self, engine: str) -> PauseReport | None:
@@ -349,18 +353,22 @@ class FlowStanding:
             {
                 source: self.stopped.get(source)
                 or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
-                or _BEING_COMPARED
+                or (_BEING_COMPARED if source in self.handovers else _NOT_BEGUN)
                 for source in sorted(paused - busy)
                 if not self._is_final(source)
             },
         )
 
     def _is_final(self, source: TopicPartition) -> bool:
-        """Whether it is on record how far a partition is copied, or that nothing of it is."""
+        """Whether it is on record how far a partition is copied, or that nothing of it is.
+
+        What begins at the end of the source has to have that on record: what is written from now on is to be copied.
+        """
         handover = self.handovers.get(source)
         if handover is None:
             # Else somebody has copied it, or may have.
-            return source not in self.takeovers and source not in self.stopped
+            is_nobodys = source not in self.takeovers and source not in self.stopped
+            return is_nobodys and self.settings.auto_offset_reset != "latest"
         return handover.clean and handover.is_recorded
 
     @_alone

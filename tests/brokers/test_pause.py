@@ -219,6 +219,22 @@ def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions
     }
 
 
+def test_what_was_written_during_a_pause_is_copied_also_where_a_copy_begins_at_the_end_of_its_source(
+    engines: Engines,
+) -> None:
+    """The flow knew the topic: what it leaves out is what was there before it did."""
+    engines.settings = f"{engines.alias}->west.consumer.auto.offset.reset = latest\n"
+    paused(engines)
+    first = engines.running["first"] = engines.start()
+    wait_until(engines.status, "the pause", timeout_seconds=90, until=lambda now: now["state"] == "PAUSED")
+    assert paused(engines).verdict is Verdict.PASS
+    engines.send(400)
+    resume(*flow_of(engines), timeout_seconds=60)
+    engines.await_all()
+    engines.assert_each_once()
+    assert first.terminate(30)
+
+
 def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines: Engines) -> None:
     """And the one before is told, or was served before."""
     paused(engines)

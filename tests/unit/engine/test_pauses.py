@@ -68,7 +68,8 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     standing.handovers[ORDERS] = replace(CLEAN, is_recorded=False)
     assert planned(engine) == {"orders": True, "bills": False}
     del standing.handovers[ORDERS]
-    assert planned(engine) == {"bills": False}, "of what was never begun there is nothing to find out"
+    assert planned(engine) == {"orders": True, "bills": False}, "where it begins goes on record before it is resumed"
+    standing.handovers[ORDERS] = CLEAN
     standing.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
     standing.take_pauses(Pauses())
@@ -116,6 +117,30 @@ def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_th
     assert said is not None
     assert said.unsettled == {ORDERS: "it is to be taken over from Java MirrorMaker", BILLS: "it holds records already"}
     assert not any(map(standing.is_at_rest, COPIES))
+
+
+@pytest.mark.parametrize(
+    ("reset", "said"),
+    [
+        ("earliest", {}),
+        ("latest", {ORDERS: "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"}),
+    ],
+)
+def test_of_what_is_to_begin_at_the_end_of_the_source_a_pause_is_final_once_that_is_on_record(
+    standing: FlowStanding, reset: str, said: dict[TopicPartition, str]
+) -> None:
+    clients = standing.settings.clients
+    consumer = {**clients.source_consumer, "auto.offset.reset": reset}
+    standing.settings = replace(standing.settings, clients=replace(clients, source_consumer=consumer))
+    standing.take_pauses(Pauses((ALL,)))
+    del standing.handovers[ORDERS]
+    report = standing.pause_report("me")
+    assert report is not None
+    assert (report.busy, report.unsettled) == (frozenset(), said)
+    standing.handovers[ORDERS] = CLEAN
+    report = standing.pause_report("me")
+    assert report is not None
+    assert report.unsettled == {}
 
 
 def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:
