@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
+from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
 from mirror.control.checkpoint_copies import CheckpointCopies
@@ -213,10 +214,12 @@ class FlowControl:
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
     def _may_be_written_by_others(self) -> bool:
-        """Whether the leader before may still write, and the target would not refuse it."""
+        """Whether the leader before, or a task of an epoch that failed, may still write, and nothing refuses it."""
         former = self._hold.unrefused
         if former is None or self._standing.was_settled:
             return False
+        if steady_seconds() < self._standing.tasks_write_until:
+            return True
         # Its tasks went on for a while after its right had ended, if the target would have refused that.
         return not self._standing.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
@@ -298,7 +301,7 @@ class FlowControl:
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
             troubles = self._fenced(asked, log)
-            standing.take_fenced(asked, troubles, log.poll())
+            standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
             if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), ()

@@ -19,6 +19,7 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
+from mirror.model.counts import counted
 from mirror.model.flow_state import RunReport, pause_report_record
 from mirror.model.pause import PauseReport
 
@@ -161,6 +162,9 @@ class FlowLeader:
         if not found.busy and self._standing.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
+            if found.unrefused:
+                late = counted(len(found.unrefused), "partition")
+                self._log.warning("but for what was sent before to the copies of %s: %s", late, found.weakness)
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -30,6 +31,7 @@ from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import (
+    DataProducer,
     DeadChunks,
     FlowState,
     ForeignWriter,
@@ -119,6 +121,11 @@ class FlowStanding:
     # earlier engine, or in a transaction that has not ended. They are copied on once the target refuses it.
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
     fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
+    # something is copied there with the next epoch of that producer.
+    unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
+    tasks_write_until: float = -math.inf
     # Why what arrives late is seen but not refused.
     weak_fence: str | None = None
     fence_note: str | None = None
@@ -183,7 +190,7 @@ class FlowStanding:
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
         self.writing = Writing(held.producer)
-        self.unfenced, self.fence_troubles = {}, {}
+        self.unfenced, self.fence_troubles, self.unrefused = {}, {}, {}
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
@@ -285,11 +292,16 @@ class FlowStanding:
 
     @_alone
     def take_fenced(
-        self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str], state: FlowState
+        self,
+        asked: Collection[TopicPartition],
+        troubles: Mapping[TopicPartition, str],
+        state: FlowState,
+        former: DataProducer | None = None,
     ) -> None:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
-        Partitions that another engine had begun before that stand in ``state``.
+        Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
+        producer of an engine before, is not refused; nor is anything where the fence is weak.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
@@ -297,7 +309,11 @@ class FlowStanding:
         self.fence_troubles = dict(troubles)
         fenced = [each for each in asked if each not in troubles]
         for each in fenced:
-            self.unfenced.pop(each, None)
+            sent_as = self.unfenced.pop(each, None)
+            if sent_as is None and former is not None:
+                self.unrefused[each] = former.producer_id
+            elif sent_as is not None and self.weak_fence is not None:
+                self.unrefused[each] = sent_as.producer_id
         if fenced:
             self.changed()
 
@@ -340,12 +356,9 @@ class FlowStanding:
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         copies |= {source: target.topic for source, target, *_ in self.partitions}
         paused = paused_of(self.pauses, copies)
-        late = {
-            source
-            for source in paused
-            if TopicPartition(copies[source] or self.settings.copy_of(source.topic), source.partition) in self.unfenced
-        }
+        late = {source for source in paused if self._copy_of(source, copies) in self.unfenced}
         busy = (paused & self.at_work) | late
+        unrefused = frozenset(each for each in paused - busy if self._copy_of(each, copies) in self.unrefused)
         return PauseReport(
             engine,
             tuple(each.wish for each in self.pauses.wishes),
@@ -357,7 +370,12 @@ class FlowStanding:
                 for source in sorted(paused - busy)
                 if not self._is_final(source)
             },
+            unrefused,
+            (self.weak_fence or self.fence_note or "") if unrefused else "",
         )
+
+    def _copy_of(self, source: TopicPartition, topics: Mapping[TopicPartition, str]) -> TopicPartition:
+        return TopicPartition(topics[source] or self.settings.copy_of(source.topic), source.partition)
 
     def _is_final(self, source: TopicPartition) -> bool:
         """Whether it is on record how far a partition is copied, or that nothing of it is.
@@ -453,6 +471,9 @@ class FlowStanding:
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if result.records and self.unrefused.get(target) == producer.producer_id:
+            # With the first batch of an epoch the target knows of it, and refuses earlier ones.
+            del self.unrefused[target]
         if result.may_arrive_late:
             self.unfenced[target] = producer
         elif result.sequence is not None and producer == self.writing.producer:
