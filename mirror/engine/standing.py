@@ -521,8 +521,11 @@ class FlowStanding:
         handover = self.handovers.get(source)
         if handover is None or handover.position.turn != looked_at.turn:
             return
-        if handover.position.compared < looked_at.compared:
-            position = replace(handover.position, compared=looked_at.compared)
+        # Within a turn it is looked at once.
+        left = handover.position.uncompared if looked_at.uncompared is not None else None
+        compared = max(handover.position.compared, looked_at.compared)
+        position = replace(handover.position, compared=compared, uncompared=left)
+        if position != handover.position:
             self.handovers[source] = replace(handover, position=position)
 
     @_alone
