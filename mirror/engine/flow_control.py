@@ -29,7 +29,7 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
-from mirror.engine.state_loss import begun_anew, restored
+from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.channel import BrokerRefused
@@ -243,6 +243,8 @@ class FlowControl:
         elif lost is not None:
             records.append(lost.record())
             self._standing.loss = lost.reason
+        if log.loss is not None or lost is not None:
+            records += lacking_pauses(self._standing.pauses, state)
         if state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
