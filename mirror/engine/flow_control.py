@@ -364,7 +364,9 @@ class FlowControl:
             state = log.poll()
             self._standing.follow(state)
             if state.overwritten:
-                self._append(writer, [state.record_of(key) for key in sorted(state.overwritten)])
+                # What others of this engine write is left to them: they may have written something newer since.
+                lacking = self._standing.write_again(state.overwritten)
+                self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 
         said = run_tick(f"state {self._settings.flow}", now_ms, follow)

@@ -155,8 +155,10 @@ class FlowLeader:
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
         found = self._standing.pause_report(self._identity.engine)
-        if found is None or found == self._answered:
+        if found is None or (found == self._answered and not self._standing.is_to_answer_again):
             return
+        # Another that is written over after this one is told again.
+        self._standing.is_to_answer_again = False
         election.say(pause_report_record(found))
         self._answered = found
         if not found.busy and self._standing.pauses.pauses_any:

@@ -408,7 +408,7 @@ class Engine:
                 source,
                 target,
                 topic_id,
-                standing.handovers.get(source),
+                standing.handover_of(source),
                 standing.trace(source),
                 standing.settings.transform_of(source.topic),
                 target_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from collections import deque
@@ -153,6 +154,10 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     pauses: Pauses = field(default_factory=Pauses)
+    # The partitions of which an engine that leads no longer has written over how far they are copied.
+    to_record: set[TopicPartition] = field(default_factory=set)
+    # Whether it has written over what this one says of paused topics.
+    is_to_answer_again: bool = False
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
     is_known: bool = False
@@ -204,6 +209,7 @@ class FlowStanding:
         self.given_up.clear()
         # What is on record is looked at anew.
         self.passed_over.clear()
+        self.to_record.clear()
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -346,7 +352,8 @@ class FlowStanding:
 
         Without a position its copy would begin, once it is resumed, with what the source has by then.
         """
-        return self.pauses.is_paused(source.topic) and source in self.handovers and self._is_final(source)
+        is_recorded = source in self.handovers and source not in self.to_record
+        return self.pauses.is_paused(source.topic) and is_recorded and self._is_final(source)
 
     @_alone
     def pause_report(self, engine: str) -> PauseReport | None:
@@ -443,6 +450,44 @@ class FlowStanding:
             if self.stopped.pop(source, None) is not None:
                 self.changed()
         self.stopped |= self.not_understood
+
+    @_alone
+    def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
+        """Have written again what an engine that leads no longer has written over, by keys; return the others.
+
+        Positions, with the chunk of the offset map that is being filled, are the tasks'; what is said of paused topics
+        is the leader's.
+        """
+        left = set(overwritten)
+        for key in overwritten:
+            match json.loads(key):
+                case ["paused"]:
+                    self.is_to_answer_again = True
+                    left.discard(key)
+                case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
+                    self.to_record.add(TopicPartition(topic, number))
+                    left.discard(key)
+                case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
+                    if chunk == self.handovers[source].position.chunk:
+                        self.to_record.add(source)
+                        left.discard(key)
+        if self.to_record:
+            self.changed()
+        return left
+
+    def _is_copied(self, source: TopicPartition) -> bool:
+        """Whether a task of this engine records how far a partition is copied."""
+        is_there = any(source == each for each, *_ in self.partitions)
+        return self.is_known and is_there and source in self.handovers and source not in self.stopped
+
+    @_alone
+    def handover_of(self, source: TopicPartition) -> Handover | None:
+        """Return where a task goes on with a partition of the next epoch; it records that if it was written over."""
+        found = self.handovers.get(source)
+        if source not in self.to_record:
+            return found
+        self.to_record.discard(source)
+        return found and replace(found, is_recorded=False)
 
     @_alone
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
