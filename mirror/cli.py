@@ -398,7 +398,8 @@ def pause(
         _print_json(found.as_json())
     else:
         _print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
-        for said in filter(None, (found.confirmed_by and f"confirmed by: {found.confirmed_by}", found.problem)):
+        confirmed = found.confirmed_by and f"confirmed by: {found.confirmed_by}"
+        for said in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
             _out.print(f"  {said}", markup=False)
         _out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
@@ -864,7 +865,7 @@ def _paused_row(each: PausedPosition) -> dict[str, Any]:
         "copied up to": each.upstream,
         "copy": str(each.copy),
         "up to": each.downstream,
-        "open end": each.open_end or "",
+        "open end": each.open_end or ("something may still arrive" if each.may_arrive is not None else ""),
     }
 
 

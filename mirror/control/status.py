@@ -31,7 +31,7 @@ from mirror.model.flow_state import (
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import Pauses
+from mirror.model.pause import Pauses, limit_words
 
 State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"]
 
@@ -101,8 +101,9 @@ class FlowStatus:
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
     ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
-    the word of who led the flow since. ``open_gaps`` are those of the ``gaps`` that nobody has acknowledged, and
-    ``stops`` says why partitions are stopped: both also of partitions that have no position yet.
+    the word of who led the flow since; ``pause_limit`` is what that does not promise. ``open_gaps`` are those of the
+    ``gaps`` that nobody has acknowledged, and ``stops`` says why partitions are stopped: both also of partitions that
+    have no position yet.
     """
 
     flow: Flow
@@ -117,6 +118,7 @@ class FlowStatus:
     deselected: tuple[TopicPartition, ...] = ()
     pauses: Pauses = Pauses()  # noqa: RUF009  # frozen
     is_pause_confirmed: bool = False
+    pause_limit: str | None = None
     open_gaps: tuple[Gap, ...] = ()
     stops: Mapping[TopicPartition, str] = field(default_factory=dict)
 
@@ -137,6 +139,7 @@ class FlowStatus:
                 for each in (self.pauses.wishes if self.pauses.in_force else ())
             ],
             "pause_confirmed": self.is_pause_confirmed,
+            "pause_limit": self.pause_limit,
             "partitions": [asdict(partition) for partition in self.partitions],
             "no_longer_selected": [{"topic": each.topic, "partition": each.partition} for each in self.deselected],
             "foreign_writers": [
@@ -248,7 +251,8 @@ class FlowObserver:
         )
         notes += _left(deselected)
         is_confirmed = is_paused and _is_pause_confirmed(state)
-        notes += _paused(state, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
+        limit = _pause_limit(state) if is_confirmed else None
+        notes += _paused(state, limit, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
         return FlowStatus(
             flow,
             verdict,
@@ -262,6 +266,7 @@ class FlowObserver:
             deselected,
             state.pauses,
             is_confirmed,
+            limit,
             tuple(state.open_gaps),
             stops,
         )
@@ -354,11 +359,18 @@ def _is_pause_confirmed(state: FlowState) -> bool:
     return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
 
 
-def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:
+def _pause_limit(state: FlowState) -> str | None:
+    """Say to which copies something may be appended all the same, as the target does not refuse it; None: to none."""
+    report = state.leaders_pause_report
+    return None if report is None else limit_words(dict.fromkeys(report.unrefused, report.weakness))
+
+
+def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple[str, ...]:
     """Say what is paused, and whether that is so already."""
     if not state.pauses.pauses_any:
         return ()
-    so_far = "nothing more is appended to its copies" if is_confirmed else "not confirmed by an engine yet"
+    so_far = f"nothing more is sent to its copies; {limit}" if limit else "nothing more is appended to its copies"
+    so_far = so_far if is_confirmed else "not confirmed by an engine yet"
     return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
 
 

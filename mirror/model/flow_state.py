@@ -30,6 +30,7 @@ from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_be
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
+from mirror.model.stretches import Stretch
 
 RUNS_PER_CHUNK = 256
 
@@ -123,6 +124,10 @@ class Position:
         how many of the source's records before it were not copied because other flows have mirrored them there.
     compared
         up to which offset of the copy it is on record who else has written there; -1 if that is not known.
+    uncompared
+        the offsets of the copy, from one up to, not including, another, which are before those of this turn and of
+        which it is not on record whether others have written there; what bears the flow's own producer ids is nobody's
+        else.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -142,6 +147,7 @@ class Position:
     left_out: int = 0
     settled: bool = False
     compared: int = -1
+    uncompared: Stretch | None = None
     unknown: str = ""
 
     @property
@@ -169,6 +175,8 @@ class Position:
             # A version that does not know it writes it on, also when the copy has gone back.
             "compared": [self.turn, self.compared],
         }
+        if self.uncompared is not None:
+            value["uncompared"] = [self.turn, *self.uncompared]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
 
@@ -765,7 +773,10 @@ class FlowState:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
                 turn, compared = content.get("compared", (-1, -1))
                 compared = compared if turn == content.get("turn", 0) else -1
-                position = Position(**_known(Position, content) | {"epochs": epochs, "compared": compared})
+                turn, *stretch = content.get("uncompared", (-1, 0, 0))
+                uncompared = (stretch[0], stretch[1]) if turn == content.get("turn", 0) else None
+                read = {"epochs": epochs, "compared": compared, "uncompared": uncompared}
+                position = Position(**_known(Position, content) | read)
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)

@@ -8,11 +8,12 @@ Each wish is one record, so that of two people who pause and resume at once the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 
 
@@ -140,12 +141,19 @@ class PauseReport:
     unsettled
         the others of which it is not known how far they are copied, and why: their recorded positions may lie before
         the end of what was copied.
+    unrefused
+        the partitions to whose copies nobody appends any more, but where the target would take what was sent before
+        and has not arrived: until something else is copied there nothing refuses it.
+    weakness
+        why the target does not refuse that; empty while it does.
     """
 
     engine: str
     wishes: tuple[str, ...]
     busy: frozenset[TopicPartition] = frozenset()
     unsettled: dict[TopicPartition, str] = field(default_factory=dict)
+    unrefused: frozenset[TopicPartition] = frozenset()
+    weakness: str = ""
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
@@ -154,6 +162,8 @@ class PauseReport:
             "wishes": list(self.wishes),
             "busy": _by_topic(self.busy),
             "unsettled": [[*source, why] for source, why in sorted(self.unsettled.items())],
+            "unrefused": _by_topic(self.unrefused),
+            "weakness": self.weakness,
         }
 
     @classmethod
@@ -162,11 +172,29 @@ class PauseReport:
         return cls(
             content["engine"],
             tuple(content["wishes"]),
-            frozenset(
-                TopicPartition(topic, number) for topic, numbers in content["busy"].items() for number in numbers
-            ),
+            _partitions(content["busy"]),
             {TopicPartition(topic, partition): why for topic, partition, why in content["unsettled"]},
+            _partitions(content.get("unrefused", {})),
+            content.get("weakness", ""),
         )
+
+
+def limit_words(late: Mapping[TopicPartition, str]) -> str | None:
+    """Say for people to which copies something may be appended although nobody sends it any more; None: to none.
+
+    Parameters
+    ----------
+    late
+        why that is not refused, by partition of the source.
+    """
+    if not late:
+        return None
+    first = min(late)
+    others = " and others" if len(late) > 1 else ""
+    return (
+        f"what was sent before to the copies of {counted(len(late), 'partition')} and has not arrived would still be "
+        f"appended ({first}{others}): {late[first]}"
+    )
 
 
 def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
@@ -174,6 +202,10 @@ def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
     for topic, number in sorted(partitions):
         found.setdefault(topic, []).append(number)
     return found
+
+
+def _partitions(by_topic: Mapping[str, Iterable[int]]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for topic, numbers in by_topic.items() for number in numbers)
 
 
 def paused_of(pauses: Pauses, sources: Iterable[TopicPartition]) -> frozenset[TopicPartition]:

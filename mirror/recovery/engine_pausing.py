@@ -52,6 +52,8 @@ class EnginePausing:
         if found.open_ends:
             open_ends = [f"{each}: {why}" for each, why in sorted(found.open_ends.items())]
             said += f"; copies that may reach further than is on record: {named(open_ends)}"
+        if found.limit is not None:
+            said += f"; {found.limit}"
         return said
 
     def resume(self, flow: Flow) -> str:

@@ -24,7 +24,7 @@ from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, pause_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, PauseWish, paused_of
+from mirror.model.pause import PauseReport, PauseWish, limit_words, paused_of
 from mirror.model.verdict import Verdict
 from mirror.recovery.ousting import Ousting, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until
@@ -72,7 +72,8 @@ class PausePlan:
 class PausedPosition:
     """How far a partition of a paused topic is copied, by what is on record.
 
-    ``open_end``: why the copy may reach further than that; None when it does not.
+    ``open_end``: why the copy may reach further than that; None when it does not. ``may_arrive``: why something that
+    was sent before may still be appended behind it, although nobody sends anything more; None: the target refuses it.
     """
 
     source: TopicPartition
@@ -80,6 +81,7 @@ class PausedPosition:
     copy: TopicPartition
     downstream: int
     open_end: str | None = None
+    may_arrive: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return a row of ``mirror pause --json``."""
@@ -91,6 +93,7 @@ class PausedPosition:
             "downstream_topic": self.copy.topic,
             "downstream_next": self.downstream,
             "open_end": self.open_end,
+            "may_arrive": self.may_arrive,
         }
 
 
@@ -101,7 +104,8 @@ class Paused:
     Attributes
     ----------
     confirmed_by
-        who says that nothing more is appended: the engine that leads the flow, or that none does; None: nobody yet.
+        who says that nothing more is sent, and what was sent before refused, but for :attr:`late`: the engine that
+        leads the flow, or that none does; None: nobody yet.
     has_engine
         whether an engine leads the flow, which goes on with what is not paused; otherwise the next one honours it.
     positions
@@ -127,11 +131,21 @@ class Paused:
         return {each.source: each.open_end for each in self.positions if each.open_end is not None}
 
     @property
+    def late(self) -> Mapping[TopicPartition, str]:
+        """The partitions to whose copies something may still be appended that was sent before, and why."""
+        return {each.source: each.may_arrive for each in self.positions if each.may_arrive is not None}
+
+    @property
+    def limit(self) -> str | None:
+        """What the confirmation does not promise, in words for people; None: it promises all."""
+        return limit_words(self.late) if self.confirmed_by is not None else None
+
+    @property
     def verdict(self) -> Verdict:
-        """PASS: nothing more is appended, and the positions are final. UNKNOWN: some positions are not known."""
+        """PASS: nothing more is appended, and the positions are final. UNKNOWN: of some that is not known."""
         if self.confirmed_by is None:
             return Verdict.FAIL
-        return Verdict.UNKNOWN if self.open_ends else Verdict.PASS
+        return Verdict.UNKNOWN if self.open_ends or self.late else Verdict.PASS
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``mirror pause --json`` prints."""
@@ -142,6 +156,7 @@ class Paused:
             "confirmed_by": self.confirmed_by,
             "engine_runs": self.has_engine,
             "positions": [each.as_json() for each in self.positions],
+            "limit": self.limit,
             "problem": self.problem,
         }
 
@@ -435,7 +450,8 @@ def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
     # What is said of one without a position is all that is known of it.
-    nothing = dict.fromkeys((*report.busy, *report.unsettled), Position(0, 0, 0, complete=False))
+    told = (*report.busy, *report.unsettled, *report.unrefused)
+    nothing = dict.fromkeys(told, Position(0, 0, 0, complete=False))
     known = nothing | state.positions
     paused = paused_of(state.pauses, known)
     said = "what was sent to its copy may still arrive"
@@ -446,6 +462,7 @@ def _positions(
             TopicPartition(position.target or flow.copy_of(source.topic), source.partition),
             position.downstream,
             said if source in report.busy else report.unsettled.get(source),
+            report.weakness if source in report.unrefused else None,
         )
         for source, position in sorted(known.items())
         if source in paused and wish.speaks_of(source.topic)

@@ -219,6 +219,60 @@ def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions
     }
 
 
+def test_what_was_written_during_a_pause_is_copied_also_where_a_copy_begins_at_the_end_of_its_source(
+    engines: Engines,
+) -> None:
+    """The flow knew the topic: what it leaves out is what was there before it did."""
+    engines.settings = f"{engines.alias}->west.consumer.auto.offset.reset = latest\n"
+    paused(engines)
+    first = engines.running["first"] = engines.start()
+    wait_until(engines.status, "the pause", timeout_seconds=90, until=lambda now: now["state"] == "PAUSED")
+    assert paused(engines).verdict is Verdict.PASS
+    engines.send(400)
+    resume(*flow_of(engines), timeout_seconds=60)
+    engines.await_all()
+    engines.assert_each_once()
+    assert first.terminate(30)
+
+
+def test_a_pause_outlives_the_loss_of_the_state_topic_and_who_cannot_know_of_it_says_so(
+    engines: Engines, west: Cluster
+) -> None:
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    before = paused(engines)
+    assert_final(engines, before)
+    numbers = engines.numbers()
+    _, flow = flow_of(engines)
+    topic = state_topic(flow.flow.source)
+    with under_load(engines):
+        west.delete_topics([topic])
+        told = wait_until(
+            engines.status,
+            "the pause to be on record again",
+            timeout_seconds=120,
+            until=lambda now: bool(now["pauses"]) and any("written again" in note for note in now["notes"]),
+        )
+        assert any("1 pause" in note for note in told["notes"]), told["notes"]
+        assert paused(engines).confirmed_by is not None
+        await_renewals(engines, 2)
+    assert engines.numbers() == numbers
+    first.kill()
+    west.delete_topics([topic])
+    second = engines.running["second"] = engines.start()
+    lost = wait_until(
+        engines.status,
+        "the loss to be told",
+        timeout_seconds=120,
+        until=lambda now: any("a topic that was paused is copied again" in reason for reason in now["reasons"]),
+    )
+    assert lost["state"] == "DEGRADED"
+    engines.await_all()
+    engines.assert_each_once()
+    assert second.terminate(30)
+
+
 def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines: Engines) -> None:
     """And the one before is told, or was served before."""
     paused(engines)

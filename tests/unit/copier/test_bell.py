@@ -159,6 +159,18 @@ def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_as
         assert not task.may_write
 
 
+def test_until_when_a_task_may_write_is_known_also_when_nothing_is_heard_of_it_any_more() -> None:
+    """One that is cut off goes on for as long as it was told last, or before."""
+    seconds = [600.0]
+    with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell:
+        assert bell.write_until == -math.inf, "nobody was told anything"
+        with closing(BellListener(bell.address)) as task:
+            wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "an answer", timeout_seconds=60)
+            seconds[0] = 0.0
+            wait_until(lambda: task.heard() and not task.may_write, "another one", timeout_seconds=60)
+        assert bell.write_until > steady_seconds() + 300.0
+
+
 def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes() -> None:
     """A task that takes partitions over reads logs for minutes, and then writes something down."""
     seconds = [600.0]

@@ -192,6 +192,9 @@ def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_ma
     hold.unrefused = DataProducer(7, 3, "its tasks went on for longer: what they sent would have been refused")
     assert waits(0.0)
     assert not waits(-REFUSED_SECONDS)
+    standing.tasks_write_until = math.inf
+    hold.unrefused = DataProducer(7, 3)
+    assert waits(-REFUSED_SECONDS), "a task of an epoch that failed may be cut off from its driver, and go on"
     hold.unrefused = None
     assert not waits(600.0), "what it writes is refused, or there was none"
 

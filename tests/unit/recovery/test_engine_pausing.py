@@ -46,6 +46,9 @@ def test_a_pause_counts_once_it_is_confirmed(pausing: EnginePausing, monkeypatch
     found = replace(found, confirmed_by="no engine leads the flow", positions=(position,), problem=None)
     assert pausing.pause(FLOW).endswith("copies that may reach further than is on record: orders-0: it was killed")
     assert asked == [(FLOW, False)] * 2
+    position = PausedPosition(ORDERS, 5, ORDERS, 5, may_arrive="grant Write")
+    found = replace(found, positions=(position,))
+    assert pausing.pause(FLOW).endswith("would still be appended (orders-0): grant Write")
 
 
 def test_so_does_a_resumption(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,10 @@ def said(*, busy: TopicPartition | None = None, unsettled: TopicPartition | None
     )
 
 
+def said_nothing() -> StateRecord:
+    return said()
+
+
 def test_an_engine_that_has_said_so_confirms_and_the_positions_of_what_was_meant_are_told(
     tmp_path: Path, reports: list[PauseReport | None]
 ) -> None:
@@ -123,6 +127,21 @@ def test_what_may_arrive_late_is_no_confirmation_until_the_engine_says_otherwise
     found = look(tmp_path, claim_record(ENGINE), said(busy=ORDERS))
     assert (found.verdict, found.has_engine, found.problem) == (Verdict.UNKNOWN, False, None)
     assert found.open_ends == {ORDERS: "it was killed"}
+
+
+def test_that_something_may_arrive_which_nothing_refuses_is_what_a_confirmation_does_not_promise(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    report = PauseReport("engine", ("mine",), unrefused=frozenset({ORDERS, BILLS}), weakness="grant Write")
+    found = look(tmp_path, claim_record(ENGINE), pause_report_record(report))
+    assert (found.verdict, found.problem, found.open_ends) == (Verdict.UNKNOWN, None, {})
+    assert found.late == {ORDERS: "grant Write"}
+    said = found.as_json()["limit"]
+    assert said.startswith("what was sent before to the copies of 1 partition and has not arrived would still be")
+    assert "orders-0" in said
+    assert "grant Write" in said
+    assert [each["may_arrive"] for each in found.as_json()["positions"]] == ["grant Write"]
+    assert look(tmp_path, claim_record(ENGINE), said_nothing()).limit is None
 
 
 def test_open_ends_are_waited_for_if_that_is_wanted(tmp_path: Path, reports: list[PauseReport | None]) -> None:
