@@ -48,9 +48,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Self
-
-import pandas as pd
+from typing import TYPE_CHECKING, Self
 
 from mirror.evidence.facts import FactError, Facts, Json, plain
 from mirror.evidence.journal import Event, JournalReading
@@ -59,6 +57,9 @@ from mirror.evidence.run_directory import RunDirectory, read_json
 from mirror.evidence.seals import Broken, broken, is_finished, read_sealed
 from mirror.model.failover_instants import FailoverInstants, RtoLink
 from mirror.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
 
@@ -698,6 +699,8 @@ def _fault(journal: JournalReading, failover: Failover | None) -> FaultInterval 
 
 def _lag(run: RunDirectory, problems: list[str]) -> pd.DataFrame:
     """Read the samples; a torn last line (the sampler was killed) is left out, any other bad line is named."""
+    import pandas as pd  # every command knows runs, and few read samples: without it they start sooner
+
     samples: list[Mapping[str, Json]] = []
     if run.lag.exists():
         lines = run.lag.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -24,7 +24,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
-from mirror.proof.delivery import GroupMove
+from mirror.proof.group_move import GroupMove
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.

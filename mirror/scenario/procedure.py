@@ -14,7 +14,7 @@ from mirror.evidence.journal import Event
 from mirror.lab.applications import Group
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.proof.delivery import GroupMove
+from mirror.proof.group_move import GroupMove
 from mirror.recovery.catching_up import await_copies, await_reading
 from mirror.recovery.group_moves import GroupMoves, move_groups
 from mirror.recovery.probing import wait_until_gone

@@ -37,10 +37,11 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import worst
 from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
-from mirror.proof.delivery import GroupMove, GroupReading, Route, Standing, judge_groups, judge_logs
+from mirror.proof.delivery import GroupReading, Route, Standing, judge_groups, judge_logs
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
+from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import stranded_records
 from mirror.recovery.catching_up import await_copies, await_reading

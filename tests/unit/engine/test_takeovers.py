@@ -24,6 +24,12 @@ from tests.unit.control.builders import flow_settings
 ORDERS, BILLS, NEW = (TopicPartition(name, 0) for name in ("orders", "bills", "new"))
 
 
+@pytest.fixture(autouse=True)
+def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed is tried again at once."""
+    monkeypatch.setattr("mirror.engine.takeovers._REST_SECONDS", 0.01)
+
+
 def trail_of(*pairs: tuple[int, int]) -> SyncTrail:
     trail = SyncTrail()
     for pair in pairs:
