@@ -134,8 +134,9 @@ class FlowStatus:
             ],
             "pauses": [
                 {"topics": each.topics, "paused": each.is_pause, "by": each.by, "since": iso_time(each.at_ms)}
-                for each in (self.pauses.wishes if self.pauses.in_force else ())
+                for each in self.pauses.shown
             ],
+            "cut": self.pauses.is_cut,
             "pause_confirmed": self.is_pause_confirmed,
             "partitions": [asdict(partition) for partition in self.partitions],
             "no_longer_selected": [{"topic": each.topic, "partition": each.partition} for each in self.deselected],
@@ -351,7 +352,7 @@ def _is_pause_confirmed(state: FlowState) -> bool:
     if report is None or state.pauses.obscure is not None:
         # It does not say whether what is not understood was seen.
         return False
-    return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+    return {each.wish for each in state.wishes.known} == {*report.wishes} and not report.busy
 
 
 def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:

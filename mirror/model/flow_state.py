@@ -745,8 +745,12 @@ class FlowState:
                 self.producer = None
             case ["run"]:
                 self.run = None
-            case ["pause", *topics]:
-                self.wishes = self.wishes.without(topics[0] if topics else None)
+            case ["pause"]:
+                self.wishes = self.wishes.without(None)
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.without_cut()
+            case ["pause", topics]:
+                self.wishes = self.wishes.without(topics)
             case ["paused"]:
                 self.pause_report = None
             case ["lost"]:
@@ -827,6 +831,8 @@ class FlowState:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished before, it is over.
                 self.unread = {key: each for key, each in self.unread.items() if each.kind != _PAUSE}
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.with_wish(PauseWish.of(None, content, is_cut=True))
             case ["pause", str(topics)]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(topics, content))
             case ["paused"]:

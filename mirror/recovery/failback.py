@@ -9,7 +9,7 @@ from mirror.evidence.facts import Json
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict
-from mirror.recovery.failover import Loss, cannot_drain, copies_again, loss_of, naming
+from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, named, told_of
@@ -80,7 +80,11 @@ def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> 
     if refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
-    notes = (naming(forward), f"{forward.flow} stays paused until the applications are home; then both flows copy")
+    notes = (
+        naming(forward),
+        f"{forward.flow} stays paused until the applications are home; then both flows copy",
+        *by_hand_of(forward.flow, record),
+    )
     return FailbackPlan(steps_home(move, forward), record, moves, stranded, refusal, notes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
@@ -53,7 +54,9 @@ class Copied:
     failovers
         the runs of the procedure that are on record, in the order of the log.
     paused
-        the topics on record that are not copied for now, because somebody wants that.
+        the topics on record that are not copied for now, because somebody has paused them by hand.
+    pauses
+        those pauses by hand, in words for people.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -64,6 +67,24 @@ class Copied:
     report_at_ms: int | None
     failovers: tuple[FailoverEntry, ...]
     paused: tuple[str, ...] = ()
+    pauses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """That a flow copies nothing any more.
+
+    Attributes
+    ----------
+    detail
+        who has confirmed it, in words for people.
+    open_ends
+        the partitions of the source of which nobody knows how far they are copied, and why: the copy may reach further
+        than is on record.
+    """
+
+    detail: str
+    open_ends: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +152,12 @@ class FlowEnds(Protocol):
         """Put back what a move has changed; return, for people, what could not be."""
         ...
 
-    def pause(self) -> str:
-        """Have the flow copied by nobody; return, for people, what was done. Behind it nothing more is copied."""
+    def pause(self) -> Cut:
+        """Have the flow copied by nobody. Behind it nothing more is copied."""
         ...
 
     def resume(self) -> str:
-        """Have the flow copied again; return, for people, what was done."""
+        """Have the flow copied again, but for what was paused by hand; return, for people, what was done."""
         ...
 
     def is_paused(self) -> bool:
@@ -159,12 +180,12 @@ class FlowEnds(Protocol):
 class Pausing(Protocol):
     """How flows are paused and resumed: a running engine is told through the target."""
 
-    def pause(self, flow: Flow) -> str:
+    def pause(self, flow: Flow) -> Cut:
         """Return once nobody copies the flow any more."""
         ...
 
     def resume(self, flow: Flow) -> str:
-        """Return once it may be copied again."""
+        """Return once it may be copied again as before; what was paused by hand stays so."""
         ...
 
     def is_paused(self, flow: Flow) -> bool:
@@ -206,6 +227,7 @@ class ClusterEnds:
     def copied(self) -> Copied:
         """See `FlowEnds`."""
         state = self._state()
+        by_hand = state.pauses.without_cut()
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
             {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},
@@ -219,7 +241,8 @@ class ClusterEnds:
             judge_state(state.run, now_ms(), ())[0] != "STOPPED",
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
-            tuple(sorted({each.topic for each in state.positions if self._is_paused(state, each.topic)})),
+            tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
+            by_hand.told(),
         )
 
     def ends(self) -> Ends:
@@ -298,7 +321,7 @@ class ClusterEnds:
             if each.action is RestoreAction.REFUSED
         ]
 
-    def pause(self) -> str:
+    def pause(self) -> Cut:
         """See `FlowEnds`."""
         return self.pausing.pause(self.flow)
 
@@ -330,8 +353,8 @@ class ClusterEnds:
         # Heartbeats come from the engine itself, whatever the applications do.
         return self.chosen.replicates(topic) and not self.chosen.policy.is_heartbeats_topic(topic)
 
-    def _is_paused(self, state: FlowState, topic: str) -> bool:
-        return self._selects(topic) and state.pauses.is_paused(topic)
+    def _is_paused(self, by_hand: Pauses, topic: str) -> bool:
+        return self._selects(topic) and by_hand.is_paused(topic)
 
     def _state(self) -> FlowState:
         client = self.settings.clusters[self.flow.target].client

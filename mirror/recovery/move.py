@@ -319,21 +319,36 @@ class Move:
         """
 
         def act(_: Known) -> Result:
-            detail = self.ends.pause()
+            cut = self.ends.pause()
             copied = self.ends.copied()
             facts: dict[str, Json] = {
                 "flow": str(self.flow),
                 "at_ms": self.now_ms(),
                 "positions": _rows({each: position.upstream for each, position in copied.positions.items()}),
             }
-            return Result(Verdict.PASS, detail, facts)
+            if not cut.open_ends:
+                return Result(Verdict.PASS, cut.detail, facts)
+            open_ends = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
+            facts["open_ends"] = list(open_ends)
+            told = f"{cut.detail}, but copies may reach further than is on record: {named(open_ends)}"
+            # Where nothing may be lost it is not enough to know that nothing more is appended.
+            return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, told, facts)
 
         def drift(_: Mapping[str, Json]) -> str | None:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
         undo = self._taking_back(self.ends.resume)
-        return Step(CUT, doing, act, drift=drift, undo=undo, moments=when_passed(Event.CUT), holds_on=holds_on)
+        return Step(
+            CUT,
+            doing,
+            act,
+            drift=drift,
+            undo=undo,
+            moments=when_passed(Event.CUT),
+            holds_on=holds_on,
+            is_of_its_moment=True,
+        )
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""

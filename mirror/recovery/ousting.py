@@ -125,7 +125,7 @@ def report_without_engine(who: str, state: FlowState, late: frozenset[TopicParti
     paused = paused_of(state.pauses, state.positions)
     return PauseReport(
         who,
-        tuple(each.wish for each in state.pauses.wishes),
+        tuple(each.wish for each in state.pauses.known),
         paused & late,
         {
             source: _NOT_COMPARED

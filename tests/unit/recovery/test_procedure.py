@@ -251,6 +251,49 @@ def test_a_run_that_was_killed_before_the_point_of_no_return_can_be_taken_back(t
             assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {}), number
 
 
+def test_a_cut_with_open_ends_is_no_pass_and_names_them(tmp_path: Path) -> None:
+    """The engine was killed with its site: the copy may reach further than it had said."""
+    killed = {ORDERS: "the engine ended before it had said how far it had copied"}
+    world = replace(lost(), open_ends=killed)
+    results = performed(world, tmp_path / "unplanned", unplanned)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("cut", Verdict.UNKNOWN)
+    assert "orders-0: the engine ended before" in unknown.result.detail
+    # Behind the point of no return nobody can find it out any more: it is not cut again, and is no PASS.
+    again = performed(world, tmp_path / "unplanned", unplanned)
+    assert [each.name for each in again if not each.was_proven] == []
+    assert (verdict(again), world.done.count("pause east->west")) == (Verdict.UNKNOWN, 1)
+    world.paused.clear()
+    resumed = performed(world, tmp_path / "unplanned", unplanned)
+    assert "east->west is not paused any more" in resumed[-1].result.detail
+
+    world = World(open_ends=killed)
+    results = performed(world, tmp_path / "planned")
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, "orders-0" in failed.result.detail) == ("cut", True)
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({EAST}, set(), {})
+
+
+def test_before_the_point_of_no_return_a_cut_with_open_ends_is_made_again(tmp_path: Path) -> None:
+    world = replace(lost(), open_ends={ORDERS: "it was killed"}, refused=(Unmoved("audit", ORDERS, "in use"),))
+    assert performed(world, tmp_path, unplanned)[-1].name == "groups"
+    world.open_ends, world.refused = {}, ()
+    assert verdict(performed(world, tmp_path, unplanned)) is Verdict.PASS
+
+
+def test_pauses_by_hand_are_told_in_the_plan_and_stop_a_failback_that_needs_the_copy(tmp_path: Path) -> None:
+    told = "topics that match audit, paused by ann at 1970-01-01T00:00:00Z"
+    world = replace(lost(), by_hand={THERE.flow: told})
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.refusal is None
+    assert any(told in each and "after a failback" in each for each in plan.notes)
+    world = World(record={"before": replace(ENTRY, run="before", phase=Phase.DONE)}, by_hand={THERE.flow: told})
+    plan_home = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow))
+    assert (plan_home.refusal, any(told in each for each in plan_home.notes)) == (None, True)
+    world.by_hand = {HOME.flow: told}
+    assert told in (look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or "")
+
+
 def test_a_moment_that_passed_is_noticed_and_what_rests_on_it_is_done_again(tmp_path: Path) -> None:
     """Somebody has written to the source after the fence, while the process was dead; the flow was cut by then."""
     world = World()

@@ -17,7 +17,7 @@ from mirror.model.placement import Placement
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done
-from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
@@ -43,6 +43,8 @@ class World:
     written: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     copied: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     paused: set[Flow] = field(default_factory=set)
+    by_hand: dict[Flow, str] = field(default_factory=dict)
+    open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     record: dict[str, FailoverEntry] = field(default_factory=dict)
     groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
     refused: tuple[Unmoved, ...] = ()
@@ -90,7 +92,9 @@ class StandInEnds:
             world.copied[source] = world.written[source]
         position = Position(world.copied[source], world.copied[source], 0, complete=True)
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
-        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers)
+        by_hand = world.by_hand.get(self.flow)
+        pauses = () if by_hand is None else (by_hand,)
+        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers, (), pauses)
 
     def ends(self) -> Ends:
         self.world.call()
@@ -143,12 +147,14 @@ class StandInEnds:
         self.world.call("restore")
         return []
 
-    def pause(self) -> str:
+    def pause(self) -> Cut:
         self.world.paused.add(self.flow)
         self.world.call(f"pause {self.flow}")
-        return f"{self.flow} is paused"
+        return Cut(f"{self.flow} is paused", self.world.open_ends)
 
     def resume(self) -> str:
+        if self.flow not in self.world.paused:
+            return f"{self.flow} is not cut"
         self.world.paused.discard(self.flow)
         self.world.call(f"resume {self.flow}")
         return f"{self.flow} is copied again"
