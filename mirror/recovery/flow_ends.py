@@ -27,6 +27,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, probe_each, wait_until_gone
+from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
 AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
@@ -126,6 +127,10 @@ class FlowEnds(Protocol):
 
     def ends(self) -> Ends:
         """Ask the source for its logs."""
+        ...
+
+    def rewritten(self) -> Rewritten:
+        """Compare what was copied of the source with what it has there now."""
         ...
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
@@ -258,6 +263,13 @@ class ClusterEnds:
                 raise ClusterError(source.alias, f"asking where {each} ends", why)
             return Ends(source.cluster_id, starts, ends)
 
+    def rewritten(self) -> Rewritten:
+        """See `FlowEnds`."""
+        state = self._state()
+        own = {each: position for each, position in state.positions.items() if self._selects(each.topic)}
+        with self._source() as source, closing(self._target()) as target:
+            return find_rewritten(self.chosen, state, own, source, target)
+
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         committed = self.chosen.isolation_level == "read_committed"
@@ -362,6 +374,9 @@ class ClusterEnds:
         with closing(log), suppress(NeverRun):
             return log.poll()
         return FlowState()
+
+    def _target(self) -> Channel:
+        return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)
 
     @contextmanager
     def _source(self) -> Iterator[Channel]:

@@ -22,6 +22,7 @@ from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import MovePlan, Unmoved
+from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
@@ -456,6 +457,30 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert results[1].name == "returned"
     assert world.at_work == {WEST}
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
+
+
+def test_there_is_no_way_home_to_a_cluster_that_was_rewritten_and_what_cannot_be_told_is_no_pass(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    forward = StandInEnds(world, THERE.flow)
+    world.rewritten = Rewritten({ORDERS: "it has other records than were copied from offset 5 on"})
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert "orders-0: it has other records than were copied from offset 5 on" in (plan.refusal or "")
+    results = performed(world, tmp_path / "home", homeward)
+    assert (results[1].name, results[1].result.verdict, world.at_work) == ("returned", Verdict.FAIL, {WEST})
+
+    world.rewritten = Rewritten(unknown={ORDERS: "its records are transformed on their way"})
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert plan.refusal is None
+    assert any("orders-0: its records are transformed" in each for each in plan.notes)
+    results = performed(world, tmp_path / "home", homeward)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("returned", Verdict.UNKNOWN)
+    # What it would find now is of another time: the applications are at home, and write there.
+    again = performed(world, tmp_path / "home", homeward)
+    assert [each.name for each in again if not each.was_proven] == []
 
 
 @pytest.mark.parametrize("at", ["verify", "groups"])

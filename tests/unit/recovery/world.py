@@ -22,6 +22,7 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
 from mirror.recovery.probing import StillThere
+from mirror.recovery.rewritten import Rewritten
 from tests.unit.config.files import flows_of
 
 EAST, WEST = "east", "west"
@@ -45,6 +46,7 @@ class World:
     paused: set[Flow] = field(default_factory=set)
     by_hand: dict[Flow, str] = field(default_factory=dict)
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
+    rewritten: Rewritten = field(default_factory=Rewritten)
     record: dict[str, FailoverEntry] = field(default_factory=dict)
     groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
     refused: tuple[Unmoved, ...] = ()
@@ -101,6 +103,10 @@ class StandInEnds:
         if self.flow.source in self.world.at_work:
             self.world.written[self.flow.source] += 1
         return Ends(f"id of {self.flow.source}", {ORDERS: 0}, {ORDERS: self.world.written[self.flow.source]})
+
+    def rewritten(self) -> Rewritten:
+        self.world.call()
+        return self.world.rewritten
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
