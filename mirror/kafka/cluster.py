@@ -335,6 +335,11 @@ class Cluster:
         """Return the ids of the brokers that are up, in order."""
         return tuple(sorted(broker.node_id for broker in self._metadata([]).brokers))
 
+    def broker_addresses(self) -> tuple[str, ...]:
+        """Return host and port of each broker that is up, in the order of their ids, as clients reach them."""
+        brokers = sorted(self._metadata([]).brokers, key=lambda each: int(each.node_id))
+        return tuple(f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}" for each in brokers)
+
     def controller_id(self) -> int:
         """Return the id of the broker that takes changes (in KRaft clusters any one that forwards them)."""
         return int(self._metadata([]).controller_id)

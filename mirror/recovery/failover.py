@@ -245,10 +245,10 @@ def _detect(move: Move) -> Step:
     source = move.flow.source
 
     def act(_: Known) -> Result:
-        probes = move.ends.wait_until_gone()
-        return Result(
-            Verdict.PASS, f"no broker of {source} answers, asked {counted(probes, 'time')}", {"probes": probes}
-        )
+        gone = move.ends.wait_until_gone()
+        facts: dict[str, Json] = {"probes": gone.probes, "addresses": list(gone.addresses)}
+        said = f"no broker of {source} answers, {counted(gone.probes, 'time')} {gone}"
+        return Result(Verdict.PASS, said, facts)
 
     def drift(_: Mapping[str, Json]) -> str | None:
         there = move.ends.answering()

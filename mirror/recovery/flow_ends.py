@@ -26,7 +26,7 @@ from mirror.model.pause import Pauses
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.probing import PROBE_SECONDS, probe_each, wait_until_gone
+from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
@@ -113,8 +113,8 @@ class FlowEnds(Protocol):
         """Return the name of the copy of a topic."""
         ...
 
-    def wait_until_gone(self) -> int:
-        """Probe the source until it is gone; return how many times that took. Raises `StillThere`."""
+    def wait_until_gone(self) -> Gone:
+        """Probe every broker of the source that is known until it is gone. Raises `StillThere`."""
         ...
 
     def answering(self) -> Sequence[str]:
@@ -219,15 +219,19 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return self.chosen.copy_of(topic)
 
-    def wait_until_gone(self) -> int:
+    def wait_until_gone(self) -> Gone:
         """See `FlowEnds`."""
-        source = self.settings.clusters[self.flow.source]
-        return wait_until_gone(source, probe_seconds=self.probe_seconds, timeout_seconds=self.detect_seconds)
+        return wait_until_gone(
+            self.settings.clusters[self.flow.source],
+            known=self._known(),
+            probe_seconds=self.probe_seconds,
+            timeout_seconds=self.detect_seconds,
+        )
 
     def answering(self) -> Sequence[str]:
         """See `FlowEnds`."""
-        found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds)
-        return [address for address, why in found.items() if why is None]
+        found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds, known=self._known())
+        return [address for address, heard in found.items() if heard.problem is None]
 
     def copied(self) -> Copied:
         """See `FlowEnds`."""
@@ -356,6 +360,10 @@ class ClusterEnds:
     def take(self, run: str) -> None:
         """See `FlowEnds`."""
         self._record(no_failover_record(run))
+
+    def _known(self) -> Known:
+        state = self._state()
+        return Known(state.source_brokers, state.source_id)
 
     def _record(self, record: StateRecord) -> None:
         with closing(LogWriter(self.chosen.target_producer, alias=self.flow.target)) as writer:

@@ -21,7 +21,7 @@ from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
-from mirror.recovery.probing import StillThere
+from mirror.recovery.probing import Gone, StillThere
 from mirror.recovery.rewritten import Rewritten
 from tests.unit.config.files import flows_of
 
@@ -76,11 +76,11 @@ class StandInEnds:
     def copy_of(self, topic: str) -> str:
         return f"{self.flow.source}.{topic}"
 
-    def wait_until_gone(self) -> int:
+    def wait_until_gone(self) -> Gone:
         self.world.call()
         if self.world.is_up[self.flow.source]:
             raise StillThere(f"{self.flow.source} still answers")
-        return 3
+        return Gone(3, ("east:1",), 0)
 
     def answering(self) -> Sequence[str]:
         self.world.call()
