@@ -27,6 +27,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
+from mirror.recovery.recent_writers import Writers, find_writers
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
@@ -139,6 +140,10 @@ class FlowEnds(Protocol):
 
     def open_transactions(self) -> Sequence[str]:
         """Return, for people, the transactions that are open on the source, as far as it tells."""
+        ...
+
+    def writers(self) -> Writers:
+        """Return who has written to the source lately, but for mirrors."""
         ...
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
@@ -300,6 +305,18 @@ class ClusterEnds:
             *(f"{each}: its leader does not tell of open transactions: {why}" for each, why in sorted(untold.items())),
         ]
 
+    def writers(self) -> Writers:
+        """See `FlowEnds`."""
+        partitions = list(self.ends().ends)
+        own = {
+            each
+            for other in self.settings.enabled_flows
+            if other.flow.target == self.flow.source
+            for each in self._state_of(other.flow).writers
+        }
+        with self._source() as channel:
+            return find_writers(channel, partitions, own=own, now_ms=now_ms())
+
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """See `FlowEnds`."""
         with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
@@ -377,8 +394,10 @@ class ClusterEnds:
         return self._selects(topic) and by_hand.is_paused(topic)
 
     def _state(self) -> FlowState:
-        client = self.settings.clusters[self.flow.target].client
-        log = FlowLog(client, state_topic(self.flow.source), alias=self.flow.target)
+        return self._state_of(self.flow)
+
+    def _state_of(self, flow: Flow) -> FlowState:
+        log = FlowLog(self.settings.clusters[flow.target].client, state_topic(flow.source), alias=flow.target)
         with closing(log), suppress(NeverRun):
             return log.poll()
         return FlowState()

@@ -22,6 +22,8 @@ from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import MovePlan, Unmoved
+from mirror.recovery.move import Times
+from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
@@ -273,6 +275,43 @@ def test_a_cut_with_open_ends_is_no_pass_and_names_them(tmp_path: Path) -> None:
     failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
     assert (failed.name, "orders-0" in failed.result.detail) == ("cut", True)
     assert (world.at_work, world.paused, world.groups[WEST]) == ({EAST}, set(), {})
+
+
+def writer(interval_ms: int | None) -> RecentWriter:
+    return RecentWriter(ORDERS, 5, 1, 1_000, interval_ms)
+
+
+def test_a_producer_that_sends_at_long_intervals_is_waited_for_and_named(tmp_path: Path) -> None:
+    """The logs are quiet for as long as a fence waits; then it sends once more."""
+
+    class Slow(StandInEnds):
+        def writers(self) -> Writers:
+            self.world.at_work.add(EAST)
+            return super().writers()
+
+    world = World(writers=Writers((writer(100),)))
+    ends = Slow(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert failed.name == "fence"
+    assert "somebody still writes to east: orders-0 grew within 0.2 s" in failed.result.detail
+    assert "orders-0: producer 5 (epoch 1), last at 1970-01-01T00:00:01Z, every 0.1 s or less" in failed.result.detail
+    assert world.groups[WEST] == {}
+
+
+def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(tmp_path: Path) -> None:
+    for interval_ms, found in ((1, Verdict.PASS), (None, Verdict.UNKNOWN), (90_000, Verdict.UNKNOWN)):
+        world = World(writers=Writers((writer(interval_ms),)))
+        move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1))
+        journal = Journal(tmp_path / f"{interval_ms}.jsonl")
+        results = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+        (fence,) = [each.result for each in results if each.name == "fence"]
+        assert (fence.verdict, "orders-0: producer 5 (epoch 1)" in fence.detail) == (found, True)
+        assert (verdict(results), world.at_work) == (found, {WEST})
+        # It is of its moment: nobody asks the old cluster again when the applications are on the new one.
+        again = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+        assert all(each.was_proven for each in again)
 
 
 def test_before_the_point_of_no_return_a_cut_with_open_ends_is_made_again(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
 from mirror.recovery.probing import Gone, StillThere
+from mirror.recovery.recent_writers import Writers
 from mirror.recovery.rewritten import Rewritten
 from tests.unit.config.files import flows_of
 
@@ -46,6 +47,7 @@ class World:
     paused: set[Flow] = field(default_factory=set)
     by_hand: dict[Flow, str] = field(default_factory=dict)
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
+    writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
     record: dict[str, FailoverEntry] = field(default_factory=dict)
     groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
@@ -115,6 +117,10 @@ class StandInEnds:
     def open_transactions(self) -> Sequence[str]:
         self.world.call()
         return self.world.open_transactions
+
+    def writers(self) -> Writers:
+        self.world.call()
+        return self.world.writers
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         self.world.call()
