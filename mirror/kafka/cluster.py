@@ -198,10 +198,15 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """A group's position in one partition and the text committed with it."""
+    """A group's position in one partition and the text committed with it.
+
+    ``leader_epoch`` is that of the last record that was read, as consumers commit it (KIP-320); -1 where it was not
+    told: by tools that set positions, by mirrors, and by older clients.
+    """
 
     position: int
     metadata: str = ""
+    leader_epoch: int = field(default=-1, compare=False)
 
 
 class _ConfigSource(IntEnum):
@@ -1039,7 +1044,10 @@ def _positions(code: int, topics: Iterable[Any]) -> _Answer:
             if each.error_code:
                 found.problems[partition] = _spelled(each.error_code, None)
             elif each.committed_offset >= 0:
-                found[partition] = GroupPosition(each.committed_offset, each.metadata or "")
+                epoch = getattr(each, "committed_leader_epoch", None)
+                found[partition] = GroupPosition(
+                    each.committed_offset, each.metadata or "", -1 if epoch is None else epoch
+                )
     # One partition that is unstable for a moment makes the whole answer worth asking for again.
     passing = next((each for each in codes if each in _TRANSIENT), code)
     return _Answer(passing, None, found)

@@ -12,7 +12,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
@@ -52,6 +52,7 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
         move.cut(holds_on=False),
         move.verify(),
         move.groups(),
+        move.positions(),
         move.last_look(),
         move.start(),
         _forward_again(move, forward),
@@ -84,13 +85,15 @@ def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> 
     if refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
+    unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
     notes = (
         naming(forward),
         f"{forward.flow} stays paused until the applications are home; then both flows copy",
         *by_hand_of(forward.flow, record),
+        *unsure,
         *(f"nobody can tell whether {forward.flow.source} still has what was copied of {each}" for each in found.untold()),
     )
-    return FailbackPlan(steps_home(move, forward), record, moves, stranded, refusal, notes)
+    return FailbackPlan(with_unsure(steps_home(move, forward), unsure), record, moves, stranded, refusal, notes)
 
 
 def done_of(record: Copied) -> FailoverEntry | None:

@@ -15,7 +15,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
 
@@ -148,12 +148,10 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
-    notes = (
-        *notes_of(move, back),
-        *by_hand_of(move.flow, copied),
-        *(move.unsure(moves, copied) if moves is not None else ()),
-    )
-    return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes)
+    unsure = move.unsure(moves, copied) if moves is not None else []
+    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    steps = with_unsure(steps_of(mode, move, back), unsure)
+    return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:

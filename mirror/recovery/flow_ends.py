@@ -23,6 +23,7 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
+from mirror.model.placement import Placement
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
@@ -59,6 +60,8 @@ class Copied:
         the topics on record that are not copied for now, because somebody has paused them by hand.
     pauses
         those pauses by hand, in words for people.
+    placed
+        where the flow has put groups on its target, by group and partition.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -70,6 +73,7 @@ class Copied:
     failovers: tuple[FailoverEntry, ...]
     paused: tuple[str, ...] = ()
     pauses: tuple[str, ...] = ()
+    placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,7 @@ class ClusterEnds:
             tuple(state.failovers.values()),
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
             by_hand.told(),
+            dict(state.placements),
         )
 
     def ends(self) -> Ends:

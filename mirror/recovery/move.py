@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
@@ -20,6 +20,7 @@ from mirror.recovery.applications import Answer, Applications, Done, NotDone, Un
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -28,6 +29,7 @@ _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 STOP, FENCE, DRAIN, CUT, VERIFY, GROUPS = "stop", "fence", "drain", "cut", "verify", "groups"
+POSITIONS = "positions"
 START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
 
 
@@ -467,7 +469,9 @@ class Move:
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
-        return [] if self.entry.phase is Phase.RETURNING else [*self._ahead(plan), *self._untold(plan, copied)]
+        if self.entry.phase is Phase.RETURNING:
+            return set_ahead(plan, self.flow, self.record.copied().placed, copied.placed)
+        return [*self._ahead(plan), *self._untold(plan, copied)]
 
     def _ahead(self, plan: MovePlan) -> list[str]:
         """Return where groups are further on the target already than they were on the source; positions never go back.
@@ -512,7 +516,8 @@ class Move:
     def positions(self) -> Step:
         """Return the step that names the groups that may pass what they have not read.
 
-        It changes nothing, so that it may be done again when they read on the target already.
+        It changes nothing, so that it may be done again when they read on the target already. In a plan it says which
+        they are as things stand: see :func:`with_unsure`.
         """
 
         def act(known: Known) -> Result:
@@ -523,7 +528,7 @@ class Move:
             advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
             return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
 
-        return Step("positions", "name the groups that may pass what they have not read", act)
+        return Step(POSITIONS, "name the groups that may pass what they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""
@@ -589,6 +594,16 @@ def told_of(entry: FailoverEntry, flow: Flow) -> str:
     return (
         f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory, or, if that is "
         f"lost and nobody carries it out any more, give it up by --give-up {entry.run}"
+    )
+
+
+def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...]:
+    """Return steps of which the one that names groups says in the plan already which they are."""
+    if not unsure:
+        return tuple(steps)
+    return tuple(
+        replace(each, doing=f"{each.doing}; as things stand: {named(unsure)}") if each.name == POSITIONS else each
+        for each in steps
     )
 
 

@@ -498,6 +498,28 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
 
 
+def test_a_group_that_was_set_ahead_on_the_standby_is_named_in_the_plan_home_and_is_no_pass(tmp_path: Path) -> None:
+    class SetAhead(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            plan = super().plan_groups(ask_source=ask_source)
+            positions = [replace(each, source=ORDERS, leader_epoch=-1) for each in plan.positions]
+            return replace(plan, positions=tuple(positions))
+
+    world = World()
+    performed(world, tmp_path / "there")
+    world.groups[WEST]["audit"] = 9
+    move = replace(move_home(world, tmp_path), ends=SetAhead(world, HOME.flow))
+    plan = look_home(move, StandInEnds(world, THERE.flow))
+    assert any("group audit is at 9 of orders-0 on west" in each for each in plan.notes)
+    assert any(each.name == "positions" and "group audit is at 9" in each.doing for each in plan.steps)
+    results = carry_out(
+        steps_home(move, StandInEnds(world, THERE.flow)), Journal(tmp_path / "home.jsonl"), goes_back=True
+    )
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("positions", Verdict.UNKNOWN)
+    assert "group audit is at 9 of orders-0 on west" in unknown.result.detail
+
+
 def test_there_is_no_way_home_to_a_cluster_that_was_rewritten_and_what_cannot_be_told_is_no_pass(
     tmp_path: Path,
 ) -> None:
