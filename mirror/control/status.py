@@ -136,8 +136,9 @@ class FlowStatus:
             ],
             "pauses": [
                 {"topics": each.topics, "paused": each.is_pause, "by": each.by, "since": iso_time(each.at_ms)}
-                for each in (self.pauses.wishes if self.pauses.in_force else ())
+                for each in self.pauses.shown
             ],
+            "cut": self.pauses.is_cut,
             "pause_confirmed": self.is_pause_confirmed,
             "pause_limit": self.pause_limit,
             "partitions": [asdict(partition) for partition in self.partitions],
@@ -356,7 +357,7 @@ def _is_pause_confirmed(state: FlowState) -> bool:
     if report is None or state.pauses.obscure is not None:
         # It does not say whether what is not understood was seen.
         return False
-    return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+    return {each.wish for each in state.wishes.known} == {*report.wishes} and not report.busy
 
 
 def _pause_limit(state: FlowState) -> str | None:

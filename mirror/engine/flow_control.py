@@ -20,6 +20,7 @@ from mirror.control.groups import GroupOffsetsTick, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
 from mirror.control.state_notes import state_notes
+from mirror.control.source_brokers import SourceBrokersTick
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
@@ -41,6 +42,8 @@ from mirror.model.partition import TopicPartition
 REPORT_SECONDS = 2.0
 # Logs are shortened every five minutes, unless brokers are told otherwise.
 _DEAD_CHUNKS_SECONDS = 60.0
+# Brokers come and go rarely; until they are on record, who looks for a source that is gone knows less of them.
+_BROKERS_SECONDS = 10.0
 _RETRY_SECONDS = 0.5
 # What is held up by a partition without enough replicas is not asked for again at once.
 _FENCE_AGAIN_SECONDS = 3.0
@@ -107,6 +110,7 @@ class FlowControl:
             (LAG_SECONDS, LagLine(self._standing, log, self._source).tick),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
             (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
+            (_BROKERS_SECONDS, SourceBrokersTick(flow, log, self._source, writer).tick),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
         ticks.append((REPORT_SECONDS, strangers.tick))

@@ -358,7 +358,7 @@ class FlowStanding:
     @_alone
     def pause_report(self, engine: str) -> PauseReport | None:
         """Return what is to be said of the paused topics; None: it is not known yet, or nothing was ever paused."""
-        if not self.is_known or not (self.pauses.wishes or self.pauses.obscure):
+        if not self.is_known or not (self.pauses.known or self.pauses.obscure):
             return None
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         copies |= {source: target.topic for source, target, *_ in self.partitions}
@@ -368,7 +368,7 @@ class FlowStanding:
         unrefused = frozenset(each for each in paused - busy if self._copy_of(each, copies) in self.unrefused)
         return PauseReport(
             engine,
-            tuple(each.wish for each in self.pauses.wishes),
+            tuple(each.wish for each in self.pauses.known),
             busy,
             {
                 source: self.stopped.get(source)

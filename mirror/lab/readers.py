@@ -37,7 +37,7 @@ class Reading:
     """What a consumer has read and not yet written down, and where it stands."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    positions: dict[tuple[str, int], tuple[int, int | None]] = field(default_factory=dict)
     read_number: int = 0
 
     def note(self, group: str, consumer: str, cluster: str, message: Message) -> None:
@@ -65,12 +65,16 @@ class Reading:
             )
         )
         self.read_number += 1
-        self.positions[topic, partition] = offset + 1
+        # With its leader epoch, as consumers commit: by it readers are told from who sets positions.
+        self.positions[topic, partition] = offset + 1, message.leader_epoch()
 
     def take(self) -> tuple[list[tuple[Any, ...]], list[TopicPartition]]:
         """Return the rows to be written down and the positions to be committed after that; start afresh."""
         rows, self.rows = self.rows, []
-        positions = [TopicPartition(topic, partition, at) for (topic, partition), at in self.positions.items()]
+        positions = [
+            TopicPartition(topic, partition, at, leader_epoch=epoch)
+            for (topic, partition), (at, epoch) in self.positions.items()
+        ]
         self.positions = {}
         return rows, positions
 

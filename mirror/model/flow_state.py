@@ -12,7 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -438,9 +438,13 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return _record(["writer", producer_id], {"since_ms": since_ms})
 
 
-def source_record(cluster_id: str) -> StateRecord:
-    """Return the record that says which cluster the flow copies from: aliases may differ from file to file."""
-    return _record(["source"], {"cluster_id": cluster_id})
+def source_record(cluster_id: str, brokers: Sequence[str] = ()) -> StateRecord:
+    """Return the record that says which cluster the flow copies from: aliases may differ from file to file.
+
+    ``brokers``: where its brokers are, for who has to find out whether it is gone; none if that is not known yet.
+    """
+    known = {"brokers": list(brokers)} if brokers else {}
+    return _record(["source"], {"cluster_id": cluster_id} | known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -656,6 +660,8 @@ class FlowState:
     # How far such engines had copied, of partitions of which such a position came.
     late: dict[TopicPartition, int] = field(default_factory=dict)
     source_id: str = ""
+    #: Where its brokers were last, for who has to find out whether it is gone.
+    source_brokers: tuple[str, ...] = ()
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
     #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
@@ -742,7 +748,7 @@ class FlowState:
             case ["quota", entity, limit]:
                 self.quotas.pop(_quota_key(entity, limit), None)
             case ["source"]:
-                self.source_id = ""
+                self.source_id, self.source_brokers = "", ()
             case ["failover", run]:
                 self.failovers.pop(run, None)
             case ["claim"]:
@@ -753,8 +759,12 @@ class FlowState:
                 self.producer = None
             case ["run"]:
                 self.run = None
-            case ["pause", *topics]:
-                self.wishes = self.wishes.without(topics[0] if topics else None)
+            case ["pause"]:
+                self.wishes = self.wishes.without(None)
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.without_cut()
+            case ["pause", topics]:
+                self.wishes = self.wishes.without(topics)
             case ["paused"]:
                 self.pause_report = None
             case ["lost"]:
@@ -818,7 +828,7 @@ class FlowState:
                     **_known(Placement, content) | {"group": group, "partition": copy}
                 )
             case ["source"]:
-                self.source_id = content["cluster_id"]
+                self.source_id, self.source_brokers = content["cluster_id"], tuple(content.get("brokers", ()))
             case ["failover", run]:
                 self.failovers[run] = FailoverEntry.of_content(run, content)
             case ["claim"]:
@@ -838,6 +848,8 @@ class FlowState:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished before, it is over.
                 self.unread = {key: each for key, each in self.unread.items() if each.kind != _PAUSE}
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.with_wish(PauseWish.of(None, content, is_cut=True))
             case ["pause", str(topics)]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(topics, content))
             case ["paused"]:

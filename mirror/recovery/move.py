@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
@@ -20,6 +20,7 @@ from mirror.recovery.applications import Answer, Applications, Done, NotDone, Un
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -28,6 +29,7 @@ _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 STOP, FENCE, DRAIN, CUT, VERIFY, GROUPS = "stop", "fence", "drain", "cut", "verify", "groups"
+POSITIONS = "positions"
 START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
 
 
@@ -41,12 +43,15 @@ class Times:
         for so long no log may grow before its writers count as stopped.
     fence
         how long that is tried.
+    slow
+        for so long, at most, a log must not grow whose writers send at long intervals.
     drain
         how long the copy may take to reach the ends of its source.
     """
 
     quiet: float = 3.0
     fence: float = 60.0
+    slow: float = 60.0
     drain: float = 600.0
 
 
@@ -220,25 +225,15 @@ class Move:
         """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
 
         def act(_: Known) -> Result:
-            last: dict[TopicPartition, int] = {}
-            quiet_since = self.monotonic()
-            moved: list[str] = []
-
-            def look() -> bool:
-                nonlocal quiet_since
-                ends = dict(self.ends.ends().ends)
-                if ends != last:
-                    moved[:] = [str(each) for each in sorted(ends) if last and ends[each] != last.get(each)]
-                    last.clear()
-                    last.update(ends)
-                    quiet_since = self.monotonic()
-                return self.monotonic() - quiet_since >= self.times.quiet
-
-            try:
-                wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
-            except WaitTimeout:
-                told = f"somebody still writes to {self.flow.source}: {named(moved)} grew within {self.times.fence:g} s"
-                return Result(Verdict.FAIL, told)
+            quiet = self._quiet()
+            if isinstance(quiet, Result):
+                return quiet
+            writers = self.ends.writers()
+            most = max((each.silence(self.times.quiet, self.times.slow) for each in writers.recent), default=0.0)
+            if most > self.times.quiet:
+                # Some send at long intervals: one that still does is to be seen doing so.
+                if written := self._written_within(most, quiet):
+                    return self._still_written(written, most)
             if unended := self.ends.open_transactions():
                 told = (
                     f"transactions are open on {self.flow.source}, and nobody can tell how they end: {named(unended)}"
@@ -248,11 +243,61 @@ class Move:
             if members := self.ends.members(sorted(groups)):
                 told = f"somebody still reads on {self.flow.source}: {named(members)}"
                 return Result(Verdict.FAIL, told)
-            quiet = f"no log of {counted(len(last), 'partition')} grew for {self.times.quiet:g} s"
-            return Result(Verdict.PASS, f"{quiet}, and no transaction is open", {"ends": _rows(last)})
+            silent = max(most, self.times.quiet)
+            said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
+            facts: dict[str, Json] = {"ends": _rows(quiet), "writers": [str(each) for each in writers.recent]}
+            doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.times.slow)]
+            if doubtful:
+                told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
+                return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (mirror fence), or wait and try again", facts)
+            if writers.recent:
+                said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
+            return Result(Verdict.PASS, said, facts)
 
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
-        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED))
+        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED), is_of_its_moment=True)
+
+    def _quiet(self) -> dict[TopicPartition, int] | Result:
+        """Wait until no log of the source has grown for a while; return where they end, or who still writes."""
+        last: dict[TopicPartition, int] = {}
+        quiet_since = self.monotonic()
+        moved: list[TopicPartition] = []
+
+        def look() -> bool:
+            nonlocal quiet_since
+            ends = dict(self.ends.ends().ends)
+            if ends != last:
+                moved[:] = [each for each in sorted(ends) if last and ends[each] != last.get(each)]
+                last.clear()
+                last.update(ends)
+                quiet_since = self.monotonic()
+            return self.monotonic() - quiet_since >= self.times.quiet
+
+        try:
+            wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
+        except WaitTimeout:
+            return self._still_written(moved, self.times.fence)
+        return last
+
+    def _written_within(self, seconds: float, before: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Watch the logs of the source for so long, or until one grows; return which did."""
+        began = self.monotonic()
+
+        def look() -> tuple[list[TopicPartition], bool]:
+            now = self.ends.ends().ends
+            grown = [each for each in sorted(now) if now[each] != before.get(each, 0)]
+            return grown, bool(grown) or self.monotonic() - began >= seconds
+
+        found, _ = wait_until(
+            look, "the time to be over", timeout_seconds=2 * seconds + self.times.fence, until=lambda seen: seen[1]
+        )
+        return found
+
+    def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
+        grew = named([str(each) for each in moved])
+        told = f"somebody still writes to {self.flow.source}: {grew} grew within {seconds:g} s"
+        who = [str(each) for each in self.ends.writers().recent if each.partition in moved]
+        return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -319,21 +364,37 @@ class Move:
         """
 
         def act(_: Known) -> Result:
-            detail = self.ends.pause()
+            cut = self.ends.pause()
             copied = self.ends.copied()
             facts: dict[str, Json] = {
                 "flow": str(self.flow),
                 "at_ms": self.now_ms(),
                 "positions": _rows({each: position.upstream for each, position in copied.positions.items()}),
             }
-            return Result(Verdict.PASS, detail, facts)
+            limit = "" if cut.limit is None else f", but {cut.limit}"
+            if not cut.open_ends:
+                return Result(Verdict.UNKNOWN if limit else Verdict.PASS, cut.detail + limit, facts)
+            open_ends = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
+            facts["open_ends"] = list(open_ends)
+            told = f"{cut.detail}{limit}, but copies may reach further than is on record: {named(open_ends)}"
+            # Where nothing may be lost it is not enough to know that nothing more is appended.
+            return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, told, facts)
 
         def drift(_: Mapping[str, Json]) -> str | None:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
         undo = self._taking_back(self.ends.resume)
-        return Step(CUT, doing, act, drift=drift, undo=undo, moments=when_passed(Event.CUT), holds_on=holds_on)
+        return Step(
+            CUT,
+            doing,
+            act,
+            drift=drift,
+            undo=undo,
+            moments=when_passed(Event.CUT),
+            holds_on=holds_on,
+            is_of_its_moment=True,
+        )
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""
@@ -409,7 +470,9 @@ class Move:
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
-        return [] if self.entry.phase is Phase.RETURNING else [*self._ahead(plan), *self._untold(plan, copied)]
+        if self.entry.phase is Phase.RETURNING:
+            return set_ahead(plan, self.flow, self.record.copied().placed, copied.placed)
+        return [*self._ahead(plan), *self._untold(plan, copied)]
 
     def _ahead(self, plan: MovePlan) -> list[str]:
         """Return where groups are further on the target already than they were on the source; positions never go back.
@@ -454,7 +517,8 @@ class Move:
     def positions(self) -> Step:
         """Return the step that names the groups that may pass what they have not read.
 
-        It changes nothing, so that it may be done again when they read on the target already.
+        It changes nothing, so that it may be done again when they read on the target already. In a plan it says which
+        they are as things stand: see :func:`with_unsure`.
         """
 
         def act(known: Known) -> Result:
@@ -465,7 +529,7 @@ class Move:
             advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
             return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
 
-        return Step("positions", "name the groups that may pass what they have not read", act)
+        return Step(POSITIONS, "name the groups that may pass what they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""
@@ -531,6 +595,16 @@ def told_of(entry: FailoverEntry, flow: Flow) -> str:
     return (
         f"{what} of {flow} is under way since {when}: {entry.where}; go on with it by --run-directory, or, if that is "
         f"lost and nobody carries it out any more, give it up by --give-up {entry.run}"
+    )
+
+
+def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...]:
+    """Return steps of which the one that names groups says in the plan already which they are."""
+    if not unsure:
+        return tuple(steps)
+    return tuple(
+        replace(each, doing=f"{each.doing}; as things stand: {named(unsure)}") if each.name == POSITIONS else each
+        for each in steps
     )
 
 

@@ -134,7 +134,7 @@ def report_without_engine(
     paused = paused_of(state.pauses, state.positions)
     return PauseReport(
         who,
-        tuple(each.wish for each in state.pauses.wishes),
+        tuple(each.wish for each in state.pauses.known),
         paused & late,
         {
             source: _NOT_COMPARED

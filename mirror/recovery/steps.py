@@ -2,7 +2,8 @@
 
 A step that has passed is proven and is not done again when the run is taken up; a step that left a moment behind (a
 log that had ended, a flow that was paused) has that moment checked. What was under way when a process ended, and what
-nobody had looked at, is done again: every step may be. Before the point of no return all of it can be taken back.
+nobody had looked at, is done again: every step may be, but for those of a moment behind the point of no return. Before
+it all of it can be taken back.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ class Step:
         whether nothing can be taken back from its beginning on.
     holds_on
         whether what it left must still be so behind the point of no return.
+    is_of_its_moment
+        whether what it has found cannot be found out again behind the point of no return: it stays as it is then, also
+        where it was UNKNOWN.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Step:
     moments: Callable[[Mapping[str, Json]], Sequence[Moment]] = lambda _: ()
     is_point_of_no_return: bool = False
     holds_on: bool = False
+    is_of_its_moment: bool = False
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -114,16 +119,20 @@ class Progress:
         the steps of which something may have been done.
     proven
         those of them that have passed.
+    unknown
+        those of which it was not found out whether they have.
     """
 
     begun: frozenset[str]
     proven: Mapping[str, StepResult]
     is_beyond_return: bool
+    unknown: Mapping[str, StepResult] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Progress:
         """Read it from the entries of a journal."""
         proven: dict[str, StepResult] = {}
+        unknown: dict[str, StepResult] = {}
         begun: set[str] = set()
         is_beyond_return = False
         for entry in entries:
@@ -134,14 +143,18 @@ class Progress:
             elif entry.event is Event.STEP_STARTED:
                 begun.add(entry.step)
                 proven.pop(entry.step, None)
+                unknown.pop(entry.step, None)
             elif entry.event is Event.STEP_UNDONE:
                 begun.discard(entry.step)
                 proven.pop(entry.step, None)
+                unknown.pop(entry.step, None)
             elif entry.event is Event.STEP_FINISHED:
                 found = _result_of(entry)
                 if found.result.verdict is Verdict.PASS:
                     proven[entry.step] = found
-        return cls(frozenset(begun), proven, is_beyond_return)
+                elif found.result.verdict is Verdict.UNKNOWN:
+                    unknown[entry.step] = found
+        return cls(frozenset(begun), proven, is_beyond_return, unknown)
 
 
 NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
@@ -170,6 +183,8 @@ def carry_out(
     known: dict[str, Mapping[str, Json]] = {}
     for number, step in enumerate(steps):
         before = proven.get(step.name)
+        if before is None and beyond and step.is_of_its_moment:
+            before = progress.unknown.get(step.name)
         if before is not None:
             drift = _drift_of(step, before, is_beyond_return=beyond)
             if drift is None:

@@ -59,7 +59,7 @@ def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
         if the cluster is not found to be gone.
     """
     scenario, journal = stage.scenario, stage.folder.journal
-    probes = wait_until_gone(stage.settings.clusters[scenario.active])
+    probes = wait_until_gone(stage.settings.clusters[scenario.active]).probes
     journal.append(Event.FAULT_DETECTED, facts={"probes": probes})
     killed = [*stage.stop_loads(f"{scenario.active}-main"), *stage.stop_readers()]
     journal.append(Event.FENCED, facts={"killed": killed})

@@ -18,6 +18,7 @@ from mirror.lab import faults
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
@@ -328,4 +329,41 @@ def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
     code, out, _ = command("resume", file, "--yes", "--json")
     assert (code, json.loads(out)["verdict"]) == (0, "PASS")
     assert engines.status()["pauses"] == []
+    assert first.terminate(30)
+
+
+def test_pauses_by_hand_are_as_before_when_the_cut_of_a_failover_is_taken_back(
+    engines: Engines, east: Cluster, unique: Callable[[str], str]
+) -> None:
+    """The cut stops everything, the engine honours it, and ending it resumes nothing that somebody had paused."""
+    other = unique("bills")
+    east.create_topics([NewTopic(other, 1, 1)])
+    engines.settings = f"{engines.alias}->west.topics = {engines.topic}, {other}\n"
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    settings, flow = flow_of(engines)
+    by_hand = paused(engines, "bills-.*")
+    pausing = EnginePausing(settings, awaits_open_ends=False)
+
+    pausing.pause(flow.flow)
+    assert {each["is_paused"] for each in engines.status()["partitions"]} == {True}
+    pausing.pause(flow.flow)
+    said = pausing.resume(flow.flow)
+    status = engines.status()
+    assert {each["topic"] for each in status["partitions"] if each["is_paused"]} == {other}
+    assert [(each["topics"], each["by"]) for each in status["pauses"]] == [("bills-.*", "ann")]
+    assert "paused by hand as before: topics that match bills-.*, paused by ann" in said
+    assert status["cut"] is False
+    with closing(FlowLog(settings.clusters["west"].client, state_topic(flow.flow.source), alias="west")) as log:
+        assert log.poll().pauses.has(by_hand.wish.wish)
+    engines.send(400)
+    engines.await_all()
+    assert "paused by hand" in pausing.resume(flow.flow), "ending it once more changes nothing"
+
+    pausing.pause(flow.flow)
+    part = resume(settings, flow, "bills-.*", timeout_seconds=60)
+    assert "nothing is copied until the failover is taken back" in str(part.problem)
+    whole = resume(settings, flow, timeout_seconds=60)
+    assert (whole.verdict, engines.status()["pauses"]) == (Verdict.PASS, [])
     assert first.terminate(30)

@@ -80,7 +80,7 @@ def kill_active(stage: Stage) -> pd.DataFrame:
 
 def detect(stage: Stage) -> str:
     """Probe the active cluster until it has failed three probes in a row; say how many probes that took."""
-    probes = wait_until_gone(stage.settings.clusters[ACTIVE])
+    probes = wait_until_gone(stage.settings.clusters[ACTIVE]).probes
     if not done(stage, Event.FAULT_DETECTED, STEP):
         stage.run.journal.append(Event.FAULT_DETECTED, step=STEP, facts={"cluster": ACTIVE, "probes": probes})
     return f"{ACTIVE} is gone: noticed with the probe number {probes}"
