@@ -550,6 +550,16 @@ def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
     return position_rows(_positions(facts, "positions"))
 
 
+def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
+    """Return how far each partition was copied, by what the step that cuts the flow has found."""
+    return _positions(facts, "positions")
+
+
+def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    """Return a row for each position of a group, by what the step that moves them has found."""
+    return _mappings(facts.get("rows"))
+
+
 def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
     """Return how far partitions are copied, as ``mirror failover --json`` shows it."""
     return [
