@@ -19,8 +19,8 @@ from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.groups import GroupOffsetsTick, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
-from mirror.control.state_notes import state_notes
 from mirror.control.source_brokers import SourceBrokersTick
+from mirror.control.state_notes import state_notes
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick

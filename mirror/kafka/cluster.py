@@ -343,7 +343,9 @@ class Cluster:
     def broker_addresses(self) -> tuple[str, ...]:
         """Return host and port of each broker that is up, in the order of their ids, as clients reach them."""
         brokers = sorted(self._metadata([]).brokers, key=lambda each: int(each.node_id))
-        return tuple(f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}" for each in brokers)
+        return tuple(
+            f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}" for each in brokers
+        )
 
     def controller_id(self) -> int:
         """Return the id of the broker that takes changes (in KRaft clusters any one that forwards them)."""

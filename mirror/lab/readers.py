@@ -1,6 +1,7 @@
 """Readers: applications that consume in a group, and write down every record they are handed.
 
-Run as ``python -m mirror.lab.readers``, one process per group or per place of it. Each consumer first writes down what
+Run as ``python -m mirror.lab.readers``, one process per group or per place of it, or for several groups that read the
+same. Each consumer first writes down what
 it read and then commits, so a record may be read again after a crash but is never committed unread. Which commits were
 acknowledged it writes down too: what was, no group may be handed again. Brokers may die and
 come back: the consumers go on until SIGTERM or SIGINT; then they close the ledger, commit and leave the group, and the
@@ -268,29 +269,33 @@ def readers(
     *,
     bootstrap: Annotated[str, typer.Option(help="Brokers to start from, host:port,...")],
     cluster: Annotated[str, typer.Option(help="Alias of the cluster, as written in the ledger.")],
-    group: Annotated[str, typer.Option(help="Group to read in.")],
+    group: Annotated[list[str], typer.Option(help="Group to read in; several times for more, each reads all.")],
     topic: Annotated[list[str], typer.Option(help="Topic to read, or ^regular expression; several times for more.")],
     ledger: Annotated[Path, typer.Option(help="Directory of the ledger; reads/ is made in it.")],
     name: Annotated[str, typer.Option(help="Prefix of the consumers' names, unique among all readers of a run.")] = "",
-    consumers: Annotated[int, typer.Option(min=1, help="Number of members of the group in this process.")] = 1,
+    consumers: Annotated[int, typer.Option(min=1, help="Number of members of each group in this process.")] = 1,
     max_rate: Annotated[float, typer.Option(min=0, help="Most records a second of each; 0 is no limit.")] = 0,
     auto_offset_reset: Annotated[str, typer.Option(help="Where a group without position begins.")] = "earliest",
     client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,
 ) -> None:
-    """Consume in a group and keep a ledger of every record read."""
-    names = [f"{name or f'{group}-{cluster}'}-{number}" for number in range(consumers)]
-    commits = {each: Commits(group, each, cluster) for each in names}
+    """Consume in groups and keep a ledger of every record read."""
+    groups = {
+        f"{name or f'{one}-{cluster}'}{f'-{one}' if len(group) > 1 else ''}-{number}": one
+        for one in group
+        for number in range(consumers)
+    }
+    commits = {each: Commits(one, each, cluster) for each, one in groups.items()}
     stopping = threading.Event()
     try:
         further = parse_properties(client_property or [])
         members = [
             GroupMember(
                 each,
-                group=group,
+                group=one,
                 cluster=cluster,
                 consumer=Consumer(
                     {
-                        **client_settings(bootstrap, group, each, auto_offset_reset=auto_offset_reset, further=further),
+                        **client_settings(bootstrap, one, each, auto_offset_reset=auto_offset_reset, further=further),
                         "on_commit": commits[each].note,
                     }
                 ),
@@ -301,14 +306,15 @@ def readers(
                 max_rate=max_rate,
                 stopping=stopping,
             )
-            for each in names
+            for each, one in groups.items()
         ]
     except (ValueError, FileExistsError, KafkaException) as error:
         typer.echo(f"readers: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error
     stop = StopRequest()
     stop.listen()
-    typer.echo(f"readers: group {group} reads {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(names)}")
+    told = f"group {group[0]} reads" if len(group) == 1 else f"{len(group)} groups read"
+    typer.echo(f"readers: {told} {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(groups)}")
     for member in members:
         member.start()
     while not stop.asked and not stopping.is_set():
@@ -321,7 +327,9 @@ def readers(
     if any(member.failure for member in members):
         raise typer.Exit(1)
     if any(member.is_alive() for member in members):
-        typer.echo(f"readers: left group {group} without saying goodbye: its coordinator does not answer", err=True)
+        typer.echo(
+            f"readers: left {', '.join(group)} without saying goodbye: the coordinator does not answer", err=True
+        )
         # The clients' own threads would hold an orderly exit up until they give up.
         sys.stdout.flush()
         sys.stderr.flush()

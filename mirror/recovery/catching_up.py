@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing, suppress
 
-from mirror.config.settings import ClusterSettings
+from mirror.config.settings import ClusterSettings, MirrorSettings
+from mirror.control.status import observe
 from mirror.kafka.channel import EARLIEST, Channel
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
 from mirror.kafka.log import read_records
 from mirror.model.counts import counted
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.recovery.tails import AWAY
 from mirror.waiting import WaitTimeout, wait_until
+
+_COPYING = ("RUNNING", "PAUSED", "DEGRADED")
 
 
 def await_copies(behind: Callable[[], list[str]], *, seconds: float) -> list[str]:
@@ -24,6 +28,45 @@ def await_copies(behind: Callable[[], list[str]], *, seconds: float) -> list[str
         says, for people, which copies have not: by the logs (`mirror.recovery.tails`), or by what a flow has on record.
     """
     return _left(behind, "every copy to catch up", seconds)
+
+
+def await_return(settings: MirrorSettings, home: Flow, groups: Sequence[str], *, seconds: float) -> None:
+    """Wait until the target of a flow is back, with leaders of all its partitions, and an engine copies to it.
+
+    Its coordinators remember the members that the groups had when it was lost, until the sessions of those time out:
+    that is waited for, too, since no position of a group with members can be written.
+
+    Raises
+    ------
+    WaitTimeout
+        saying what is not so when the time is over.
+    """
+
+    def missing() -> str | None:
+        try:
+            with Cluster.connect(settings.clusters[home.target]) as cluster:
+                topics = cluster.topics()
+                partitions = [each for topic in topics.values() for each in topic.topic_partitions]
+                problems = [f"{home.target} {what}: {why}" for what, why in topics.problems.items()]
+                leaderless = cluster.offsets(partitions, "latest").problems
+                problems += [f"{home.target} {what}: {why}" for what, why in leaderless.items()]
+                states = cluster.describe_groups(groups)
+                problems += [f"group {group}: {why}" for group, why in states.problems.items()]
+                problems += [
+                    f"group {group} has {counted(state.members, 'member')} on {home.target} ({state.state})"
+                    for group, state in states.items()
+                    if state.is_active
+                ]
+        except AWAY as away:
+            return str(away)
+        if problems:
+            return "; ".join(problems)
+        with observe(settings, {home}) as (observer,):
+            status = observer.look()
+        return None if status.state in _COPYING else f"{home} is {status.state}: {'; '.join(status.reasons)}"
+
+    what = f"{home.target} to be back, and {home} to be copied"
+    wait_until(missing, what, timeout_seconds=seconds, until=lambda problem: problem is None)
 
 
 def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, seconds: float) -> list[str]:

@@ -91,7 +91,10 @@ def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> 
         f"{forward.flow} stays paused until the applications are home; then both flows copy",
         *by_hand_of(forward.flow, record),
         *unsure,
-        *(f"nobody can tell whether {forward.flow.source} still has what was copied of {each}" for each in found.untold()),
+        *(
+            f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
+            for each in found.untold()
+        ),
     )
     return FailbackPlan(with_unsure(steps_home(move, forward), unsure), record, moves, stranded, refusal, notes)
 
@@ -189,8 +192,8 @@ def _refused(forward: FlowEnds, found: Rewritten) -> str:
     source, target = forward.flow.source, forward.flow.target
     return (
         f"{source} has something else than {target} has copied of it, so there is no way home to it: "
-        f"{named(found.told())}. Its groups would be at other records than they have read; make {source} the target of a "
-        f"new flow, or delete these topics there and have {target} copied"
+        f"{named(found.told())}. Its groups would be at other records than they have read; make {source} the target of "
+        f"a new flow, or delete these topics there and have {target} copied"
     )
 
 

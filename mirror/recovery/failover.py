@@ -121,7 +121,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
     if mode is Mode.UNPLANNED:
-        return (_detect(move), move.begin(), move.stop(), *moved, *arrival)
+        return (detect(move), move.begin(), move.stop(), *moved, *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
     return (first, move.begin(), move.stop(), *moved, final, *arrival)
@@ -239,7 +239,8 @@ def naming(ends: FlowEnds) -> str:
     )
 
 
-def _detect(move: Move) -> Step:
+def detect(move: Move) -> Step:
+    """Return the step that makes sure that the source is gone."""
     source = move.flow.source
 
     def act(_: Known) -> Result:

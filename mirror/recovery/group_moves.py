@@ -24,7 +24,6 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
-from mirror.proof.group_move import GroupMove
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
@@ -147,49 +146,17 @@ class GroupMoves:
             "refused": [str(each) for each in self.refused],
             "left": [str(each) for each in self.left],
             "translated": [
-                {"group": move.group, "topic": topic, "partition": number, "upstream": upstream}
-                for move in self.moves(groups, "", "")
-                for (topic, number), upstream in move.upstream.items()
+                {
+                    "group": each.group,
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "upstream": each.upstream - behind,
+                }
+                for group in groups
+                for each in self.positions
+                if each.group == group and (behind := each.behind_records) is not None
             ],
         }
-
-    def moves(
-        self, groups: Iterable[str], source: str, target: str, *, known_by_ms: int | None = None
-    ) -> list[GroupMove]:
-        """Return, for the judges, where these groups go on; see `GroupMove`."""
-        return [
-            GroupMove(
-                group,
-                source,
-                target,
-                {
-                    TopicPartition(each.topic, each.partition): each.upstream - behind
-                    for each in self.positions
-                    if each.group == group and (behind := each.behind_records) is not None
-                },
-                known_by_ms,
-            )
-            for group in groups
-        ]
-
-    def require(self) -> None:
-        """Raise unless every group was moved.
-
-        Raises
-        ------
-        MoveRefused
-            if one was not.
-        """
-        if self.refused:
-            raise MoveRefused(self.refused)
-
-
-class MoveRefused(Exception):
-    """Groups that should have been moved were not; names each, the partition and the reason."""
-
-    def __init__(self, refused: Sequence[Unmoved]) -> None:
-        super().__init__("; ".join(map(str, refused)))
-        self.refused = tuple(refused)
 
 
 def plan_moves(
@@ -262,18 +229,6 @@ def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snap
     failed = [_unmoved(each.decision, f"it could not be written: {each.problem}") for each in writes if each.problem]
     there = sum(each.action in (GroupAction.WRITE, GroupAction.KEEP) for each in plan.decisions) - len(failed)
     return GroupMoves(plan.positions, there, (*plan.refused, *failed), plan.left)
-
-
-def move_groups(
-    settings: FlowSettings,
-    clusters: Mapping[str, ClusterSettings],
-    groups: Sequence[str],
-    *,
-    ask_source: bool,
-    flows: Sequence[FlowSettings] = (),
-) -> GroupMoves:
-    """Plan and apply at once, for those who have decided already."""
-    return apply_moves(plan_moves(settings, clusters, groups=groups, ask_source=ask_source, flows=flows), clusters)
 
 
 def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings) -> tuple[list[Unmoved], list[Unmoved]]:

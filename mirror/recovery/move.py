@@ -230,10 +230,9 @@ class Move:
                 return quiet
             writers = self.ends.writers()
             most = max((each.silence(self.times.quiet, self.times.slow) for each in writers.recent), default=0.0)
-            if most > self.times.quiet:
-                # Some send at long intervals: one that still does is to be seen doing so.
-                if written := self._written_within(most, quiet):
-                    return self._still_written(written, most)
+            # Some send at long intervals: one that still does is to be seen doing so.
+            if most > self.times.quiet and (written := self._written_within(most, quiet)):
+                return self._still_written(written, most)
             if unended := self.ends.open_transactions():
                 told = (
                     f"transactions are open on {self.flow.source}, and nobody can tell how they end: {named(unended)}"
@@ -622,6 +621,16 @@ def snapshots_of(directory: Path) -> list[GroupSnapshot]:
 def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
     """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
     return position_rows(_positions(facts, "positions"))
+
+
+def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
+    """Return how far each partition was copied, by what the step that cuts the flow has found."""
+    return _positions(facts, "positions")
+
+
+def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    """Return a row for each position of a group, by what the step that moves them has found."""
+    return _mappings(facts.get("rows"))
 
 
 def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:

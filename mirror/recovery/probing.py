@@ -88,8 +88,8 @@ class Gone:
         if self.others:
             return f"asked at {', '.join(self.addresses)}"
         return (
-            f"asked at the bootstrap addresses alone, {', '.join(self.addresses)}: nothing is on record of other brokers, "
-            "which may be there"
+            f"asked at the bootstrap addresses alone, {', '.join(self.addresses)}: nothing is on record of other "
+            "brokers, which may be there"
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -27,7 +27,10 @@ from mirror.recovery.flow_ends import ClusterEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import Move, Times, named
 from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
-from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
+
+if TYPE_CHECKING:
+    from mirror.proof.equivalence import Equivalence
 
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
@@ -54,6 +57,8 @@ class Request:
         how far something long is shown.
     given_up
         another run, which nobody goes on with any more.
+    verify
+        compares a flow's copies with their sources; None: this process does.
     """
 
     settings: MirrorSettings
@@ -63,6 +68,7 @@ class Request:
     applications: Callable[[Flow], Applications]
     progress: Callable[[], AbstractContextManager[Watch]]
     given_up: str | None = None
+    verify: Callable[[FlowSettings], Equivalence] | None = None
 
     @property
     def flow(self) -> Flow:
@@ -129,16 +135,60 @@ class Procedure:
         ConfigError
             if its directory cannot be had.
         """
-        with self.run.held():
-            journal = self.run.directory.journal
-            steps = self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
-            carried = (
-                take_back(steps, journal, told=told)
-                if takes_back
-                else carry_out(steps, journal, goes_back=self.move.is_planned, told=told)
-            )
-            self.run.seal()
-        return carried
+        if takes_back:
+            with self.run.held():
+                taken = take_back(self._agreed(), self.run.directory.journal, told=told)
+                self.run.seal()
+            return taken
+        under_way = self.under_way(told)
+        under_way.through()
+        return under_way.results
+
+    def under_way(self, told: Callable[[StepResult], None] = lambda _: None) -> UnderWay:
+        """Return what carries it out phase by phase; nothing is done yet."""
+        return UnderWay(self.run, self._agreed(), goes_back=self.move.is_planned, told=told)
+
+    def _agreed(self) -> Sequence[Step]:
+        return self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
+
+
+class UnderWay:
+    """A procedure that this process carries out, phase by phase; between two of them nobody holds its run."""
+
+    def __init__(self, run: Run, steps: Sequence[Step], *, goes_back: bool, told: Callable[[StepResult], None]) -> None:
+        self._run = run
+        self._planned = tuple(steps)
+        self._goes_back = goes_back
+        self._told = told
+        self._steps: StepsUnderWay | None = None
+        self._earlier: tuple[StepResult, ...] = ()
+        self._entries = 0
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """What came of each step so far."""
+        return (*self._earlier, *(self._steps.results if self._steps else ()))
+
+    def through(self, name: str | None = None) -> tuple[StepResult, ...]:
+        """Carry out what is left, up to and with a step; return what came of these steps.
+
+        What another process has done meanwhile is taken up, and looked at, as on any resumption.
+
+        Raises
+        ------
+        ConfigError
+            if its directory cannot be had.
+        """
+        with self._run.held():
+            journal = self._run.directory.journal
+            if self._steps is None or len(journal.read().entries) != self._entries:
+                self._earlier = self.results
+                self._steps = StepsUnderWay(self._planned, journal, goes_back=self._goes_back, told=self._told)
+            taken = self._steps.carry_out(name)
+            self._run.seal()
+            self._entries = len(journal.read().entries)
+        self._run = replace(self._run, is_new=False)
+        return taken
 
 
 def plan_failover(request: Request, mode: Mode | None) -> Procedure:
@@ -218,10 +268,7 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
     settings = request.settings
 
     def compare(flow: FlowSettings) -> tuple[Verdict, str]:
-        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
-
-        with request.progress() as watch:
-            found = verify_flow(flow, settings.clusters, settings.enabled_flows, watch=watch)
+        found = (request.verify or _verified_here(request))(flow)
         wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
         unchecked = [str(each) for each in found.left_out if each.is_unchecked]
         said = (
@@ -232,6 +279,16 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
 
     pausing = EnginePausing(settings, awaits_open_ends)
     return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS)
+
+
+def _verified_here(request: Request) -> Callable[[FlowSettings], Equivalence]:
+    def verify(flow: FlowSettings) -> Equivalence:
+        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
+
+        with request.progress() as watch:
+            return verify_flow(flow, request.settings.clusters, request.settings.enabled_flows, watch=watch)
+
+    return verify
 
 
 def _progress(run: Run) -> Progress:

@@ -1,8 +1,8 @@
 """Who has written to a cluster lately, and for how long such a writer must be silent before it counts as stopped.
 
 That no log grows for some seconds says nothing of a producer that sends every half minute. The leaders of partitions
-tell which producers with an id have written, and when last (KIP-664); the ends of the logs tell at which intervals, also
-of clients without an id. A writer is held to have stopped when it is silent for twice the longest of its intervals.
+tell which producers with an id have written, and when last (KIP-664); the ends of the logs tell at which intervals,
+also of clients without an id. A writer counts as stopped when it is silent for twice the longest of its intervals.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class RecentWriter:
             if self.producer_id != NO_ID
             else "clients without a producer id"
         )
-        every = "at intervals not known" if self.interval_ms is None else f"every {self.interval_ms / 1000:.1f} s or less"
+        every = (
+            "at intervals not known" if self.interval_ms is None else f"every {self.interval_ms / 1000:.1f} s or less"
+        )
         return f"{self.partition}: {who}, last at {iso_time(self.last_ms)}, {every}"
 
 
@@ -112,7 +114,7 @@ def find_writers(
 
 
 def longest_interval(times: Iterable[int]) -> int | None:
-    """Return the longest time between two batches, by their timestamps in ms; None where they are of one burst or one batch."""
+    """Return the longest time between two batches, by their timestamps in ms; None: of one burst, or one batch."""
     ordered = sorted(times)
     if len(ordered) < 2 or ordered[-1] - ordered[0] < _LEAST_SPAN_MS:
         return None

@@ -130,19 +130,20 @@ def find_rewritten(
     starts, unasked = source.find_offsets(left, EARLIEST)
     for each in (each for each in left if each not in differences):
         position = copied[each]
-        why: str | None
+        difference: str | None = None
+        unlooked: str | None
         if each in unasked:
-            difference, why = None, str(unasked[each])
+            unlooked = str(unasked[each])
         elif settings.transform_of(each.topic) is not None:
-            difference, why = None, "its records are transformed on their way, so they cannot be compared one by one"
+            unlooked = "its records are transformed on their way, so they cannot be compared one by one"
         else:
-            difference, why = _otherwise(settings, state, each, starts[each], source, target)
+            difference, unlooked = _otherwise(settings, state, each, starts[each], source, target)
         if difference is not None:
             differences[each] = difference
-        elif why is None:
+        elif unlooked is None:
             compared += 1
         elif not any(epoch.epoch != NOT_KNOWN for epoch in position.epochs):
-            unknown[each] = why
+            unknown[each] = unlooked
     return Rewritten(differences, unknown, compared)
 
 
@@ -197,9 +198,7 @@ def _otherwise(
     offsets = state.offset_map(partition)
     if offsets is None or not offsets.runs:
         return None, "it is not on record which records of the copy are which"
-    copy = TopicPartition(
-        state.positions[partition].target or settings.copy_of(partition.topic), partition.partition
-    )
+    copy = TopicPartition(state.positions[partition].target or settings.copy_of(partition.topic), partition.partition)
     try:
         same = _Same(source, target, partition, copy, offsets, start)
         differing, count = same.differing(_still_on(target, copy, same.last_copied(), same._copy_of))
@@ -208,11 +207,8 @@ def _otherwise(
     if not differing:
         return None, None if count else "neither side has the last records that were copied any more"
     first = same.first_difference(differing[0])
-    return (
-        f"it has other records than were copied from offset {first} on (the copy {copy} reaches up to "
-        f"{offsets.upstream_next - 1})",
-        None,
-    )
+    reaches = f"the copy {copy} reaches up to {offsets.upstream_next - 1}"
+    return f"it has other records than were copied from offset {first} on ({reaches})", None
 
 
 def _still_on(

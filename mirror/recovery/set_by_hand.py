@@ -33,7 +33,8 @@ def set_ahead(plan: MovePlan, flow: Flow, put_there: Placed, put_home: Placed) -
         where the flow there has put groups on the standby, and the flow home at home.
     """
     carried = [
-        f"group {each.group} is at {each.upstream} of {each.source} on {flow.source}, {_since(put_there, each.group, each.source)}: {_WHY}"
+        f"group {each.group} is at {each.upstream} of {each.source} on {flow.source}, "
+        f"{_since(put_there, each.group, each.source)}: {_WHY}"
         for each in plan.positions
         if each.source is not None
         and each.leader_epoch is not None

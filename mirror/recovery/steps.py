@@ -177,37 +177,88 @@ def carry_out(
     told
         is told of each result as it comes.
     """
-    progress = _progress(journal)
-    runner = _Runner(journal, told, monotonic, set(progress.begun))
-    proven, beyond = dict(progress.proven), progress.is_beyond_return
-    known: dict[str, Mapping[str, Json]] = {}
-    for number, step in enumerate(steps):
-        before = proven.get(step.name)
-        if before is None and beyond and step.is_of_its_moment:
-            before = progress.unknown.get(step.name)
+    under_way = StepsUnderWay(steps, journal, goes_back=goes_back, told=told, monotonic=monotonic)
+    under_way.carry_out()
+    return under_way.results
+
+
+class StepsUnderWay:
+    """Steps that one process carries out: all at once, or as far as a step is named, and later on from there.
+
+    Its parameters are those of :func:`carry_out`. What it has seen proven itself it does not look at again.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        journal: Journal,
+        *,
+        goes_back: bool,
+        told: Callable[[StepResult], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        progress = _progress(journal)
+        self._steps = tuple(steps)
+        self._journal = journal
+        self._goes_back = goes_back
+        self._runner = _Runner(journal, told, monotonic, set(progress.begun))
+        self._proven, self._unknown = dict(progress.proven), progress.unknown
+        self._is_beyond = progress.is_beyond_return
+        self._known: dict[str, Mapping[str, Json]] = {}
+        self._next = 0
+        self._has_ended = False
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """What came of each step so far."""
+        return tuple(self._runner.results)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no step is left, or one has failed."""
+        return self._has_ended or self._next >= len(self._steps)
+
+    def carry_out(self, through: str | None = None) -> tuple[StepResult, ...]:
+        """Carry out what is left, up to and with the step called ``through``; return what came of these steps.
+
+        Nothing is done if it is over, or that step is taken already.
+        """
+        names = [step.name for step in self._steps]
+        end = len(names) if through is None else names.index(through) + 1
+        before = len(self._runner.results)
+        while self._next < end and not self.is_over:
+            self._has_ended = not self._taken(self._steps[self._next])
+            self._next += 1
+        return self.results[before:]
+
+    def _taken(self, step: Step) -> bool:
+        """Take the next step; tell whether the one behind it may be taken."""
+        before = self._proven.get(step.name)
+        if before is None and self._is_beyond and step.is_of_its_moment:
+            before = self._unknown.get(step.name)
         if before is not None:
-            drift = _drift_of(step, before, is_beyond_return=beyond)
+            drift = _drift_of(step, before, is_beyond_return=self._is_beyond)
             if drift is None:
-                known[step.name] = before.result.facts
-                runner.skipped(before)
-                continue
-            if beyond:
-                runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
-                break
+                self._known[step.name] = before.result.facts
+                self._runner.skipped(before)
+                return True
+            if self._is_beyond:
+                self._runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
+                return False
             # What rests on it is taken back, and done again.
-            if not runner.undone(steps[number + 1 :]):
-                break
-            proven = {}
-        if step.is_point_of_no_return and not beyond:
-            journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
-            beyond = True
-        found = runner.carried_out(step, known)
-        known[step.name] = found.result.facts
-        if found.result.verdict is Verdict.FAIL:
-            if goes_back and not beyond:
-                runner.undone(steps)
-            break
-    return tuple(runner.results)
+            if not self._runner.undone(self._steps[self._next + 1 :]):
+                return False
+            self._proven = {}
+        if step.is_point_of_no_return and not self._is_beyond:
+            self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
+            self._is_beyond = True
+        found = self._runner.carried_out(step, self._known)
+        self._known[step.name] = found.result.facts
+        if found.result.verdict is not Verdict.FAIL:
+            return True
+        if self._goes_back and not self._is_beyond:
+            self._runner.undone(self._steps)
+        return False
 
 
 def take_back(

@@ -49,7 +49,16 @@ MAY_IMPORT["engine"] = {
     "proof",
 }
 # The rooms below may import exactly what they do import: one more is a decision, and one less is written down.
-UPPER_ROOMS = ("evidence", "definition_files", "recovery", "drill", "scenario", "failing_over", "cli")
+UPPER_ROOMS = (
+    "evidence",
+    "definition_files",
+    "recovery",
+    "lab_applications",
+    "drill",
+    "scenario",
+    "failing_over",
+    "cli",
+)
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
@@ -64,7 +73,9 @@ MAY_IMPORT["recovery"] = {
     "engine",
     "evidence",
 }
+MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
+    "lab_applications",
     "interrupting",
     "waiting",
     "parts",
@@ -79,6 +90,7 @@ MAY_IMPORT["drill"] = {
     "recovery",
 }
 MAY_IMPORT["scenario"] = {
+    "lab_applications",
     "interrupting",
     "waiting",
     "whole_file",
