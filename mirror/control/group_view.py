@@ -121,11 +121,13 @@ def view_groups(
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
     with_ages: bool = False,
+    log: FlowLog | None = None,
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``with_ages``
-    tells how old checkpoints are also where they are not needed.
+    tells how old checkpoints are also where they are not needed. ``log`` is that of the flow, where somebody follows
+    it; it is not closed.
 
     Raises
     ------
@@ -134,7 +136,9 @@ def view_groups(
     """
     flow = settings.flow
     target_client = clusters[flow.target].client
-    log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
+    own = None if log is not None else FlowLog(target_client, state_topic(flow.source), alias=flow.target)
+    log = log or own
+    assert log is not None
     between = FlowTranslator(
         log, lambda: _flow_into_source(settings, clusters, flow.target), settings.policy, flow.target
     )
@@ -160,7 +164,8 @@ def view_groups(
             log.poll()
             found = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
     finally:
-        log.close()
+        if own is not None:
+            own.close()
         translator.close()
         thirds.close()
     return GroupView(tuple(found), problem, unread(read, flow.source), read)

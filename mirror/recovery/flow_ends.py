@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from mirror.config.settings import FlowSettings, MirrorSettings
-from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
@@ -20,11 +19,12 @@ from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record, state_topic
+from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 from mirror.model.placement import Placement
 from mirror.model.verdict import Verdict
+from mirror.recovery.followed import FollowedStates
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
@@ -212,7 +212,10 @@ class Pausing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEnds:
-    """The ends of a flow of a properties file; connected to for each question, since clusters come and go meanwhile."""
+    """The ends of a flow of a properties file.
+
+    They are connected to for each question, since clusters come and go meanwhile; only the state topics are followed.
+    """
 
     settings: MirrorSettings
     chosen: FlowSettings
@@ -221,6 +224,7 @@ class ClusterEnds:
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
+    followed: FollowedStates = field(default_factory=FollowedStates, compare=False, repr=False)
 
     @property
     def flow(self) -> Flow:
@@ -346,6 +350,7 @@ class ClusterEnds:
             pattern=self.pattern,
             ask_source=ask_source,
             flows=self.settings.enabled_flows,
+            log=self.followed.log(self.settings.clusters, self.flow),
         )
 
     def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
@@ -405,10 +410,7 @@ class ClusterEnds:
         return self._state_of(self.flow)
 
     def _state_of(self, flow: Flow) -> FlowState:
-        log = FlowLog(self.settings.clusters[flow.target].client, state_topic(flow.source), alias=flow.target)
-        with closing(log), suppress(NeverRun):
-            return log.poll()
-        return FlowState()
+        return self.followed.state(self.settings.clusters, flow)
 
     def _target(self) -> Channel:
         return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)

@@ -6,6 +6,7 @@ those tell that answer while this goes on. A broker that refuses a login is ther
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from mirror.waiting import WaitTimeout, wait_until
 PROBES = 3
 PROBE_SECONDS = 0.5
 DETECT_SECONDS = 300.0
+# Who refuses connections says so at once: three refusals in a moment would be one.
+_PAUSE_SECONDS = 0.3
 _AT_ONCE = 64
 
 
@@ -133,7 +136,14 @@ def wait_until_gone(
 
     what = f"{PROBES} failed probes of {settings.alias} in a row"
     try:
-        wait_until(look, what, timeout_seconds=timeout_seconds, until=lambda count: count >= PROBES)
+        wait_until(
+            look,
+            what,
+            timeout_seconds=timeout_seconds,
+            until=lambda count: count >= PROBES,
+            first_pause_seconds=_PAUSE_SECONDS,
+            longest_pause_seconds=_PAUSE_SECONDS,
+        )
     except WaitTimeout:
         where = ", ".join(answered) or ", ".join(asked)
         said = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
@@ -166,6 +176,9 @@ def _joined(before: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
 
 
 def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Heard:
+    # A client would go on trying until its time is over.
+    if (refused := _refusal(settings.bootstrap_servers, seconds)) is not None:
+        return Heard(refused)
     try:
         with Cluster.connect(settings, client_id="probe", timeout_seconds=seconds) as cluster:
             if cluster_id and cluster.cluster_id != cluster_id:
@@ -174,3 +187,15 @@ def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Heard:
     except ClusterError as problem:
         is_there = not isinstance(problem, ClusterUnreachable) or is_refusal(problem.__cause__ or problem)
         return Heard(None if is_there else str(problem))
+
+
+def _refusal(address: str, seconds: float) -> str | None:
+    """Return that nobody listens at an address, if its machine says so; None: somebody does, or nobody can tell."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except ConnectionRefusedError as problem:
+        return f"{address}: {problem.strerror}"
+    except (OSError, ValueError):
+        return None
+    return None

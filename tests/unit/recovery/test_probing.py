@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from mirror.config.settings import ClusterSettings
@@ -95,3 +97,19 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = ClusterUnreachable("east", "a:1", "connection refused")
     (heard,) = probe_each(ONE, 1.0).values()
     assert "connection refused" in str(heard.problem)
+
+
+def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody listens there, and its machine says so at once; a client would go on trying."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise AssertionError("no client is needed")
+
+    monkeypatch.setattr(probing.Cluster, "connect", connect)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        gone = wait_until_gone(ClusterSettings("east", {"bootstrap.servers": address}), probe_seconds=60.0)
+    assert gone.probes == 3
