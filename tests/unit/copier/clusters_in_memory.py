@@ -493,8 +493,12 @@ class MemoryCluster:
             if log is None or log.leader != node or log.refuses_fetch:
                 code = (log.refuses_fetch if log else 0) or NOT_LEADER
                 return partition(partition_index=number, error_code=code, offset=-1)
-            end = log.end if request.replica_id == -2 else log.stable if request.isolation_level else log.visible
-            return partition(partition_index=number, error_code=0, offset=log.start if at == -2 else end)
+            asked = "start" if at == -2 else "written" if request.replica_id == -2 else "end"
+            if asked == log.not_told:
+                return partition(partition_index=number, error_code=NOT_LEADER, offset=-1)
+            stable = log.stable if request.isolation_level else log.visible
+            offset = {"start": log.start, "written": log.end, "end": stable}[asked]
+            return partition(partition_index=number, error_code=0, offset=offset)
 
         return ListOffsetsResponse(
             topics=[

@@ -40,6 +40,7 @@ class Driver(BellListener):
     def __init__(self) -> None:
         self.says = Heard.NOTHING
         self._may_write = True
+        self.is_closed = False
         self.told: list[tuple[Mapping[tuple[Flow, TopicPartition], str], set[tuple[Flow, TopicPartition]]]] = []
         self._file, self._hand = socket.socketpair()
 
@@ -75,7 +76,8 @@ class Driver(BellListener):
         said = [troubles[EAST_WEST, source] for troubles, _ in self.told if (EAST_WEST, source) in troubles]
         return list(dict.fromkeys(said))
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.is_closed = True
 
     def end(self) -> None:
         self._file.close()
@@ -115,8 +117,10 @@ class Copying:
         self.works: dict[TopicPartition, dict[str, Any]] = {}
         self.last: TaskResult | None = None
         self.took = 0.0
-        for cluster, topic in ((self.west, STATE), (self.west, MM2), (self.west, PARKED), (self.east, SYNCS)):
-            cluster.create(topic)
+        for topic in (STATE, MM2, PARKED):
+            # Over another line than the data: what is written down does not wait for that.
+            self.west.create(topic, (2, 1))
+        self.east.create(SYNCS)
         self.create("orders")
 
     def create(self, topic: str, *replicas: tuple[int, ...]) -> None:
@@ -196,8 +200,8 @@ class Copying:
 
     def state(self) -> FlowState:
         state = FlowState()
-        for content, _ in self.state_log.log:
-            for each in batch.records(content):
+        for content, header in self.state_log.log:
+            for each in batch.records(content) if not header.is_control else ():
                 state.apply(each.key, each.value)
         return state
 
@@ -205,7 +209,8 @@ class Copying:
         """How far the partition is copied, as MirrorMaker's topic says."""
         records = [
             (each.key, each.value)
-            for content, _ in self.west[TopicPartition(MM2, 0)].log
+            for content, header in self.west[TopicPartition(MM2, 0)].log
+            if not header.is_control
             for each in batch.records(content)
         ]
         return connect_offsets.read_source_positions(records, "east").get(source)

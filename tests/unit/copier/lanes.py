@@ -59,8 +59,8 @@ class Target:
         self.end = 0
         self.appended = 0
         self.refused = 0
-        self._next: dict[int, int] = {}
-        self._remembered: dict[int, deque[tuple[int, int, int]]] = {}
+        self._next: dict[Producer, int] = {}
+        self._remembered: dict[Producer, deque[tuple[int, int, int]]] = {}
 
     def append(self, content: bytes) -> tuple[int, int]:
         """Return (error, base offset)."""
@@ -71,14 +71,15 @@ class Target:
         if header.producer_id == PLAIN.producer_id:
             self._take(one, header)
             return 0, header.base_offset
-        known = self._remembered.setdefault(header.producer_id, deque(maxlen=5))
+        producer = Producer(header.producer_id, header.producer_epoch)
+        known = self._remembered.setdefault(producer, deque(maxlen=5))
         for sequence, count, base in known:
             if (sequence, count) == (header.base_sequence, header.record_count):
                 return 0, base
-        if header.base_sequence != self._next.get(header.producer_id, header.base_sequence):
+        if header.base_sequence != self._next.get(producer, header.base_sequence):
             return _OUT_OF_ORDER, -1
         known.append((header.base_sequence, header.record_count, self.end))
-        self._next[header.producer_id] = batch.next_sequence(header.base_sequence, header.record_count)
+        self._next[producer] = batch.next_sequence(header.base_sequence, header.record_count)
         self._take(one, header)
         return 0, header.base_offset
 

@@ -32,6 +32,8 @@ class Partition(Target):
         whether batches that come in are neither appended nor answered for now.
     is_mute
         whether they are appended, and that is not answered for now.
+    not_told
+        which of ``start``, ``end`` and ``written`` its leader does not tell for now.
     most_bytes
         how much of it one answer brings.
     preferred
@@ -52,11 +54,14 @@ class Partition(Target):
         self.high: int | None = None
         self.refuses = self.refuses_fetch = 0
         self.is_held = self.is_mute = self.is_damaged = False
+        self.not_told = ""
         self.most_bytes = 1 << 30
         self.preferred = -1
         self.diverging: EpochEnd | None = None
         #: Where the open transaction of a producer begins.
         self.open: dict[int, int] = {}
+        #: What was written from where on, by whom, and does not count.
+        self.aborted: list[tuple[int, int, int]] = []
         #: From where on it was read, in turn.
         self.reads: list[int] = []
 
@@ -100,6 +105,23 @@ class Partition(Target):
         content, _ = flagged(dense([Record(0, TIME, b"\0\0\0\1", b"\0\0\0\0\0\0", (), -1)]), 0x30)
         self.put(bytes(content))
         self.open.pop(producer.producer_id, None)
+
+    def abort(self, producer_id: int) -> None:
+        """Let what a producer has open count for nothing."""
+        self.aborted.append((producer_id, self.open.pop(producer_id), self.end))
+
+    def committed(self) -> list[bytes | None]:
+        """The values of all records that were not aborted, and are not open."""
+        return [
+            each.value
+            for content, header in self.log
+            if not header.is_control
+            and not any(
+                producer == header.producer_id and start <= header.base_offset < end
+                for producer, start, end in (*self.aborted, *((one, at, self.end) for one, at in self.open.items()))
+            )
+            for each in batch.records(content)
+        ]
 
     def delete_records(self, before: int) -> None:
         """Remove what lies before an offset."""
@@ -208,6 +230,13 @@ class Coordinator:
             for address in self._added.pop(request.transactional_id, set()):
                 self.partitions[address].mark(Producer(request.producer_id, request.producer_epoch))
         return EndTxnResponse(throttle_time_ms=0, error_code=code)
+
+    def take_over(self, transactional_id: str) -> None:
+        """Abort what the transactional id has left open."""
+        for address in self._added.pop(transactional_id, set()):
+            log = self.partitions[address]
+            for producer_id in tuple(log.open):
+                log.abort(producer_id)
 
     def append(self, log: Partition, content: bytes) -> tuple[int, int]:
         """Append a batch; one of a transaction only where that was added."""

@@ -10,6 +10,7 @@ from mirror.config.fetching import FetchLimits
 from mirror.copier import loop
 from mirror.copier.bell import Heard
 from mirror.copier.loop import GRACE_SECONDS
+from mirror.copier.work import Throttled
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.copying_in_memory import ORDERS, SYNCS, Copying
@@ -199,6 +200,18 @@ def test_a_ring_ends_it_at_once_with_all_that_was_fetched_copied_and_recorded(co
     assert (result.handover.clean, result.handover.is_recorded, copying.recorded()) == (True, True, 2)
 
 
+def test_what_has_come_in_when_it_rings_goes_out_all_the_same(copying: Copying) -> None:
+    copying.begin()
+
+    def write_and_ring() -> None:
+        copying.source().write(b"1")
+        copying.driver.say(Heard.RING)
+
+    copying.world.after(0.2, write_and_ring)
+    copying.epoch(60.0)
+    assert (copying.copy().values(), copying.recorded()) == ([b"0", b"1"], 2)
+
+
 def test_a_ring_before_the_first_fetch_ends_it_with_nothing_copied(copying: Copying) -> None:
     copying.begin()
     copying.source().write(b"1")
@@ -256,7 +269,7 @@ def test_what_is_never_answered_is_handed_over_as_unsure_and_matched_by_the_next
 
 def test_a_line_on_which_something_moves_is_waited_for_but_not_for_ever(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(0)
     for number in range(40):
         copying.world.after(0.5 * number, partial(line.take, 100))
@@ -345,7 +358,7 @@ def test_without_a_driver_it_writes_as_long_as_it_runs(copying: Copying) -> None
 
 def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     copying.copy().hold()
     copying.source().write(b"1")
     copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
@@ -356,7 +369,7 @@ def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copyi
 
 def test_what_a_socket_does_not_take_at_once_goes_out_when_there_is_room(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(7)
     copying.source().write(b"1")
     seen: list[int] = []
@@ -369,7 +382,7 @@ def test_what_a_socket_does_not_take_at_once_goes_out_when_there_is_room(copying
 
 def test_what_a_socket_has_not_taken_waits_while_nothing_may_be_written(copying: Copying) -> None:
     copying.begin()
-    (line,) = copying.west.lines()
+    (line,) = copying.west.lines(1)
     line.take(7)
     copying.source().write(b"1")
     seen: list[int] = []
@@ -392,5 +405,9 @@ def test_for_how_long_quotas_have_asked_for_silence_is_handed_over(copying: Copy
     (throttled,) = copying.last.throttled.values()
     assert throttled.source_ms > 0
     assert throttled.source_ms % 30 == 0
-    assert throttled.target_ms >= 20
+    assert throttled.target_ms > 0
     assert throttled.target_ms % 20 == 0
+    copying.east.throttle_ms = copying.west.throttle_ms = 0
+    copying.source().write(b"2")
+    copying.epoch()
+    assert list(copying.last.throttled.values()) == [Throttled(0, 0)]

@@ -9,6 +9,7 @@ import pytest
 
 from mirror.copier import task
 from mirror.copier.bell import Heard
+from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy, PartitionResult
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import GapKind, chunk_record, writer_record
@@ -127,6 +128,19 @@ def test_a_partition_that_was_copied_to_another_topic_is_refused(copying: Copyin
     assert copying.took < 3.0
 
 
+def test_the_driver_hears_soon_of_a_partition_that_is_put_aside_and_others_are_copied_until_then(
+    copying: Copying,
+) -> None:
+    copying.begin()
+    copying.create("paid")
+    copying.works[PAID] = {"mm2": Mm2Trace(1)}
+    copying.copy(PAID).write(b"0")
+    copying.world.after(1.0, partial(copying.source().write, b"1"))
+    assert copying.epoch(60.0)[PAID].was_javas
+    assert copying.took == pytest.approx(TROUBLED_SECONDS, abs=0.3)
+    assert copying.copy().values() == [b"0", b"1"]
+
+
 def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch: pytest.MonkeyPatch) -> None:
     copying.begin()
     copying.source().write(b"1")
@@ -139,15 +153,33 @@ def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch:
     result = copying.epoch()[SOURCE]
     assert result.trouble == "the driver cannot be reached from its task: [Errno 111] Connection refused"
     assert (result.handover, copying.copy().values()) == (handover, [b"0"])
+    assert copying.last is not None
+    assert (copying.last.cpu_seconds, copying.last.wall_seconds) == (0.0, 0.0)
 
 
 def test_a_task_without_partitions_ends_at_once(copying: Copying) -> None:
     copying.pairs.clear()
     assert copying.epoch(60.0) == {}
     assert copying.took == 0.0
+    assert copying.driver.is_closed, "it hangs up, by which the others hear of it"
 
 
 # While it is found out where to begin.
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("question", ["start", "end", "written"])
+def test_whichever_end_of_a_log_is_not_told_is_asked_for_again(copying: Copying, side: str, question: str) -> None:
+    log = copying.source() if side == "source" else copying.copy()
+    log.not_told = question
+    copying.source().write(b"0")
+    copying.world.after(1.0, partial(setattr, log, "not_told", ""))
+    result = copying.epoch(6.0)[SOURCE]
+    assert copying.copy().values() == [b"0"]
+    assert stands(result) == (1, 1, True)
+    (said,) = copying.driver.troubles()
+    assert ("orders-0" in said) is True
+    assert ("NotLeaderForPartition" in said) is ((side, question) != ("target", "end"))
 
 
 def test_others_are_copied_while_it_is_found_out_where_to_begin(copying: Copying) -> None:
@@ -236,6 +268,29 @@ def test_a_ring_while_it_is_found_out_is_not_waited_with_for_long(copying: Copyi
     result = copying.epoch(60.0)[SOURCE]
     assert result.handover is None
     assert copying.took == pytest.approx(2.0, abs=0.3)
+
+
+def test_what_was_found_out_when_it_rings_is_written_down_before_it_is_handed_over(copying: Copying) -> None:
+    copying.west.latency_seconds = copying.east.latency_seconds = 0.1
+    copying.world.after(0.3, lambda: copying.driver.say(Heard.RING))
+    result = copying.epoch(60.0)[SOURCE]
+    assert copying.took < 2.0
+    assert stands(result) == (0, 0, True)
+    assert result.handover is not None
+    assert (result.handover.is_recorded, copying.recorded()) == (True, 0)
+
+
+def test_what_could_not_be_found_out_is_tried_again_soon_and_then_less_and_less_often(copying: Copying) -> None:
+    copying.copy().leader = None
+    copying.source().write(b"0")
+    copying.world.after(0.1, partial(copying.copy().elect, 2))
+    copying.epoch(0.8)
+    assert copying.copy().values() == [b"0"]
+    copying.create("paid")
+    copying.copy(PAID).leader = None
+    before = copying.west.asked.count("MetadataRequest")
+    copying.epoch(20.0)
+    assert 6 < copying.west.asked.count("MetadataRequest") - before < 25
 
 
 def test_nothing_is_written_down_while_the_driver_does_not_allow_it(copying: Copying) -> None:
@@ -354,6 +409,13 @@ def test_a_long_tail_is_matched_piece_by_piece(copying: Copying) -> None:
     assert copying.recorded() == 7
 
 
+def test_a_line_so_slow_that_a_batch_takes_longer_than_a_piece_may_still_gets_on(copying: Copying) -> None:
+    long_tail(copying)
+    copying.west.latency_seconds = 1.2
+    result = copying.epoch(25.0)[SOURCE]
+    assert stands(result) == (7, 7, True)
+
+
 def test_a_match_that_an_end_interrupts_goes_on_in_the_next_epoch(copying: Copying) -> None:
     long_tail(copying)
     copying.west.latency_seconds = 0.4
@@ -436,6 +498,19 @@ def test_a_source_created_anew_is_copied_from_its_start_behind_a_gap(copying: Co
     assert copying.mm2_position() == 1, "it went back before the new one was begun"
 
 
+def test_whether_a_topic_is_another_one_is_asked_of_the_clusters_and_not_taken_from_the_plan(copying: Copying) -> None:
+    """The plan may be some seconds old."""
+    copying.begin(b"0", b"1")
+    handover = copying.handovers[SOURCE]
+    copying.works[SOURCE] = {"topic_id": handover.position.topic_id}
+    copying.handovers[SOURCE] = replace(handover, clean=False)
+    copying.east.create("orders")
+    copying.source().write(b"new")
+    copying.epoch()
+    assert [gap.kind for gap in copying.state().gaps.values()] == [GapKind.RECREATED]
+    assert copying.copy().values() == [b"0", b"1", b"new"]
+
+
 def test_mm2s_position_goes_back_before_ours_does(copying: Copying) -> None:
     """One of MirrorMaker's that is ahead of ours would be taken for Java MirrorMaker's own."""
     copying.begin(b"0", b"1")
@@ -463,6 +538,40 @@ def test_a_source_that_lost_its_end_goes_back_to_where_it_parts(copying: Copying
     (gap,) = copying.state().gaps.values()
     assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 2, GapKind.TRUNCATED, True)
     assert copying.recorded() == 2
+
+
+def test_a_source_that_lost_all_of_two_leaders_goes_back_behind_what_is_left_of_the_one_before(
+    copying: Copying,
+) -> None:
+    copying.begin(b"0", b"1")
+    for value in (b"2", b"3"):
+        copying.source().elect(1)
+        copying.source().write(value)
+        copying.epoch(0.5)
+    copying.source().truncate(2)
+    copying.source().write(b"another")
+    copying.handovers[SOURCE] = replace(copying.handovers[SOURCE], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"3", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (2, 4, GapKind.TRUNCATED, True)
+
+
+def test_which_of_the_leaders_before_is_common_is_asked_for_one_after_the_other(copying: Copying) -> None:
+    """The source has one that was never read, of which it tells first."""
+    copying.begin(b"0", b"1")
+    copying.source().leader_epoch = 2
+    copying.source().write(b"2")
+    copying.epoch(0.5)
+    copying.source().truncate(1)
+    copying.source().leader_epoch = 1
+    copying.source().write(b"another")
+    copying.source().leader_epoch = 5
+    copying.handovers[SOURCE] = replace(copying.handovers[SOURCE], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (0, 3, GapKind.TRUNCATED, True)
 
 
 def test_copies_that_are_gone_from_the_target_stop_the_copy(copying: Copying) -> None:

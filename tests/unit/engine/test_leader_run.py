@@ -50,6 +50,7 @@ class World:
         self.pauses = Pauses()
         self.renewed_at = 0.0
         self.standing = FlowStanding(flow_settings())
+        self.heard: Callable[[], object] = lambda: None
         self.leader = FlowLeader(
             self.standing.settings, self.standing, PLACE, timeout_seconds=600.0, is_stuck=lambda: spark_hangs
         )
@@ -64,6 +65,7 @@ class World:
 
     def keep(self, report: TickReport) -> None:
         self.reports.append(report)
+        self.heard()
         if not self.answers:
             self.leader.end(is_settled=True)
 
@@ -144,6 +146,88 @@ def test_that_it_stands_by_is_said_once_each_time(
     World(monkeypatch, None, None, 3, None, None).run()
     told = [each for each in caplog.messages if each.startswith(("stands by; ", "leads"))]
     assert [each.split()[0] for each in told] == ["stands", "leads", "stands"]
+
+
+def test_who_has_never_led_has_nothing_to_give_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost: list[None] = []
+    world = World(monkeypatch, None, None)
+    world.leader._lost = lambda: lost.append(None)
+    world.standing.weak_fence = "no rights"
+    world.standing.lease = Lease(600.0)
+    world.renewed_at = steady_seconds()
+    left: list[float] = []
+    world.heard = lambda: left.append(world.standing.lease.left)
+    world.run()
+    assert lost == []
+    assert len(left) == 3
+    assert max(left) < 0, "it has no right to write"
+    assert not any(each.levelname == "WARNING" for each in caplog.records)
+
+
+def test_an_engine_that_ends_does_not_say_that_it_stands_by(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mirror")
+    world = World(monkeypatch, None)
+    world.leader.end(is_settled=True)
+    world.run()
+    assert not any(each.startswith("stands by") for each in caplog.messages)
+
+
+def test_an_engine_that_leads_in_another_term_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was stopped for so long that another has led meanwhile: what that one wrote is looked up."""
+    caplog.set_level("INFO", "mirror")
+    world = World(monkeypatch, 1, 1, 3)
+    renewed: list[tuple[int, int | None]] = []
+
+    class OfOneTerm(Lease):
+        def __init__(self, *of: float) -> None:
+            super().__init__(*of)
+            self.term = world.term or 0
+
+        def renew(self, at: float) -> None:
+            renewed.append((self.term, world.term))
+            super().renew(at)
+
+    monkeypatch.setattr(module, "Lease", OfOneTerm)
+    world.run()
+    assert renewed == [(1, 1), (1, 1), (3, 3)], "the right to write in a term goes by renewals of that term"
+    told = [each for each in caplog.messages if each.startswith(("stands by", "leads"))]
+    assert told == [
+        "leads the flow, term 1",
+        "stands by: another engine led the flow meanwhile",
+        "leads the flow, term 3",
+    ]
+
+
+def test_an_engine_whose_spark_hangs_gives_the_flow_up_once_with_what_it_had_to_report(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch, 1)
+    world.leader._is_stuck = lambda: not world.answers
+    released: list[tuple[str, bool]] = []
+
+    def release(report: RunReport, *, is_settled: bool) -> None:
+        released.append((report.state, is_settled))
+
+    def keep(report: TickReport) -> None:
+        world.reports.append(report)
+        if len(world.reports) == 3:
+            world.leader.end(is_settled=True)
+
+    monkeypatch.setattr(world, "release", release)
+    monkeypatch.setattr(world, "keep", keep)
+    world.run()
+    assert [state for state, _ in released] == ["STARTING", "STOPPED"]
+    assert not released[0][1], "what was sent may arrive late"
+    assert [each.done for each in world.reports] == [1, 0, 0, 1]
+    assert [each for each in caplog.messages if each.startswith("stands by")] == [
+        "stands by: Spark has not answered for minutes; another engine may lead the flow"
+    ]
 
 
 def test_an_engine_whose_spark_hangs_leads_nothing_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from mirror.clock import steady_seconds
+from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import Epochs
-from mirror.copier.work import TaskResult, TaskWork
+from mirror.copier.work import Handover, TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.cluster_news import ClusterNews
 from mirror.engine.leader import FlowLeader
@@ -23,7 +24,9 @@ from mirror.engine.lease import Lease
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
+from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
+from mirror.model.flow_state import Position, term_of
 from mirror.model.partition import TopicPartition
 
 
@@ -113,6 +116,128 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     assert not ran_idle.is_set()
     assert isinstance(engine._epochs, NoSpark)
     assert engine._epochs.stopped == 1
+
+
+def test_a_defect_in_a_thread_that_is_none_of_the_engines_ends_it_too(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a library, or begun by a thread of its own."""
+
+    def begin_another(*_: object) -> None:
+        def defect() -> None:
+            raise KeyError("oops")
+
+        threading.Thread(target=defect, name="of a library").start()
+
+    for owner, name in ((Engine, "_heartbeats"), (Takeovers, "run"), (Engine, "_lead")):
+        monkeypatch.setattr(owner, name, lambda *_: None)
+    monkeypatch.setattr(Engine, "_control", begin_another)
+    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    hook = threading.excepthook
+    with pytest.raises(PartEnded, match="of a library") as ended:
+        Engine(settings, clusters=["west"]).run(threading.Event())
+    assert isinstance(ended.value.__cause__, KeyError)
+    assert threading.excepthook is hook or threading.excepthook is threading.__excepthook__
+
+
+def two_ways(settings: MirrorSettings, *lines: str) -> MirrorSettings:
+    with settings.path.open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    return load(settings.path)
+
+
+def test_only_flows_into_the_clusters_that_are_named_run(settings: MirrorSettings) -> None:
+    both = two_ways(settings, "west->east.enabled = true")
+    assert sorted(str(flow) for flow in Engine(both)._standings) == ["east->west", "west->east"]
+    assert [str(flow) for flow in Engine(both, clusters=["west"])._standings] == ["east->west"]
+
+
+def test_a_cluster_that_the_file_does_not_name_is_refused(settings: MirrorSettings) -> None:
+    with pytest.raises(ConfigError, match="nord, süd is not among clusters"):
+        Engine(settings, clusters=["west", "süd", "nord"])
+
+
+def test_a_file_without_an_enabled_flow_into_the_clusters_that_are_named_is_refused(settings: MirrorSettings) -> None:
+    with pytest.raises(ConfigError, match="no enabled flow has its target among east"):
+        Engine(settings, clusters=["east"])
+
+
+def test_tasks_share_by_what_partitions_move_and_idle_ones_spread_as_well(settings: MirrorSettings) -> None:
+    engine = Engine(settings)
+    (standing,) = engine._standings.values()
+    standing.lead(1, was_settled=True, lease=(lease := Lease(600.0)))
+    lease.renew(steady_seconds())
+    orders = [TopicPartition("orders", number) for number in range(4)]
+    copies = [TopicPartition("east.orders", number) for number in range(4)]
+    standing.partitions = tuple((source, copy, "", "") for source, copy in zip(orders, copies, strict=True))
+    standing.is_known = True
+    flow = standing.settings.flow
+
+    def shares() -> list[list[int]]:
+        return [[one.source.partition for one in work.partitions] for work in engine._plan_epoch(1.0, 2)]
+
+    engine._loads = {(flow, source): 0.0 for source in orders}
+    assert sorted(map(len, shares())) == [2, 2]
+    engine._loads = {(flow, orders[0]): 1e6, (flow, orders[1]): 1.0, (flow, orders[2]): 2.0}
+    assert sorted(shares(), key=len) == [[0], [3, 2, 1]], "one that was not measured is not taken for idle"
+
+
+class Written:
+    """What is appended to a state topic, which may be away."""
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.problem = problem
+        self.records: list[tuple[str, int, list[tuple[object, ...]]]] = []
+
+    def __call__(self, *_: object, **__: object) -> Written:
+        return self
+
+    def append(self, topic: str, partition: int, records: list[tuple[object, ...]]) -> int:
+        if self.problem is not None:
+            raise self.problem
+        self.records.append((topic, partition, records))
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("is_led", "lease", "problem"),
+    [(True, 600.0, None), (False, 600.0, None), (True, 0.0, None), (True, 600.0, ConnectionFailed("west is away"))],
+    ids=["leads", "stands by", "may not write any more", "target away"],
+)
+def test_where_nothing_is_under_way_at_the_end_is_recorded_by_who_leads(
+    is_led: bool,
+    lease: float,
+    problem: Exception | None,
+    settings: MirrorSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """So that the next engine need not compare what lies behind its positions."""
+    log = Written(problem)
+    monkeypatch.setattr(module, "LogWriter", log)
+    engine = Engine(settings)
+    (standing,) = engine._standings.values()
+    orders = TopicPartition("orders", 0)
+    if is_led:
+        standing.lead(5, was_settled=True, lease=(right := Lease(lease)))
+        right.renew(steady_seconds())
+    standing.is_known = True
+    standing.handovers[orders] = Handover(Position(3, 3, 0, True), (), clean=True)
+    engine._settle()
+    if is_led and lease and problem is None:
+        ((topic, partition, records),) = log.records
+        assert (topic, partition, len(records)) == ("mm2-state.east.internal", 0, 1)
+        key, value, headers, _ = records[0]
+        assert (key, value) == Position(3, 3, 0, True, settled=True).record(orders)
+        assert term_of(headers) == 5  # type: ignore[arg-type]
+    else:
+        assert log.records == []
+    told = ["the next start compares what lies behind its positions: west is away"] if problem else []
+    assert [each for each in caplog.messages if "next start" in each] == told
 
 
 @pytest.mark.parametrize(("lines", "tasks"), [("", 7), ("tasks.max = 1\n", 7), ("mirror.tasks = 3\n", 3)])
