@@ -95,7 +95,11 @@ def assert_final(engines: Engines, found: Paused) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
+    "settings",
+    [
+        pytest.param("", id="default"),
+        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.soak),
+    ],
 )
 def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_resumed(
     engines: Engines, settings: str

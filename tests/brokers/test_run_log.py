@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from mirror.control.flow_log import FlowLog
@@ -158,6 +159,7 @@ def lines_of(log: Path) -> list[tuple[str, str, str]]:
     return [(each["level"], each["flow"], each["said"]) for each in found if each]
 
 
+@pytest.mark.soak
 def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_killed_before_it_looked(
     east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_kil
         assert told() == [(first, first, 1)]
 
 
+@pytest.mark.soak
 def test_a_worker_without_the_transforms_module_and_a_router_that_came_later_are_told_in_the_log_and_the_status(
     east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:
