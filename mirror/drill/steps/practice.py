@@ -37,7 +37,7 @@ def prepare(stage: Stage, step: str) -> None:
         return
     for alias in (STANDBY,) if done(stage, Event.FAULT_INJECTED, step) else (ACTIVE, STANDBY):
         if not stage.cluster(alias).is_alive():
-            stage.cluster(alias).start()
+            stage.start_cluster(alias)
     if not (done(stage, Event.FAULT_INJECTED, step) or _copying_was_ended(stage, step) or stage.alive(REPLICATOR)):
         stage.start_replicator([])
 

@@ -84,7 +84,7 @@ def restore(stage: Stage) -> tuple[str, ...]:
         raise Drifted(f"{stage.run.name} cannot be gone on with: {'; '.join(wrong)}: stop it, and resume again")
     started = sorted(wanted.clusters - serving)
     for alias in started:
-        stage.cluster(alias).start()
+        stage.start_cluster(alias)
     if wanted.engine_into and not stage.alive(REPLICATOR):
         stage.start_replicator(wanted.engine_into)
         started.append(REPLICATOR)

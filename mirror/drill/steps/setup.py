@@ -42,7 +42,7 @@ def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.Dat
     """Start both clusters, and what judges them; return a row each. Brokers that already run are left as they are."""
     if judged and not stage.alive(JUDGES):
         stage.start_judges()
-    lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.owner_pid)
+    lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.hold())
     return pd.DataFrame(
         [
             {
@@ -61,7 +61,7 @@ def start_spark(stage: Stage, workers: int) -> str:
     if not workers:
         return "the replicator runs Spark on this machine, inside its own processes"
     running = spark_cluster.load(stage.spark_home) or spark_cluster.up(
-        stage.spark_home, workers, owner_pid=stage.owner_pid
+        stage.spark_home, workers, owner_pid=stage.hold()
     )
     return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 
