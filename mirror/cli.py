@@ -523,6 +523,14 @@ def failover(
     run_directory: RunFolder = None,
     back: TakeBack = False,
     given_up: GivenUp = None,
+    fences: Annotated[
+        bool,
+        typer.Option(
+            "--fence",
+            help="Deny writes to the source's topics by ACLs (planned, cut-off); taken back, or led home, they are "
+            "admitted again as before.",
+        ),
+    ] = False,
     dry_run: PlanOnly = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -534,7 +542,7 @@ def failover(
     """
     with _explained(), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences)
         code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
     raise typer.Exit(code)
 
