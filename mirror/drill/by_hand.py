@@ -190,13 +190,13 @@ def _told(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
     where = f"This is the run {run.name}, in {run.path.parent}."
     if is_practice:
         return (
-            f"{where} What it starts goes on between notebooks. It ends when {last} has passed, when no cell is run for "
-            f"{minutes}, or by: {_ending(run)}"
+            f"{where} What it starts goes on between notebooks. It ends when {last} has passed, when no cell is run "
+            f"for {minutes}, or by: {_ending(run)}"
         )
     return (
-        f"{where} It is about clusters of your own: nothing of it works on between cells, and what a cell has done there "
-        f"stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: {_ending(run)}. "
-        f"To go on with it after that: mirror runbook resume {run.path}"
+        f"{where} It is about clusters of your own: nothing of it works on between cells, and what a cell has done "
+        f"there stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: "
+        f"{_ending(run)}. To go on with it after that: mirror runbook resume {run.path}"
     )
 
 

@@ -58,7 +58,9 @@ class FailoverEntry:
     @classmethod
     def of_content(cls, run: str, content: dict[str, Any]) -> FailoverEntry:
         """Return the entry that a record's value holds."""
-        return cls(run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"], content.get("fence", ""))
+        return cls(
+            run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"], content.get("fence", "")
+        )
 
 
 def in_the_way(

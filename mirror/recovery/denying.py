@@ -97,7 +97,9 @@ class AclDenying:
         except _AWAY as problem:
             return Denied(False, f"nothing is denied on {source}: {problem}; {_INSTEAD}{self._left()}")
         if done.problems:
-            return Denied(False, f"writes to {source} cannot be denied: {'; '.join(done.problems)}; {_INSTEAD}{self._left()}")
+            return Denied(
+                False, f"writes to {source} cannot be denied: {'; '.join(done.problems)}; {_INSTEAD}{self._left()}"
+            )
         said = f"nobody but super users may write to {counted(len(plan.fenced), 'topic')} of {source}, verified"
         return Denied(True, f"{said}; on record in {self.record}", done.watched.said() if done.watched.written else ())
 
@@ -112,7 +114,9 @@ class AclDenying:
             raise NotTakenBack(f"writes to {source} are still denied: {problem}") from None
         if found.problems:
             raise NotTakenBack(f"writes to {source} are still denied: {'; '.join(found.problems)}")
-        return f"writes to {source} are admitted again, exactly as before: {counted(len(found.put_back), 'ACL')} removed"
+        return (
+            f"writes to {source} are admitted again, exactly as before: {counted(len(found.put_back), 'ACL')} removed"
+        )
 
     def _plan(self) -> FencePlan:
         return plan_fence(self.settings, self.chosen.flow.source, self.record, by=_BY, selects=self.chosen.replicates)
@@ -143,7 +147,7 @@ def denied_topics(settings: MirrorSettings, chosen: FlowSettings) -> list[str]:
 
 
 def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str]], Callable[[], str]]) -> Step:
-    """Return the step that denies writes; ``guarded`` makes of what takes it back that which others have not forbidden."""
+    """Return the step that denies writes; ``guarded`` keeps what takes it back from being done once others go on."""
 
     def act(_: Known) -> Result:
         found = denying.deny()

@@ -43,8 +43,8 @@ class FailbackPlan:
 def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) -> tuple[Step, ...]:
     """Return the steps of a run.
 
-    ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to its
-    source, None if nothing has.
+    ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
+    its source, None if nothing has.
     """
     admitted = () if denying is None else (admit_step(forward.flow.source, denying),)
     # Under unchanged names the flow home writes to the very topics that are denied.
@@ -108,7 +108,9 @@ def look_home(
             for each in found.untold()
         ),
     )
-    return FailbackPlan(with_unsure(steps_home(move, forward, denying), unsure), record, moves, stranded, refusal, notes)
+    return FailbackPlan(
+        with_unsure(steps_home(move, forward, denying), unsure), record, moves, stranded, refusal, notes
+    )
 
 
 def done_of(record: Copied) -> FailoverEntry | None:

@@ -104,9 +104,7 @@ class FailoverPlan:
     notes: tuple[str, ...]
 
 
-def steps_of(
-    mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None
-) -> tuple[Step, ...]:
+def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None) -> tuple[Step, ...]:
     """Return the steps of a run.
 
     ``back`` are the ends of the flow back, None if the file enables none; ``denying`` denies writes to the source, None

@@ -1,4 +1,4 @@
-"""Who still writes to a cluster whose applications were moved away: the sentinel of a failover, as a look of bounded time.
+"""Who still writes to a cluster whose applications were moved away: the sentinel of a failover, as a look of a second.
 
 It rests on what is on record on the target alone, so that it works wherever nobody runs: what the old cluster has that
 bears a time behind the cut was written after it, and what grows while it is looked at is being written. Brokers tell
@@ -113,8 +113,8 @@ class FencedSide:
     def reasons(self) -> tuple[str, ...]:
         """Return, for people, who writes where nobody should."""
         return tuple(
-            f"somebody writes to {self.flow.source}, which was failed over ({iso_time(self.since_ms)}), and nobody copies "
-            f"it: {each}"
+            f"somebody writes to {self.flow.source}, which was failed over ({iso_time(self.since_ms)}), and nobody "
+            f"copies it: {each}"
             for each in self.written
         )
 
@@ -124,7 +124,9 @@ class FencedSide:
         if self.problem is not None:
             return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
         if self.written:
-            return (f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses",)
+            return (
+                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses",
+            )
         return (f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})",)
 
 

@@ -279,8 +279,8 @@ def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenyi
             return AclDenying(request.settings, request.chosen, record)
     if fences and (topics := denied_topics(request.settings, request.chosen)):
         told = (
-            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {fences[0]}, which "
-            f"is not here: lift it where that is (mirror fence --lift --record {fences[0]}), then lead home"
+            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {fences[0]}, "
+            f"which is not here: lift it where that is (mirror fence --lift --record {fences[0]}), then lead home"
         )
         raise ConfigError(request.settings.path, None, "--run-directory", told)
     return None

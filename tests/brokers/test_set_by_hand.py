@@ -49,9 +49,7 @@ def test_what_was_set_ahead_on_the_standby_is_named_on_the_way_home(
     with Cluster.connect(ClusterSettings(alias, client)) as old:
         # The flow home has been led, and has copied nothing yet.
         old.create_topics([NewTopic(state_topic("west"), 1, 1, {"cleanup.policy": "compact"})])
-        copying = new_copying(
-            source=old, clients=(client, dict(settings_of("west").client)), state_topic=topic
-        )
+        copying = new_copying(source=old, clients=(client, dict(settings_of("west").client)), state_topic=topic)
     (source,) = copying.pairs
     copy = TopicPartition(f"{alias}.{source.topic}", 0)
     west.create_topics([NewTopic(copy.topic, 1, 1)])

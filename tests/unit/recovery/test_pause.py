@@ -72,7 +72,12 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PauseReport | None
 
 
 def look(
-    tmp_path: Path, *records: StateRecord, awaits_open_ends: bool = True, hidden: int = 0, wish: PauseWish = WISH, more: str = ""
+    tmp_path: Path,
+    *records: StateRecord,
+    awaits_open_ends: bool = True,
+    hidden: int = 0,
+    wish: PauseWish = WISH,
+    more: str = "",
 ) -> Paused:
     file = tmp_path / "mirror.properties"
     file.write_text(

@@ -721,8 +721,9 @@ def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way
     move = move_of(world, tmp_path)
     assert "DENY WRITE for everybody on 1 topic of east" in look_ahead(Mode.PLANNED, move, None, denying=denying).notes
     results = carry_out(steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "a.jsonl"), goes_back=True)
-    assert ("deny writes", "back: deny writes") == tuple(
-        each.name for each in results if each.name.endswith("deny writes")
+    assert tuple(each.name for each in results if each.name.endswith("deny writes")) == (
+        "deny writes",
+        "back: deny writes",
     )
     assert not denying.is_denied
 
