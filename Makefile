@@ -82,7 +82,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 
 .PHONY: lab
 lab: setup ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/00_index.ipynb $(ARGS)
+	@$(BIN)/jupyter lab --config=mirror/drill/jupyter_config.py --notebook-dir=notebooks --LabApp.default_url=/lab/tree/00_index.ipynb $(ARGS)
 
 .PHONY: bench
 bench: setup ## measure the copy against Java MirrorMaker 2

@@ -55,6 +55,7 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.failover import Mode
 from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
+from mirror.recovery.fenced_side import look_at_fenced_side, with_fenced_side
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
@@ -246,17 +247,26 @@ def status(
 ) -> None:
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
-    Exit code 1 if the state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED or
-    STOPPED.
+    Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
+    state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
     """
-    with _explained(), observe(load(file, applies_transforms=False)) as observers:
-        found = [observer.look() for observer in observers]
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        with observe(settings) as observers:
+            found = [observer.look() for observer in observers]
+        sides = [
+            look_at_fenced_side(settings, chosen, one)
+            for chosen, one in zip(settings.enabled_flows, found, strict=True)
+        ]
+    found = [with_fenced_side(one, side) for one, side in zip(found, sides, strict=True)]
     if as_json:
-        _print_json({"flows": [one.as_json() for one in found]})
+        rows = zip(found, sides, strict=True)
+        _print_json({"flows": [one.as_json() | {"fenced_side": side and side.as_json()} for one, side in rows]})
     else:
         for one in found:
             _print_status(one, show_all=show_all)
-    if any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
+    is_written = any(side is not None and side.written for side in sides)
+    if is_written or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -513,6 +523,14 @@ def failover(
     run_directory: RunFolder = None,
     back: TakeBack = False,
     given_up: GivenUp = None,
+    fences: Annotated[
+        bool,
+        typer.Option(
+            "--fence",
+            help="Deny writes to the source's topics by ACLs (planned, cut-off); taken back, or led home, they are "
+            "admitted again as before.",
+        ),
+    ] = False,
     dry_run: PlanOnly = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -524,7 +542,7 @@ def failover(
     """
     with _explained(), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences)
         code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
     raise typer.Exit(code)
 

@@ -44,6 +44,8 @@ class Asked:
         whether an earlier attempt is to be taken back, and nothing else.
     given_up
         another run, which nobody goes on with any more.
+    fences
+        whether a failover denies writes to the source by ACLs.
     """
 
     groups: str | None
@@ -54,6 +56,7 @@ class Asked:
     as_json: bool
     takes_back: bool = False
     given_up: str | None = None
+    fences: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, termi
         lambda along: _applications(along, asked),
         terminal.progress,
         asked.given_up,
+        fences=asked.fences,
     )
 
 

@@ -18,6 +18,7 @@ from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.counts import counted
+from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     FlowState,
@@ -103,7 +104,7 @@ class FlowStatus:
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
     the word of who led the flow since; ``pause_limit`` is what that does not promise. ``open_gaps`` are those of the
     ``gaps`` that nobody has acknowledged, and ``stops`` says why partitions are stopped: both also of partitions that
-    have no position yet.
+    have no position yet. ``failovers`` are the runs of the procedure on record, in the order of the log.
     """
 
     flow: Flow
@@ -121,6 +122,7 @@ class FlowStatus:
     pause_limit: str | None = None
     open_gaps: tuple[Gap, ...] = ()
     stops: Mapping[TopicPartition, str] = field(default_factory=dict)
+    failovers: tuple[FailoverEntry, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -270,6 +272,7 @@ class FlowObserver:
             limit,
             tuple(state.open_gaps),
             stops,
+            tuple(state.failovers.values()),
         )
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:
     known
         what was read up to the end of the topic as it is now, and of the one before it.
     """
-    return [pause_record(each) for each in known.wishes if not state.wishes.has(each.wish)]
+    return [pause_record(each) for each in known.known if not state.wishes.has(each.wish)]
 
 
 def _of_people(state: FlowState) -> str:

@@ -9,6 +9,7 @@ from mirror.evidence.facts import Json
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict
+from mirror.recovery.denying import Denying, admit_step
 from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
@@ -39,12 +40,20 @@ class FailbackPlan:
     notes: tuple[str, ...]
 
 
-def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
-    """Return the steps of a run; ``move`` goes along the flow home, ``forward`` is the flow that was failed over."""
+def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) -> tuple[Step, ...]:
+    """Return the steps of a run.
+
+    ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
+    its source, None if nothing has.
+    """
+    admitted = () if denying is None else (admit_step(forward.flow.source, denying),)
+    # Under unchanged names the flow home writes to the very topics that are denied.
+    shares = forward.copy_of("orders") == "orders"
     return (
         move.begin(),
         _returned(forward),
         _stranded(forward),
+        *(admitted if shares else ()),
         _mirrored_home(move),
         move.stop(),
         move.fence(),
@@ -54,6 +63,7 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
         move.groups(),
         move.positions(),
         move.last_look(),
+        *(() if shares else admitted),
         move.start(),
         _forward_again(move, forward),
         move.first_write(),
@@ -62,7 +72,9 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
     )
 
 
-def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> FailbackPlan:
+def look_home(
+    move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN, denying: Denying | None = None
+) -> FailbackPlan:
     """Plan a run, or the rest of it: look at both ends and change nothing.
 
     Raises
@@ -96,7 +108,9 @@ def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> 
             for each in found.untold()
         ),
     )
-    return FailbackPlan(with_unsure(steps_home(move, forward), unsure), record, moves, stranded, refusal, notes)
+    return FailbackPlan(
+        with_unsure(steps_home(move, forward, denying), unsure), record, moves, stranded, refusal, notes
+    )
 
 
 def done_of(record: Copied) -> FailoverEntry | None:

@@ -13,6 +13,7 @@ from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
@@ -103,11 +104,16 @@ class FailoverPlan:
     notes: tuple[str, ...]
 
 
-def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
-    """Return the steps of a run; ``back`` are the ends of the flow back, None if the file enables none."""
+def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None) -> tuple[Step, ...]:
+    """Return the steps of a run.
+
+    ``back`` are the ends of the flow back, None if the file enables none; ``denying`` denies writes to the source, None
+    if that is not wanted.
+    """
+    denied = () if denying is None else (deny_step(move.flow.source, denying, move.unless_given_up),)
     arrival = (move.start(), move.first_write(), move.first_reads(), move.finish())
     if mode is Mode.PLANNED:
-        copy = (move.stop(), move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
+        copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         start, *rest = arrival
         return (
             move.begin(),
@@ -124,10 +130,16 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
         return (detect(move), move.begin(), move.stop(), *moved, *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
-    return (first, move.begin(), move.stop(), *moved, final, *arrival)
+    return (first, move.begin(), move.stop(), *denied, *moved, final, *arrival)
 
 
-def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress = NOT_BEGUN) -> FailoverPlan:
+def look_ahead(
+    mode: Mode,
+    move: Move,
+    back: FlowEnds | None,
+    progress: Progress = NOT_BEGUN,
+    denying: Denying | None = None,
+) -> FailoverPlan:
     """Plan a run, or the rest of it: look at both ends, as far as the mode lets it, and change nothing.
 
     Raises
@@ -150,7 +162,9 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
-    steps = with_unsure(steps_of(mode, move, back), unsure)
+    if denying is not None and DENY not in progress.proven:
+        notes += denying.plan()
+    steps = with_unsure(steps_of(mode, move, back, denying), unsure)
     return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
 
 

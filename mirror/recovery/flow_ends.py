@@ -28,7 +28,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
-from mirror.recovery.recent_writers import Writers, find_writers
+from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
@@ -322,7 +322,7 @@ class ClusterEnds:
             for each in self._state_of(other.flow).writers
         }
         with self._source() as channel:
-            return find_writers(channel, partitions, own=own, now_ms=now_ms())
+            return find_writers(channel, partitions, own=own, since_ms=now_ms() - RECENT_MS)
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """See `FlowEnds`."""

@@ -17,6 +17,7 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
+from mirror.recovery.denying import is_denied
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
@@ -115,7 +116,7 @@ class Move:
         target = self.record.flow.target
         return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
 
-    def _taking_back(self, undo: Callable[[], str]) -> Callable[[], str]:
+    def unless_given_up(self, undo: Callable[[], str]) -> Callable[[], str]:
         """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
 
         def guarded() -> str:
@@ -175,7 +176,7 @@ class Move:
             STOP,
             f"stop the applications on {source}",
             act,
-            undo=self._taking_back(undo) if self.is_planned else None,
+            undo=self.unless_given_up(undo) if self.is_planned else None,
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
@@ -224,12 +225,14 @@ class Move:
     def fence(self) -> Step:
         """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
 
-        def act(_: Known) -> Result:
+        def act(known: Known) -> Result:
             quiet = self._quiet()
             if isinstance(quiet, Result):
                 return quiet
             writers = self.ends.writers()
             most = max((each.silence(self.times.quiet, self.times.slow) for each in writers.recent), default=0.0)
+            if is_denied(known):
+                most = 0.0
             # Some send at long intervals: one that still does is to be seen doing so.
             if most > self.times.quiet and (written := self._written_within(most, quiet)):
                 return self._still_written(written, most)
@@ -246,9 +249,9 @@ class Move:
             said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
             facts: dict[str, Json] = {"ends": _rows(quiet), "writers": [str(each) for each in writers.recent]}
             doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.times.slow)]
-            if doubtful:
+            if doubtful and not is_denied(known):
                 told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
-                return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (mirror fence), or wait and try again", facts)
+                return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
             if writers.recent:
                 said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
             return Result(Verdict.PASS, said, facts)
@@ -383,7 +386,7 @@ class Move:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        undo = self._taking_back(self.ends.resume)
+        undo = self.unless_given_up(self.ends.resume)
         return Step(
             CUT,
             doing,
@@ -465,7 +468,7 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=self._taking_back(undo), moments=when_passed(Event.OFFSETS_APPLIED))
+        return Step(GROUPS, doing, act, undo=self.unless_given_up(undo), moments=when_passed(Event.OFFSETS_APPLIED))
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""

@@ -489,5 +489,6 @@ def _positions(
             report.weakness if source in report.unrefused else None,
         )
         for source, position in sorted(known.items())
-        if source in paused and wish.speaks_of(source.topic)
+        # What the file no longer selects is copied by nobody, and compared by nobody.
+        if source in paused and wish.speaks_of(source.topic) and flow.replicates(source.topic)
     )

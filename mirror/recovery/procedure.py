@@ -20,6 +20,8 @@ from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications
+from mirror.recovery.denying import RECORD as DENIED
+from mirror.recovery.denying import AclDenying, denied_topics
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
@@ -59,6 +61,8 @@ class Request:
         another run, which nobody goes on with any more.
     verify
         compares a flow's copies with their sources; None: this process does.
+    fences
+        whether a failover denies writes to the source by ACLs.
     """
 
     settings: MirrorSettings
@@ -69,6 +73,7 @@ class Request:
     progress: Callable[[], AbstractContextManager[Watch]]
     given_up: str | None = None
     verify: Callable[[FlowSettings], Equivalence] | None = None
+    fences: bool = False
 
     @property
     def flow(self) -> Flow:
@@ -210,10 +215,14 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     is_planned, back = mode is Mode.PLANNED, request.back
     ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
     back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
-    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
+    denying = _denying(request, run, mode)
+    fence = "" if denying is None else str(denying.record)
+    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms(), fence)
     move = _move(request, ends, ends, entry, run, is_planned=is_planned)
-    plan = look_ahead(mode, move, back_ends, _progress(run))
-    return Procedure(FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends))
+    plan = look_ahead(mode, move, back_ends, _progress(run), denying)
+    return Procedure(
+        FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends, denying)
+    )
 
 
 def plan_failback(request: Request) -> Procedure:
@@ -237,8 +246,44 @@ def plan_failback(request: Request) -> Procedure:
     home_ends = _ends(request, home, groups, awaits_open_ends=True)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
     move = _move(request, home_ends, forward, entry, run, is_planned=True)
-    plan = look_home(move, forward, _progress(run))
-    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward))
+    denying = _denied_before(request, forward, run)
+    plan = look_home(move, forward, _progress(run), denying)
+    return Procedure(
+        FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward, denying)
+    )
+
+
+def _denying(request: Request, run: Run, mode: Mode) -> AclDenying | None:
+    """Return what denies writes to the source, if that is wanted, or was when the run was begun."""
+    record = run.directory.path.absolute() / DENIED
+    if not request.fences and not record.exists():
+        return None
+    if mode is Mode.UNPLANNED:
+        told = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
+        raise ConfigError(request.settings.path, None, "--fence", told)
+    return AclDenying(request.settings, request.chosen, record)
+
+
+def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenying | None:
+    """Return what takes back what the failover has denied; None: it has denied nothing.
+
+    Raises
+    ------
+    ConfigError
+        if what it has denied is on record in a file that is not here.
+    """
+    fences = [each.fence for each in forward.copied().failovers if each.fence]
+    beside = run.directory.path.absolute().parent / DENIED
+    for record in (beside, *map(Path, fences)):
+        if record.exists():
+            return AclDenying(request.settings, request.chosen, record)
+    if fences and (topics := denied_topics(request.settings, request.chosen)):
+        told = (
+            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {fences[0]}, "
+            f"which is not here: lift it where that is (mirror fence --lift --record {fences[0]}), then lead home"
+        )
+        raise ConfigError(request.settings.path, None, "--run-directory", told)
+    return None
 
 
 def _move(

@@ -78,16 +78,15 @@ class Writers:
 
 
 def find_writers(
-    channel: Channel, partitions: Collection[TopicPartition], *, own: Collection[int], now_ms: int
+    channel: Channel, partitions: Collection[TopicPartition], *, own: Collection[int], since_ms: int
 ) -> Writers:
-    """Ask who has written to partitions lately; ``own`` are the producer ids of mirrors.
+    """Ask who has written to partitions since then, in ms since the epoch; ``own`` are the producer ids of mirrors.
 
     Raises
     ------
     BrokerRefused, ConnectionFailed, LeaderUnknown
         if the cluster does not answer.
     """
-    since_ms = now_ms - RECENT_MS
     producers, untold = active_producers(channel, partitions)
     found: dict[tuple[TopicPartition, int], RecentWriter] = {
         (each, one.producer_id): RecentWriter(each, one.producer_id, one.epoch, one.last_timestamp_ms)

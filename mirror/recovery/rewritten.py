@@ -121,7 +121,8 @@ def find_rewritten(
     """
     copied = {each: position for each, position in positions.items() if position.upstream > position.origin}
     source.learn_leaders(copied)
-    differences = {each: why for each, position in copied.items() if (why := _created_anew(each, position, source))}
+    anew = {each: _created_anew(each, position, source) for each, position in copied.items()}
+    differences = {each: said for each, said in anew.items() if said is not None}
     left = [each for each in copied if each not in differences]
     differences |= _truncated(left, copied, source)
     unknown: dict[TopicPartition, str] = {}

@@ -12,7 +12,7 @@ from mirror.control.tick import now_ms
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.recent_writers import NO_ID, find_writers
+from mirror.recovery.recent_writers import NO_ID, RECENT_MS, find_writers
 
 
 def test_who_has_written_lately_is_told_with_intervals(
@@ -34,12 +34,12 @@ def test_who_has_written_lately_is_told_with_intervals(
     send(2, 12, 8, 4, **{"enable.idempotence": False})
     partitions = [TopicPartition(topic, number) for number in range(3)]
     with closing(Channel("east", client)) as channel:
-        found = find_writers(channel, partitions, own=(), now_ms=now)
+        found = find_writers(channel, partitions, own=(), since_ms=now - RECENT_MS)
         slow, plain = found.recent
         assert (slow.partition, slow.interval_ms, slow.last_ms) == (partitions[0], 30_000, now - 10_000)
         assert slow.producer_id >= 0
         assert slow.epoch >= 0
         assert (plain.partition, plain.producer_id, plain.interval_ms) == (partitions[2], NO_ID, 4_000)
         assert found.unknown == {}
-        again = find_writers(channel, partitions, own={slow.producer_id}, now_ms=now)
+        again = find_writers(channel, partitions, own={slow.producer_id}, since_ms=now - RECENT_MS)
         assert [each.partition for each in again.recent] == [partitions[2]]

@@ -90,6 +90,8 @@ def test_what_people_had_put_on_record_is_written_again_and_told() -> None:
 def test_who_only_stood_by_writes_the_pauses_again_that_it_has_read_and_no_newer_wish_is_undone() -> None:
     known = Pauses().with_wish(PAUSE)
     assert lacking_pauses(known, FlowState()) == [pause_record(PAUSE)]
+    cut = PauseWish("cut", None, True, "mirror failover", 6, is_cut=True)
+    assert lacking_pauses(known.with_wish(cut), FlowState()) == [pause_record(PAUSE), pause_record(cut)]
     resumed = PauseWish("later", None, False, "bob", 6)
     assert lacking_pauses(known.with_wish(resumed), folded([pause_record(resumed)])) == []
 

@@ -72,11 +72,17 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PauseReport | None
 
 
 def look(
-    tmp_path: Path, *records: StateRecord, awaits_open_ends: bool = True, hidden: int = 0, wish: PauseWish = WISH
+    tmp_path: Path,
+    *records: StateRecord,
+    awaits_open_ends: bool = True,
+    hidden: int = 0,
+    wish: PauseWish = WISH,
+    more: str = "",
 ) -> Paused:
     file = tmp_path / "mirror.properties"
     file.write_text(
         "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
+        + more
     )
     settings = load(file)
     waiting = _Waiting(settings, settings.flows[0], wish)
@@ -150,6 +156,20 @@ def test_open_ends_are_waited_for_if_that_is_wanted(tmp_path: Path, reports: lis
     assert found.problem == "1 position not final yet, the first that of orders-0: why"
     found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS), awaits_open_ends=False)
     assert (found.verdict, found.problem) == (Verdict.UNKNOWN, None)
+
+
+def test_what_the_file_no_longer_selects_is_neither_waited_for_nor_told(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    """The state topic keeps its positions, and nobody finds out any more how far it was copied."""
+    every = PauseWish("mine", None, True, "ann", 5)
+    records = (pause_record(every), claim_record(ENGINE), said(unsettled=ORDERS))
+    reports.append(None)
+    assert "orders-0" in str(look(tmp_path, *records, wish=every).problem)
+    reports.append(None)
+    found = look(tmp_path, *records, wish=every, more="topics = bills\n")
+    assert (found.verdict, found.problem) == (Verdict.PASS, None)
+    assert [each.source for each in found.positions] == [BILLS]
 
 
 def test_a_silent_engine_is_not_taken_for_gone_while_another_stands_by(

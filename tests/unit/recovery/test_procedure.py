@@ -18,6 +18,7 @@ from mirror.model.failover import Phase
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody
+from mirror.recovery.denying import Denied
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
@@ -693,3 +694,63 @@ def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path:
     assert "a failback of east->west is under way" in (plan.refusal or "")
     given_up = replace(move_of(world, tmp_path), given_up="home")
     assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
+
+
+class StandInDenying:
+    """Denies writes to the old cluster of the world."""
+
+    def __init__(self, found: Denied) -> None:
+        self.found = found
+        self.is_denied = False
+
+    def plan(self) -> tuple[str, ...]:
+        return ("DENY WRITE for everybody on 1 topic of east",)
+
+    def deny(self) -> Denied:
+        self.is_denied = self.found.is_denied
+        return self.found
+
+    def admit(self) -> str:
+        self.is_denied = False
+        return "admitted"
+
+
+def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way_home(tmp_path: Path) -> None:
+    denying = StandInDenying(Denied(True, "denied"))
+    world = World(verdict=Verdict.FAIL)
+    move = move_of(world, tmp_path)
+    assert "DENY WRITE for everybody on 1 topic of east" in look_ahead(Mode.PLANNED, move, None, denying=denying).notes
+    results = carry_out(steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "a.jsonl"), goes_back=True)
+    assert tuple(each.name for each in results if each.name.endswith("deny writes")) == (
+        "deny writes",
+        "back: deny writes",
+    )
+    assert not denying.is_denied
+
+    # Who is denied need not be waited for.
+    world = World(writers=Writers((writer(None),)))
+    move = move_of(world, tmp_path)
+    results = carry_out(steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "b.jsonl"), goes_back=True)
+    assert (verdict(results), denying.is_denied) == (Verdict.PASS, True)
+    world.writers = Writers()
+    home = steps_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow), denying)
+    assert verdict(carry_out(home, Journal(tmp_path / "c.jsonl"), goes_back=True)) is Verdict.PASS
+    assert not denying.is_denied
+
+
+def test_who_writes_although_it_is_denied_stops_a_planned_run_and_what_cannot_be_denied_is_no_pass(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    denying = StandInDenying(Denied(True, "denied", ("orders-0 from 3 to 4: producer 5",)))
+    steps = steps_of(Mode.PLANNED, move_of(world, tmp_path), None, denying)
+    results = carry_out(steps, Journal(tmp_path / "a.jsonl"), goes_back=True)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, "producer 5" in failed.result.detail) == ("deny writes", True)
+    assert (world.at_work, denying.is_denied) == ({EAST}, False)
+
+    denying = StandInDenying(Denied(False, "east looks at no ACLs, so nothing is denied"))
+    steps = steps_of(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None, denying)
+    results = carry_out(steps, Journal(tmp_path / "b.jsonl"), goes_back=False)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.detail) == ("deny writes", denying.found.detail)
