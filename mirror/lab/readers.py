@@ -24,6 +24,7 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
+from mirror.lab.reach import Reach
 from mirror.model.ledger import COMMITS, READS, digest, encode_content, record_id
 from mirror.parts import PartWriter
 
@@ -127,6 +128,7 @@ class GroupMember(threading.Thread):
         commit_parts: PartWriter,
         max_rate: float,
         stopping: threading.Event,
+        reach: Reach,
     ) -> None:
         """Prepare; `start` begins to read."""
         # A daemon, so that a client that waits for a dead cluster cannot keep the process.
@@ -140,10 +142,16 @@ class GroupMember(threading.Thread):
         self._commit_parts = commit_parts
         self._max_rate = max_rate
         self._stopping = stopping
+        self._reach = reach
         self._reading = Reading()
         self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
         self.failure: BaseException | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it has read to its end without a broker to say goodbye to."""
+        return self._reach.is_lost and not self.is_alive()
 
     @property
     def records(self) -> int:
@@ -161,7 +169,8 @@ class GroupMember(threading.Thread):
             self._stopping.set()
             raise
         finally:
-            self._consumer.close()
+            if not self._reach.is_lost:
+                self._consumer.close()
 
     def _read(self) -> None:
         began = time.monotonic()
@@ -185,6 +194,7 @@ class GroupMember(threading.Thread):
             for message in self._consumer.consume(burst, _POLL_SECONDS):
                 error = message.error()
                 if error is None:
+                    self._reach.answered()
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
                     self._say(error)
@@ -205,7 +215,9 @@ class GroupMember(threading.Thread):
             positions = [each for place, each in self._sent.items() if place in owned]
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
-            if positions and last:
+            if positions and last and self._reach.is_lost:
+                self._say_lost()
+            elif positions and last:
                 self._commits.note(None, self._consumer.commit(offsets=positions, asynchronous=False))
             elif positions:
                 self._consumer.commit(offsets=positions, asynchronous=True)
@@ -227,6 +239,9 @@ class GroupMember(threading.Thread):
         """Forget what was committed of partitions that somebody else goes on with."""
         for each in partitions:
             self._sent.pop((each.topic, each.partition), None)
+
+    def _say_lost(self) -> None:
+        typer.echo(f"{self.name}: no broker answers, so what was read last is not committed", err=True)
 
     def _say(self, error: KafkaError) -> None:
         """Put a problem into the log of the process, once until another one comes."""
@@ -285,6 +300,7 @@ def readers(
         for number in range(consumers)
     }
     commits = {each: Commits(one, each, cluster) for each, one in groups.items()}
+    reaches = {each: Reach() for each in groups}
     stopping = threading.Event()
     try:
         further = parse_properties(client_property or [])
@@ -297,6 +313,7 @@ def readers(
                     {
                         **client_settings(bootstrap, one, each, auto_offset_reset=auto_offset_reset, further=further),
                         "on_commit": commits[each].note,
+                        "error_cb": reaches[each].failed,
                     }
                 ),
                 topics=topic,
@@ -305,6 +322,7 @@ def readers(
                 commit_parts=PartWriter(ledger / "commits", each, COMMITS),
                 max_rate=max_rate,
                 stopping=stopping,
+                reach=reaches[each],
             )
             for each, one in groups.items()
         ]
@@ -326,7 +344,7 @@ def readers(
     typer.echo(json.dumps({member.name: member.records for member in members}))
     if any(member.failure for member in members):
         raise typer.Exit(1)
-    if any(member.is_alive() for member in members):
+    if any(member.is_alive() or member.is_cut_off for member in members):
         typer.echo(
             f"readers: left {', '.join(group)} without saying goodbye: the coordinator does not answer", err=True
         )
