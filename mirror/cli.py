@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 from rich.text import Text
 
+from mirror import terminal
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
@@ -158,8 +158,8 @@ FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 
 
 _LIMITS = ReadLimits()
 
-_out = Console()
-_err = Console(stderr=True, soft_wrap=True, highlight=False)
+_out = terminal.console()
+_err = terminal.console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def _say_version(is_asked: bool) -> None:
@@ -742,9 +742,7 @@ def _explained() -> Iterator[None]:
 @contextmanager
 def _progress() -> Iterator[Watch]:
     """Show how far something long is, where somebody looks on."""
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=_err, transient=True
-    ) as bars:
+    with Progress(terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=_err, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def watch(doing: str, done: int, total: int) -> None:
@@ -977,7 +975,7 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
             # In one line, however narrow the terminal: commands are there to be copied.
             _out.print(f"  {number}. {each.mend}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
-    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
+    _out.print(Text.assemble("verdict ", (found.verdict.value, style)))
     _out.print(found.closing(), markup=False, highlight=False)
 
 
@@ -1008,7 +1006,7 @@ def _print_rehearsal(found: Rehearsal) -> None:
         _out.print(f"  {reason}", markup=False)
     for line in rehearsal_rows.aftermath(found):
         _out.print(f"  {line}", markup=False, style="dim")
-    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
+    _out.print(Text.assemble("verdict ", (found.verdict.value, style)))
 
 
 def _user(file: Path) -> str:

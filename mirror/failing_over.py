@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -186,7 +187,7 @@ class _Session:
             out = self.terminal.out
             if rows:
                 print_rows(out, "Groups", [dict(each) for each in rows])
-            out.print(f"verdict [{VERDICT_STYLES[verdict]}]{verdict}[/]")
+            out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
             out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
             if verdict is not Verdict.PASS:
                 self.terminal.err.print(self.stands(steps), markup=False)

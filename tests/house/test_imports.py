@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
     "clock": set(),
     "tables": set(),
+    "terminal": set(),
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
@@ -34,7 +35,7 @@ MAY_IMPORT |= {
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock"}
-MAY_IMPORT["lab"] |= {"interrupting", "tables"}
+MAY_IMPORT["lab"] |= {"interrupting", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",
@@ -75,6 +76,7 @@ MAY_IMPORT["recovery"] = {
 }
 MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
+    "terminal",
     "lab_applications",
     "interrupting",
     "waiting",
@@ -95,6 +97,7 @@ MAY_IMPORT["scenario"] = {
     "waiting",
     "whole_file",
     "tables",
+    "terminal",
     "model",
     "config",
     "kafka",
@@ -110,6 +113,7 @@ MAY_IMPORT["cli"] = {
     "failing_over",
     "interrupting",
     "tables",
+    "terminal",
     "no_spark",
     "model",
     "config",
