@@ -50,7 +50,9 @@ test-docker: setup ## clusters in containers, where Docker is; an image that can
 test-browser: setup ## the notebooks as a person clicks through them, in JupyterLab in Chromium; says how to get one where there is none
 	@$(BIN)/pytest -m browser tests/browser $(ARGS)
 
+# Nothing is waited for here, and each process more collects all of the tests.
 .PHONY: unit
+unit: TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 unit: $(READY) ## the fast tests: no Kafka, no Spark, no Java
 	@$(BIN)/pytest $(TOGETHER) tests/unit $(ARGS)
 
@@ -80,7 +82,7 @@ check: $(READY) ## lint, format, types, and the rules of the house
 
 .PHONY: lab
 lab: setup ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/00_index.ipynb $(ARGS)
+	@$(BIN)/jupyter lab --config=mirror/drill/jupyter_config.py --notebook-dir=notebooks --LabApp.default_url=/lab/tree/00_index.ipynb $(ARGS)
 
 .PHONY: bench
 bench: setup ## measure the copy against Java MirrorMaker 2

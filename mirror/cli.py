@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 from rich.text import Text
 
+from mirror import terminal
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
@@ -55,6 +55,7 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.failover import Mode
 from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
+from mirror.recovery.fenced_side import look_at_fenced_side, with_fenced_side
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
@@ -157,8 +158,8 @@ FlowName = Annotated[str | None, typer.Option("--flow", help="One flow, quoted: 
 
 _LIMITS = ReadLimits()
 
-_out = Console()
-_err = Console(stderr=True, soft_wrap=True, highlight=False)
+_out = terminal.console()
+_err = terminal.console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def _say_version(is_asked: bool) -> None:
@@ -246,17 +247,26 @@ def status(
 ) -> None:
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
-    Exit code 1 if the state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED or
-    STOPPED.
+    Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
+    state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
     """
-    with _explained(), observe(load(file, applies_transforms=False)) as observers:
-        found = [observer.look() for observer in observers]
+    with _explained():
+        settings = load(file, applies_transforms=False)
+        with observe(settings) as observers:
+            found = [observer.look() for observer in observers]
+        sides = [
+            look_at_fenced_side(settings, chosen, one)
+            for chosen, one in zip(settings.enabled_flows, found, strict=True)
+        ]
+    found = [with_fenced_side(one, side) for one, side in zip(found, sides, strict=True)]
     if as_json:
-        _print_json({"flows": [one.as_json() for one in found]})
+        rows = zip(found, sides, strict=True)
+        _print_json({"flows": [one.as_json() | {"fenced_side": side and side.as_json()} for one, side in rows]})
     else:
         for one in found:
             _print_status(one, show_all=show_all)
-    if any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
+    is_written = any(side is not None and side.written for side in sides)
+    if is_written or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -398,7 +408,8 @@ def pause(
         _print_json(found.as_json())
     else:
         _print_table(f"Copied of {chosen.flow}", [_paused_row(each) for each in found.positions], most=MOST_ROWS)
-        for said in filter(None, (found.confirmed_by and f"confirmed by: {found.confirmed_by}", found.problem)):
+        confirmed = found.confirmed_by and f"confirmed by: {found.confirmed_by}"
+        for said in filter(None, (confirmed, found.limit and f"not promised: {found.limit}", found.problem)):
             _out.print(f"  {said}", markup=False)
         _out.print(f"verdict {found.verdict}", highlight=False)
     if found.verdict is not Verdict.PASS:
@@ -512,6 +523,14 @@ def failover(
     run_directory: RunFolder = None,
     back: TakeBack = False,
     given_up: GivenUp = None,
+    fences: Annotated[
+        bool,
+        typer.Option(
+            "--fence",
+            help="Deny writes to the source's topics by ACLs (planned, cut-off); taken back, or led home, they are "
+            "admitted again as before.",
+        ),
+    ] = False,
     dry_run: PlanOnly = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -523,7 +542,7 @@ def failover(
     """
     with _explained(), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
-        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
+        asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences)
         code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
     raise typer.Exit(code)
 
@@ -723,9 +742,7 @@ def _explained() -> Iterator[None]:
 @contextmanager
 def _progress() -> Iterator[Watch]:
     """Show how far something long is, where somebody looks on."""
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=_err, transient=True
-    ) as bars:
+    with Progress(terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=_err, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def watch(doing: str, done: int, total: int) -> None:
@@ -864,7 +881,7 @@ def _paused_row(each: PausedPosition) -> dict[str, Any]:
         "copied up to": each.upstream,
         "copy": str(each.copy),
         "up to": each.downstream,
-        "open end": each.open_end or "",
+        "open end": each.open_end or ("something may still arrive" if each.may_arrive is not None else ""),
     }
 
 
@@ -958,7 +975,7 @@ def _print_readiness(found: Readiness, *, show_all: bool) -> None:
             # In one line, however narrow the terminal: commands are there to be copied.
             _out.print(f"  {number}. {each.mend}", markup=False, highlight=False, soft_wrap=True)
     style = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.UNKNOWN: "bold yellow"}[found.verdict]
-    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
+    _out.print(Text.assemble("verdict ", (found.verdict.value, style)))
     _out.print(found.closing(), markup=False, highlight=False)
 
 
@@ -989,7 +1006,7 @@ def _print_rehearsal(found: Rehearsal) -> None:
         _out.print(f"  {reason}", markup=False)
     for line in rehearsal_rows.aftermath(found):
         _out.print(f"  {line}", markup=False, style="dim")
-    _out.print(f"verdict [{style}]{found.verdict}[/{style}]")
+    _out.print(Text.assemble("verdict ", (found.verdict.value, style)))
 
 
 def _user(file: Path) -> str:

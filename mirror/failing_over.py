@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -44,6 +45,8 @@ class Asked:
         whether an earlier attempt is to be taken back, and nothing else.
     given_up
         another run, which nobody goes on with any more.
+    fences
+        whether a failover denies writes to the source by ACLs.
     """
 
     groups: str | None
@@ -54,6 +57,7 @@ class Asked:
     as_json: bool
     takes_back: bool = False
     given_up: str | None = None
+    fences: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, termi
         lambda along: _applications(along, asked),
         terminal.progress,
         asked.given_up,
+        fences=asked.fences,
     )
 
 
@@ -182,7 +187,7 @@ class _Session:
             out = self.terminal.out
             if rows:
                 print_rows(out, "Groups", [dict(each) for each in rows])
-            out.print(f"verdict [{VERDICT_STYLES[verdict]}]{verdict}[/]")
+            out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
             out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
             if verdict is not Verdict.PASS:
                 self.terminal.err.print(self.stands(steps), markup=False)

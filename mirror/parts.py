@@ -49,11 +49,15 @@ def write_table(table: pa.Table, path: Path) -> None:
     unfinished.rename(path)
 
 
-def read_rows(directory: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Return some columns of all parts written in a directory so far, one row a row; none when there is no part."""
+def read_rows(directory: Path, columns: Sequence[str], writers: str = "*") -> pd.DataFrame:
+    """Return some columns of all parts written in a directory so far, one row a row; none when there is no part.
+
+    ``writers``: a pattern of the names of those who wrote them, as of file names.
+    """
     import pandas as pd  # the applications, which only write, start sooner without it
 
-    parts = sorted(directory.glob("[!.]*.parquet")) if directory.is_dir() else []
+    found = directory.glob(f"{writers}.parquet") if directory.is_dir() else ()
+    parts = sorted(each for each in found if not each.name.startswith("."))
     if not parts:
         return pd.DataFrame(columns=list(columns))
     frame: pd.DataFrame = pa.concat_tables(_read(part, columns) for part in parts).to_pandas()

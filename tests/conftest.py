@@ -1,7 +1,11 @@
-"""Which tests need brokers, and how tests are shared out among processes."""
+"""Which tests need brokers, and how tests, and the work of collecting them, are shared out among processes."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +29,34 @@ class BySharedClusters(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> BySharedClusters:
     """Return who hands out the tests."""
     return BySharedClusters(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Collect without looking for garbage: nearly all that collecting makes stays until the end.
+
+    Of several processes each imports its share of the files first. Every one needs all of them, and what one has
+    compiled the others only read: in a fresh clone compiling the asserts is most of the work.
+    """
+    gc.disable()
+    try:
+        for file in _share(session.config):
+            # What is wrong with it, or why it is skipped, is told when it is collected.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(file.relative_to(_HERE.parent).with_suffix("").parts))
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _share(config: pytest.Config) -> list[Path]:
+    """Return the test files that this process of several imports first; none if it is alone."""
+    process: dict[str, object] = getattr(config, "workerinput", {})
+    asked = {config.rootpath / each.split("::")[0] for each in config.args} if process else set()
+    files = {file for path in asked for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    ours = sorted(file for file in files if _HERE in file.parents)
+    return ours[int(str(process["workerid"]).removeprefix("gw")) :: int(str(process["workercount"]))] if ours else []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

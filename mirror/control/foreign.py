@@ -7,6 +7,7 @@ producers there is none (``mirror.engine.hold``).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
@@ -23,6 +24,8 @@ RECENT_MS = 3_600_000
 # What is read of a stretch at most: enough to name who wrote there.
 _FETCHES = 4
 _FETCH_BYTES = 1 << 20
+# A single offset holds a marker, most of the time.
+_SMALL_FETCH_BYTES = 1 << 10
 
 
 def find_foreign(
@@ -35,12 +38,14 @@ def find_foreign(
     own: Container[int] = (),
     *,
     is_again: bool = False,
+    is_whole: bool = False,
 ) -> dict[tuple[TopicPartition, int], ForeignWriter]:
     """Return who has written at some offsets of a copy, apart from ``mirrors``, with what was ``known`` of them.
 
-    Of a long stretch only the first megabytes are read. Without ``mirrors`` anybody may write there, and only what
-    bears one of the flow's ``own`` producer ids is told: what those of an aborted transaction bear is not late. If it
-    may be looked at ``again``, batches among those that are known of a producer are not counted once more.
+    Of a long stretch only the first megabytes are read, unless it is to be read ``whole``. Without ``mirrors`` anybody
+    may write there, and only what bears one of the flow's ``own`` producer ids is told: what those of an aborted
+    transaction bear is not late. If it may be looked at ``again``, batches among those that are known of a producer are
+    not counted once more.
 
     Raises
     ------
@@ -50,10 +55,12 @@ def find_foreign(
     found: dict[tuple[TopicPartition, int], ForeignWriter] = {}
     start, end = stretch
     reader = LogReader(channel, copy, start)
-    for _ in range(_FETCHES):
-        if reader.position >= end:
+    read_to = -1
+    for _ in itertools.count() if is_whole else range(_FETCHES):
+        if reader.position >= end or reader.position == read_to:
             break
-        for _, header in reader.fetch(most_bytes=_FETCH_BYTES):
+        read_to = reader.position
+        for _, header in reader.fetch(most_bytes=_FETCH_BYTES if end - start > 1 else _SMALL_FETCH_BYTES):
             if header.producer_id in own:
                 is_foreign = not header.is_transactional
             else:

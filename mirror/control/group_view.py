@@ -20,7 +20,7 @@ from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
 from mirror.control.unread import GroupPositions, unread
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError, Found
+from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import state_topic
@@ -45,6 +45,10 @@ class TranslatedPosition:
         what the group committed with its position.
     checkpoint_at_ms
         when the last checkpoint of it was written; None if there is none, or nobody asked.
+    source
+        the partition on the source; None where the checkpoints tell.
+    leader_epoch
+        of the last record that a reader has committed with it, -1 if it bears none; None where the checkpoints tell.
     """
 
     group: str
@@ -54,6 +58,8 @@ class TranslatedPosition:
     translation: Translation
     metadata: str = ""
     checkpoint_at_ms: int | None = field(default=None, compare=False)
+    source: TopicPartition | None = field(default=None, compare=False)
+    leader_epoch: int | None = field(default=None, compare=False)
 
     @property
     def checkpoint_age_seconds(self) -> float | None:
@@ -115,11 +121,13 @@ def view_groups(
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
     with_ages: bool = False,
+    log: FlowLog | None = None,
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
     ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``with_ages``
-    tells how old checkpoints are also where they are not needed.
+    tells how old checkpoints are also where they are not needed. ``log`` is that of the flow, where somebody follows
+    it; it is not closed.
 
     Raises
     ------
@@ -128,7 +136,9 @@ def view_groups(
     """
     flow = settings.flow
     target_client = clusters[flow.target].client
-    log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
+    own = None if log is not None else FlowLog(target_client, state_topic(flow.source), alias=flow.target)
+    log = log or own
+    assert log is not None
     between = FlowTranslator(
         log, lambda: _flow_into_source(settings, clusters, flow.target), settings.policy, flow.target
     )
@@ -145,8 +155,8 @@ def view_groups(
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
             found = [
-                _translated(settings, translator, group, source, position, metadata)
-                for (group, source), (position, metadata) in sorted(_committed(settings, read).items())
+                _translated(settings, translator, group, source, position)
+                for (group, source), position in sorted(_committed(settings, read).items(), key=lambda each: each[0])
             ]
             if with_ages and settings.emit_checkpoints:
                 found = _with_ages(settings, target_client, found)
@@ -154,7 +164,8 @@ def view_groups(
             log.poll()
             found = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
     finally:
-        log.close()
+        if own is not None:
+            own.close()
         translator.close()
         thirds.close()
     return GroupView(tuple(found), problem, unread(read, flow.source), read)
@@ -177,9 +188,9 @@ def _from_source(
         return Found(), str(problem)
 
 
-def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, TopicPartition], tuple[int, str]]:
+def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, TopicPartition], GroupPosition]:
     return {
-        (group, partition): (position.position, position.metadata)
+        (group, partition): position
         for group, positions in read.items()
         for partition, position in positions.items()
         if settings.topic_filter.matches(partition.topic)
@@ -199,11 +210,17 @@ def _translated(
     translator: ReadTranslator,
     group: str,
     source: TopicPartition,
-    position: int,
-    metadata: str,
+    found: GroupPosition,
 ) -> TranslatedPosition:
-    target = remote_partition(source, settings)
-    return TranslatedPosition(group, *target, position, translator.translate(group, source, position), metadata)
+    return TranslatedPosition(
+        group,
+        *remote_partition(source, settings),
+        found.position,
+        translator.translate(group, source, found.position),
+        found.metadata,
+        source=source,
+        leader_epoch=found.leader_epoch,
+    )
 
 
 def _with_ages(

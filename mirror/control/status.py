@@ -18,6 +18,7 @@ from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
 from mirror.model.counts import counted
+from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     FlowState,
@@ -31,7 +32,7 @@ from mirror.model.flow_state import (
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import Pauses
+from mirror.model.pause import Pauses, limit_words
 
 State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"]
 
@@ -101,8 +102,9 @@ class FlowStatus:
     ``claim`` is that of the engine that leads it, or led it last; ``standbys`` would lead it if that did not.
     ``deselected`` are partitions that were copied once and that the file no longer selects: their positions are kept.
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
-    the word of who led the flow since. ``open_gaps`` are those of the ``gaps`` that nobody has acknowledged, and
-    ``stops`` says why partitions are stopped: both also of partitions that have no position yet.
+    the word of who led the flow since; ``pause_limit`` is what that does not promise. ``open_gaps`` are those of the
+    ``gaps`` that nobody has acknowledged, and ``stops`` says why partitions are stopped: both also of partitions that
+    have no position yet. ``failovers`` are the runs of the procedure on record, in the order of the log.
     """
 
     flow: Flow
@@ -117,8 +119,10 @@ class FlowStatus:
     deselected: tuple[TopicPartition, ...] = ()
     pauses: Pauses = Pauses()  # noqa: RUF009  # frozen
     is_pause_confirmed: bool = False
+    pause_limit: str | None = None
     open_gaps: tuple[Gap, ...] = ()
     stops: Mapping[TopicPartition, str] = field(default_factory=dict)
+    failovers: tuple[FailoverEntry, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -134,9 +138,11 @@ class FlowStatus:
             ],
             "pauses": [
                 {"topics": each.topics, "paused": each.is_pause, "by": each.by, "since": iso_time(each.at_ms)}
-                for each in (self.pauses.wishes if self.pauses.in_force else ())
+                for each in self.pauses.shown
             ],
+            "cut": self.pauses.is_cut,
             "pause_confirmed": self.is_pause_confirmed,
+            "pause_limit": self.pause_limit,
             "partitions": [asdict(partition) for partition in self.partitions],
             "no_longer_selected": [{"topic": each.topic, "partition": each.partition} for each in self.deselected],
             "foreign_writers": [
@@ -248,7 +254,8 @@ class FlowObserver:
         )
         notes += _left(deselected)
         is_confirmed = is_paused and _is_pause_confirmed(state)
-        notes += _paused(state, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
+        limit = _pause_limit(state) if is_confirmed else None
+        notes += _paused(state, limit, is_confirmed=is_confirmed) + _behind_pauses(flow, partitions)
         return FlowStatus(
             flow,
             verdict,
@@ -262,8 +269,10 @@ class FlowObserver:
             deselected,
             state.pauses,
             is_confirmed,
+            limit,
             tuple(state.open_gaps),
             stops,
+            tuple(state.failovers.values()),
         )
 
     def close(self) -> None:
@@ -351,14 +360,21 @@ def _is_pause_confirmed(state: FlowState) -> bool:
     if report is None or state.pauses.obscure is not None:
         # It does not say whether what is not understood was seen.
         return False
-    return {each.wish for each in state.wishes.wishes} == {*report.wishes} and not report.busy
+    return {each.wish for each in state.wishes.known} == {*report.wishes} and not report.busy
 
 
-def _paused(state: FlowState, *, is_confirmed: bool) -> tuple[str, ...]:
+def _pause_limit(state: FlowState) -> str | None:
+    """Say to which copies something may be appended all the same, as the target does not refuse it; None: to none."""
+    report = state.leaders_pause_report
+    return None if report is None else limit_words(dict.fromkeys(report.unrefused, report.weakness))
+
+
+def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple[str, ...]:
     """Say what is paused, and whether that is so already."""
     if not state.pauses.pauses_any:
         return ()
-    so_far = "nothing more is appended to its copies" if is_confirmed else "not confirmed by an engine yet"
+    so_far = f"nothing more is sent to its copies; {limit}" if limit else "nothing more is appended to its copies"
+    so_far = so_far if is_confirmed else "not confirmed by an engine yet"
     return (f"paused: {'; '.join(state.pauses.told())} ({so_far})",)
 
 

@@ -61,6 +61,8 @@ class Bell:
         set once it has rung.
     most
         how many tasks have listened at once.
+    write_until
+        until when any of them may write by what they were told, by `mirror.clock.steady_seconds`.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Bell:
         self._alone_since = time.monotonic()
         self._first_at: float | None = None
         self.most = 0
+        self.write_until = -math.inf
         self.rung = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="bell", daemon=True)
         self._thread.start()
@@ -178,7 +181,10 @@ class Bell:
         *lines, self._unfinished[listener] = (self._unfinished.get(listener, b"") + said).split(b"\n")
         for line in lines:
             if line.isdigit():
-                _tell(listener, b"%s %f" % (line, self._write_seconds()))
+                seconds = self._write_seconds()
+                # It counts from an earlier moment: from when it has asked.
+                self.write_until = max(self.write_until, steady_seconds() + seconds)
+                _tell(listener, b"%s %f" % (line, seconds))
                 continue
             try:
                 troubles = _read(line)

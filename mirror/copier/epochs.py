@@ -35,7 +35,17 @@ _SHORTAGE_LASTS_SECONDS = 300.0
 
 
 class EpochFailed(Exception):
-    """A task died with its worker or its executor; what it had written is found by matching the tail."""
+    """A task died with its worker or its executor; what it had written is found by matching the tail.
+
+    Attributes
+    ----------
+    write_until
+        until when a task may go on writing that is cut off from this process, by `mirror.clock.steady_seconds`.
+    """
+
+    def __init__(self, reason: str, write_until: float = -math.inf) -> None:
+        super().__init__(reason)
+        self.write_until = write_until
 
 
 class AlreadyTried(Exception):
@@ -128,7 +138,8 @@ class Epochs:
         EpochFailed
             if Spark could not finish the job, or not be started; a Spark that was lost is replaced by the next epoch.
             Raised when the other tasks have ended too, so that none of them goes on writing beside the next epoch; one
-            that is frozen finds the driver gone when it thaws, and writes no more.
+            that is frozen finds the driver gone when it thaws, and writes no more. One that is cut off from this
+            process alone may go on until `EpochFailed.write_until`.
         """
         if self._spark is None:
             try:
@@ -154,8 +165,10 @@ class Epochs:
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
                 if not spark_answers():
                     self._end()
-                    raise EpochFailed("Spark's JVM has ended; the next epoch starts another") from error
-                raise EpochFailed(_said(error)) from error
+                    raise EpochFailed(
+                        "Spark's JVM has ended; the next epoch starts another", bell.write_until
+                    ) from error
+                raise EpochFailed(_said(error), bell.write_until) from error
             else:
                 return list(results)
             finally:

@@ -29,12 +29,15 @@ class Detour:
         whether all that the offset map says is of another topic.
     is_certain
         whether nothing beside the gap can be missing; otherwise somebody must say that the copy may go on.
+    intact_to
+        up to where the copy is the log that was written; None: all of it is.
     """
 
     gap: Gap | None
     position: Position
     restarts: bool = False
     is_certain: bool = True
+    intact_to: int | None = None
 
 
 def is_replaced(work: PartitionWork) -> bool:
@@ -120,9 +123,10 @@ def take(
         what the flow knows; what is returned is applied to it.
     """
     chunk, runs = (0, ()) if detour.restarts else state.chunk_before(source, detour.position.upstream)
-    turn, compared = state.positions[source].turn + 1, detour.position.downstream
-    # What lies before it now was the copy's own.
-    position = replace(detour.position, chunk=chunk, turn=turn, compared=compared)
+    before, begun = state.positions[source], detour.position.downstream
+    # The map does not tell any more what of that was copied; what bears the flow's producer ids is the copy's own.
+    uncompared = _uncompared(before, detour)
+    position = replace(detour.position, chunk=chunk, turn=before.turn + 1, compared=begun, uncompared=uncompared)
     records = (
         *((gap.record(),) if gap is not None else ()),
         chunk_record(source, chunk, runs),
@@ -131,6 +135,15 @@ def take(
     for key, value in records:
         state.apply(key, value)
     return Handover(position, runs, clean=True), records
+
+
+def _uncompared(before: Position, detour: Detour) -> tuple[int, int] | None:
+    """Return where nobody has looked yet who else has written, of the copy as it was before a detour."""
+    if before.compared < 0:
+        return None
+    known = [before.compared, *(before.uncompared or ())[:1]]
+    start = min(known if detour.intact_to is None else [*known, detour.intact_to])
+    return (start, detour.position.downstream) if start < detour.position.downstream else None
 
 
 def overtaken(work: PartitionWork, position: Position, log_start: int, downstream: int | None, now_ms: int) -> Gap:
@@ -221,7 +234,8 @@ def _without_copies(
     lost = [run for run in (known.runs if known else ()) if run.downstream_end > lost_from]
     target_id = work.target_id or position.target_id
     if not lost:
-        return Detour(None, replace(position, downstream=ends.target_end, target_id=target_id))
+        position = replace(position, downstream=ends.target_end, target_id=target_id)
+        return Detour(None, position, intact_to=lost_from)
     back = lost[0].upstream + max(0, lost_from - lost[0].downstream)
     if known and known.is_pruned and lost_from == 0:
         # What the former target had removed by itself is copied again too, as far as the source has it.
@@ -238,7 +252,7 @@ def _without_copies(
         + (f", which is from {ends.source_start} on" if ends.source_start > back else "")
     )
     gap = Gap(work.source, back, position.upstream, reason, now_ms, GapKind.TARGET_LOST, lost_from, position.topic_id)
-    return Detour(gap, _back(position, back, ends, target_id))
+    return Detour(gap, _back(position, back, ends, target_id), intact_to=lost_from)
 
 
 def _of_another_topic(work: PartitionWork, position: Position, ends: Ends, now_ms: int) -> Detour:

@@ -226,7 +226,12 @@ class Lane:
         end = handover.position.downstream
         # What was sent before this producer began here, and arrives all the same, shows before its first batch.
         self._others = (
-            OtherWriters(end, has_markers=gate is not None, first_only=not work.is_watched)
+            OtherWriters(
+                end,
+                has_markers=gate is not None,
+                first_only=not work.is_watched,
+                is_marker_next=gate is not None and handover.is_marker_next,
+            )
             if work.is_watched or sequence == 0
             else None
         )
@@ -463,6 +468,7 @@ class Lane:
             unwritten=tuple(self._unwritten),
             target_ended_at=self._target_ended_at,
             owes_sync=self._owes_sync,
+            is_marker_next=self._others is not None and self._others.is_marker_next,
         )
         return PartitionResult(
             self.work.flow,

@@ -136,6 +136,8 @@ class Handover:
         the offset at which the target appended a batch although it lies before the position: its log ended there.
     owes_sync
         whether the newest pair of the map may not have been written as an offset sync, although it was due (ERR-11).
+    is_marker_next
+        whether the copy has a transaction marker of this flow right behind the position.
     """
 
     position: Position
@@ -145,6 +147,7 @@ class Handover:
     unwritten: tuple[StateRecord, ...] = ()
     target_ended_at: int | None = None
     owes_sync: bool = False
+    is_marker_next: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,12 +181,23 @@ def take_up(
         run.set_aside(run.outcome_path(step.name))
         run.journal.append(Event.STEP_STARTED, step=step.name, facts={"notebook": step.notebook, "by_hand": True})
     holder.hold(run.path)
-    told = (
-        f"This is the run {run.name}, in {run.path.parent}. What it starts goes on between notebooks. It ends when "
-        f"{steps[-1].notebook} has passed, when no cell is run for {holder.abandoned_minutes():g} minutes, "
-        f"or by: {_ending(run)}"
+    return ByHand(run, loaded, step, _told(run, loaded.runbook, is_practice=not values.get("properties_file")))
+
+
+def _told(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
+    """Return, in sentences, which run it is and what becomes of it."""
+    last, minutes = runbook.steps[-1].notebook, f"{holder.abandoned_minutes():g} minutes"
+    where = f"This is the run {run.name}, in {run.path.parent}."
+    if is_practice:
+        return (
+            f"{where} What it starts goes on between notebooks. It ends when {last} has passed, when no cell is run "
+            f"for {minutes}, or by: {_ending(run)}"
+        )
+    return (
+        f"{where} It is about clusters of your own: nothing of it works on between cells, and what a cell has done "
+        f"there stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: "
+        f"{_ending(run)}. To go on with it after that: mirror runbook resume {run.path}"
     )
-    return ByHand(run, loaded, step, told)
 
 
 def under_way(runs: Path, runbook: str = PRACTICE) -> RunDirectory | None:

@@ -12,6 +12,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from mirror import terminal
 from mirror.definition_files import DefinitionRefused
 from mirror.drill.catalogue import (
     LoadedRunbook,
@@ -54,7 +55,7 @@ ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the p
 @app.command("list")
 def list_runbooks(runbooks: RunbooksOption = None) -> None:
     """List the runbooks there are; one that cannot be loaded is listed with what is wrong in it."""
-    console = Console()
+    console = terminal.console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("runbook", no_wrap=True)
     table.add_column("steps", justify="right")
@@ -79,7 +80,7 @@ def list_runbooks(runbooks: RunbooksOption = None) -> None:
 @app.command()
 def show(name: NameArgument, runbooks: RunbooksOption = None) -> None:
     """Show a runbook: its page of prose, its parameters, its steps."""
-    console = Console()
+    console = terminal.console()
     try:
         loaded = find_runbook(name, runbooks_folder(runbooks))
     except (Refused, FactError) as refused:
@@ -109,7 +110,7 @@ def run(
     from mirror.drill.progress import observer_for
     from mirror.drill.runner import start_run
 
-    console = Console()
+    console = terminal.console()
     try:
         loaded = find_runbook(name, runbooks_folder(runbooks))
         given = loaded.runbook.parse(parameter or [])
@@ -139,7 +140,7 @@ def resume(
     from mirror.drill.runner import resume_run
     from mirror.evidence.run_evidence import read_settings
 
-    console = Console()
+    console = terminal.console()
     try:
         directory = RunDirectory.open(run_directory)
         loaded = find_runbook(read_settings(directory).runbook, runbooks_folder(runbooks))
@@ -164,7 +165,7 @@ def report(run_directory: RunArgument) -> None:
         path = write_report(RunDirectory.open(run_directory))
     except (Refused, FactError) as refused:
         _refuse(refused)
-    Console().print(str(path), soft_wrap=True, highlight=False)
+    terminal.console().print(str(path), soft_wrap=True, highlight=False)
 
 
 def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, ParameterValue]) -> None:
@@ -248,5 +249,5 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
 
 
 def _refuse(refused: Exception) -> NoReturn:
-    Console(stderr=True).print(f"mirror runbook: {refused}", soft_wrap=True, markup=False, highlight=False)
+    terminal.console(stderr=True).print(f"mirror runbook: {refused}", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(2)

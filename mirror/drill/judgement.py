@@ -43,6 +43,11 @@ def judge(evidence: Evidence) -> Judgement:
         found.append((Verdict.UNKNOWN, f"the journal does not hold: {evidence.journal.problem}"))
     elif not evidence.is_over:
         found.append((Verdict.UNKNOWN, "the run has not come to its end"))
+    found.extend(
+        (Verdict.UNKNOWN, f"the journal of the procedure in {each.path.parent.name} does not hold: {each.problem}")
+        for each in evidence.procedures
+        if each.problem is not None
+    )
     told = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
     found.extend((Verdict.UNKNOWN, str(each)) for each in evidence.broken if str(each) not in told)
     found.extend((Verdict.UNKNOWN, f"evidence not as agreed: {problem}") for problem in evidence.problems)

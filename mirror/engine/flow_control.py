@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
+from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
 from mirror.control.acls import AclsTick
 from mirror.control.checkpoint_copies import CheckpointCopies
@@ -18,6 +19,7 @@ from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.groups import GroupOffsetsTick, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
+from mirror.control.source_brokers import SourceBrokersTick
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
@@ -28,7 +30,7 @@ from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
-from mirror.engine.state_loss import begun_anew, restored
+from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.channel import BrokerRefused
@@ -40,6 +42,8 @@ from mirror.model.partition import TopicPartition
 REPORT_SECONDS = 2.0
 # Logs are shortened every five minutes, unless brokers are told otherwise.
 _DEAD_CHUNKS_SECONDS = 60.0
+# Brokers come and go rarely; until they are on record, who looks for a source that is gone knows less of them.
+_BROKERS_SECONDS = 10.0
 _RETRY_SECONDS = 0.5
 # What is held up by a partition without enough replicas is not asked for again at once.
 _FENCE_AGAIN_SECONDS = 3.0
@@ -106,6 +110,7 @@ class FlowControl:
             (LAG_SECONDS, LagLine(self._standing, log, self._source).tick),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
             (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
+            (_BROKERS_SECONDS, SourceBrokersTick(flow, log, self._source, writer).tick),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
         ticks.append((REPORT_SECONDS, strangers.tick))
@@ -213,10 +218,12 @@ class FlowControl:
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
 
     def _may_be_written_by_others(self) -> bool:
-        """Whether the leader before may still write, and the target would not refuse it."""
+        """Whether the leader before, or a task of an epoch that failed, may still write, and nothing refuses it."""
         former = self._hold.unrefused
         if former is None or self._standing.was_settled:
             return False
+        if steady_seconds() < self._standing.tasks_write_until:
+            return True
         # Its tasks went on for a while after its right had ended, if the target would have refused that.
         return not self._standing.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
@@ -240,6 +247,8 @@ class FlowControl:
         elif lost is not None:
             records.append(lost.record())
             self._standing.loss = lost.reason
+        if log.loss is not None or lost is not None:
+            records += lacking_pauses(self._standing.pauses, state)
         if state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
@@ -298,7 +307,7 @@ class FlowControl:
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
             troubles = self._fenced(asked, log)
-            standing.take_fenced(asked, troubles, log.poll())
+            standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
             if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), ()
@@ -359,7 +368,9 @@ class FlowControl:
             state = log.poll()
             self._standing.follow(state)
             if state.overwritten:
-                self._append(writer, [state.record_of(key) for key in sorted(state.overwritten)])
+                # What others of this engine write is left to them: they may have written something newer since.
+                lacking = self._standing.write_again(state.overwritten)
+                self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 
         said = run_tick(f"state {self._settings.flow}", now_ms, follow)

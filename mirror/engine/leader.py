@@ -19,6 +19,7 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
+from mirror.model.counts import counted
 from mirror.model.flow_state import RunReport, pause_report_record
 from mirror.model.pause import PauseReport
 
@@ -154,18 +155,23 @@ class FlowLeader:
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
         found = self._standing.pause_report(self._identity.engine)
-        if found is None or found == self._answered:
+        if found is None or (found == self._answered and not self._standing.is_to_answer_again):
             return
+        # Another that is written over after this one is told again.
+        self._standing.is_to_answer_again = False
         election.say(pause_report_record(found))
         self._answered = found
         if not found.busy and self._standing.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
+            if found.unrefused:
+                late = counted(len(found.unrefused), "partition")
+                self._log.warning("but for what was sent before to the copies of %s: %s", late, found.weakness)
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None
         self._said, self._answered = "", None
-        lease = Lease(LEASE_SHARE * self._timeout_seconds)
+        lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
         differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"

@@ -343,6 +343,7 @@ class Engine:
                 for standing in self._standings.values():
                     with standing.lock:
                         standing.at_work = frozenset()
+                        standing.tasks_write_until = failure.write_until
                         standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
                         # What the tasks wrote is on the target; the control thread reads it back.
                         standing.is_known = False
@@ -407,7 +408,7 @@ class Engine:
                 source,
                 target,
                 topic_id,
-                standing.handovers.get(source),
+                standing.handover_of(source),
                 standing.trace(source),
                 standing.settings.transform_of(source.topic),
                 target_id,

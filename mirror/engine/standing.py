@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -30,6 +32,7 @@ from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import (
+    DataProducer,
     DeadChunks,
     FlowState,
     ForeignWriter,
@@ -48,6 +51,7 @@ from mirror.model.writers import WrittenBy
 REFUSED_SECONDS = 20.0
 _BEING_COMPARED = "what lies on the target is being compared with the source"
 _NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
+_NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -118,6 +122,11 @@ class FlowStanding:
     # earlier engine, or in a transaction that has not ended. They are copied on once the target refuses it.
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
     fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
+    # something is copied there with the next epoch of that producer.
+    unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
+    tasks_write_until: float = -math.inf
     # Why what arrives late is seen but not refused.
     weak_fence: str | None = None
     fence_note: str | None = None
@@ -145,6 +154,10 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     pauses: Pauses = field(default_factory=Pauses)
+    # The partitions of which an engine that leads no longer has written over how far they are copied.
+    to_record: set[TopicPartition] = field(default_factory=set)
+    # Whether it has written over what this one says of paused topics.
+    is_to_answer_again: bool = False
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
     is_known: bool = False
@@ -182,7 +195,7 @@ class FlowStanding:
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
         self.writing = Writing(held.producer)
-        self.unfenced, self.fence_troubles = {}, {}
+        self.unfenced, self.fence_troubles, self.unrefused = {}, {}, {}
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
@@ -196,6 +209,7 @@ class FlowStanding:
         self.given_up.clear()
         # What is on record is looked at anew.
         self.passed_over.clear()
+        self.to_record.clear()
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
@@ -284,11 +298,16 @@ class FlowStanding:
 
     @_alone
     def take_fenced(
-        self, asked: Collection[TopicPartition], troubles: Mapping[TopicPartition, str], state: FlowState
+        self,
+        asked: Collection[TopicPartition],
+        troubles: Mapping[TopicPartition, str],
+        state: FlowState,
+        former: DataProducer | None = None,
     ) -> None:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
-        Partitions that another engine had begun before that stand in ``state``.
+        Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
+        producer of an engine before, is not refused; nor is anything where the fence is weak.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
@@ -296,7 +315,11 @@ class FlowStanding:
         self.fence_troubles = dict(troubles)
         fenced = [each for each in asked if each not in troubles]
         for each in fenced:
-            self.unfenced.pop(each, None)
+            sent_as = self.unfenced.pop(each, None)
+            if sent_as is None and former is not None:
+                self.unrefused[each] = former.producer_id
+            elif sent_as is not None and self.weak_fence is not None:
+                self.unrefused[each] = sent_as.producer_id
         if fenced:
             self.changed()
 
@@ -325,42 +348,52 @@ class FlowStanding:
 
     @_alone
     def is_at_rest(self, source: TopicPartition) -> bool:
-        """Whether a partition is paused, and it is on record how far it is copied."""
-        return self.pauses.is_paused(source.topic) and self._is_final(source)
+        """Whether a partition is paused, and it is on record how far it is copied, or where its copy is to begin.
+
+        Without a position its copy would begin, once it is resumed, with what the source has by then.
+        """
+        is_recorded = source in self.handovers and source not in self.to_record
+        return self.pauses.is_paused(source.topic) and is_recorded and self._is_final(source)
 
     @_alone
     def pause_report(self, engine: str) -> PauseReport | None:
         """Return what is to be said of the paused topics; None: it is not known yet, or nothing was ever paused."""
-        if not self.is_known or not (self.pauses.wishes or self.pauses.obscure):
+        if not self.is_known or not (self.pauses.known or self.pauses.obscure):
             return None
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         copies |= {source: target.topic for source, target, *_ in self.partitions}
         paused = paused_of(self.pauses, copies)
-        late = {
-            source
-            for source in paused
-            if TopicPartition(copies[source] or self.settings.copy_of(source.topic), source.partition) in self.unfenced
-        }
+        late = {source for source in paused if self._copy_of(source, copies) in self.unfenced}
         busy = (paused & self.at_work) | late
+        unrefused = frozenset(each for each in paused - busy if self._copy_of(each, copies) in self.unrefused)
         return PauseReport(
             engine,
-            tuple(each.wish for each in self.pauses.wishes),
+            tuple(each.wish for each in self.pauses.known),
             busy,
             {
                 source: self.stopped.get(source)
                 or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
-                or _BEING_COMPARED
+                or (_BEING_COMPARED if source in self.handovers else _NOT_BEGUN)
                 for source in sorted(paused - busy)
                 if not self._is_final(source)
             },
+            unrefused,
+            (self.weak_fence or self.fence_note or "") if unrefused else "",
         )
 
+    def _copy_of(self, source: TopicPartition, topics: Mapping[TopicPartition, str]) -> TopicPartition:
+        return TopicPartition(topics[source] or self.settings.copy_of(source.topic), source.partition)
+
     def _is_final(self, source: TopicPartition) -> bool:
-        """Whether it is on record how far a partition is copied, or that nothing of it is."""
+        """Whether it is on record how far a partition is copied, or that nothing of it is.
+
+        What begins at the end of the source has to have that on record: what is written from now on is to be copied.
+        """
         handover = self.handovers.get(source)
         if handover is None:
             # Else somebody has copied it, or may have.
-            return source not in self.takeovers and source not in self.stopped
+            is_nobodys = source not in self.takeovers and source not in self.stopped
+            return is_nobodys and self.settings.auto_offset_reset != "latest"
         return handover.clean and handover.is_recorded
 
     @_alone
@@ -419,6 +452,44 @@ class FlowStanding:
         self.stopped |= self.not_understood
 
     @_alone
+    def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
+        """Have written again what an engine that leads no longer has written over, by keys; return the others.
+
+        Positions, with the chunk of the offset map that is being filled, are the tasks'; what is said of paused topics
+        is the leader's.
+        """
+        left = set(overwritten)
+        for key in overwritten:
+            match json.loads(key):
+                case ["paused"]:
+                    self.is_to_answer_again = True
+                    left.discard(key)
+                case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
+                    self.to_record.add(TopicPartition(topic, number))
+                    left.discard(key)
+                case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
+                    if chunk == self.handovers[source].position.chunk:
+                        self.to_record.add(source)
+                        left.discard(key)
+        if self.to_record:
+            self.changed()
+        return left
+
+    def _is_copied(self, source: TopicPartition) -> bool:
+        """Whether a task of this engine records how far a partition is copied."""
+        is_there = any(source == each for each, *_ in self.partitions)
+        return self.is_known and is_there and source in self.handovers and source not in self.stopped
+
+    @_alone
+    def handover_of(self, source: TopicPartition) -> Handover | None:
+        """Return where a task goes on with a partition of the next epoch; it records that if it was written over."""
+        found = self.handovers.get(source)
+        if source not in self.to_record:
+            return found
+        self.to_record.discard(source)
+        return found and replace(found, is_recorded=False)
+
+    @_alone
     def gap_policy(self, source: TopicPartition) -> GapPolicy:
         """Return what a gap does to a partition."""
         barrier, is_lifted = self.barriers.get(source, (None, False))
@@ -445,6 +516,9 @@ class FlowStanding:
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if result.records and self.unrefused.get(target) == producer.producer_id:
+            # With the first batch of an epoch the target knows of it, and refuses earlier ones.
+            del self.unrefused[target]
         if result.may_arrive_late:
             self.unfenced[target] = producer
         elif result.sequence is not None and producer == self.writing.producer:
@@ -492,8 +566,11 @@ class FlowStanding:
         handover = self.handovers.get(source)
         if handover is None or handover.position.turn != looked_at.turn:
             return
-        if handover.position.compared < looked_at.compared:
-            position = replace(handover.position, compared=looked_at.compared)
+        # Within a turn it is looked at once.
+        left = handover.position.uncompared if looked_at.uncompared is not None else None
+        compared = max(handover.position.compared, looked_at.compared)
+        position = replace(handover.position, compared=compared, uncompared=left)
+        if position != handover.position:
             self.handovers[source] = replace(handover, position=position)
 
     @_alone

@@ -11,10 +11,17 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from mirror.copier.work import Handover
-from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, sketch_record
+from mirror.model.counts import counted
+from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, pause_record, sketch_record
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Sketch
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
+
+_FORGOTTEN = (
+    "pauses, acknowledgements of gaps, runs of a failover and placements of groups that were on record are not known "
+    "any more: a topic that was paused is copied again (to pause it: mirror pause FILE)"
+)
 
 
 def restored(
@@ -52,8 +59,9 @@ def restored(
     count, sketches = _lost_chunks(state)
     said = (
         f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
-        f"{sum(map(len, state.chunks.values()))} chunks of the offset maps; lost: {count} chunks, of which positions "
-        "are translated to the last one known before them"
+        f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{_of_people(state)}; lost: {count} chunks, "
+        "of which positions are translated to the last one known before them, and what people had put on record in the "
+        "seconds before"
     )
     loss = Loss(now_ms, said, are_tails_unknown=not are_certain or bool(state.unsettled))
     certain = state.positions.keys() - state.unsettled if are_certain and loss.are_tails_unknown else set()
@@ -73,14 +81,38 @@ def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
         return None
     if state.positions and not state.writers:
         # Tasks go on recording positions in a topic created anew; their engine ended before it wrote its knowledge.
-        return Loss(now_ms, "the state topic was deleted, and no engine has written again what was in it", True)
+        return Loss(
+            now_ms, f"the state topic was deleted, and no engine has written again what was in it; {_FORGOTTEN}", True
+        )
     if not state.positions and has_run:
         return Loss(
             now_ms,
             "the state topic is empty, but the flow has run before: what was copied already is looked up in the "
-            "copies, and partitions where it is not found stop",
+            f"copies, and partitions where it is not found stop; {_FORGOTTEN}",
         )
     return None
+
+
+def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:
+    """Return the wishes that this engine knows and the topic lacks: who stands by reads those alone before it leads.
+
+    Parameters
+    ----------
+    known
+        what was read up to the end of the topic as it is now, and of the one before it.
+    """
+    return [pause_record(each) for each in known.known if not state.wishes.has(each.wish)]
+
+
+def _of_people(state: FlowState) -> str:
+    """Say how much of what people have put on record there is."""
+    told = (
+        (len(state.wishes.in_force), "pause"),
+        (len(state.acknowledgements), "acknowledgement"),
+        (len(state.failovers), "failover run"),
+        (len(state.placements), "group placement"),
+    )
+    return "".join(f", {counted(count, what)}" for count, what in told if count)
 
 
 def _is_newer(position: Position, known: Position | None) -> bool:

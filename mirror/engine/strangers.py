@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -25,6 +26,13 @@ _STRETCHES = 100
 _Between: TypeAlias = tuple[TopicPartition, Stretch]
 
 
+class _OnRecord(NamedTuple):
+    """Up to which offset of a copy the offset map was looked at, of which turn."""
+
+    turn: int
+    end: int
+
+
 class Strangers:
     """Reads the headers of what lies between the batches of a flow, and writes down whose they are."""
 
@@ -40,9 +48,11 @@ class Strangers:
         self._client = settings.clients.checkpoints_consumer
         self._mirrors = WriterLogs(settings.flow.target, self._client)
         self._channel: Channel | None = None
-        # Up to where of each copy the offset map was looked at, once, and what of that is to be looked at.
-        self._on_record: dict[TopicPartition, int] = {}
+        # Up to where of each copy the offset map was looked at, once a turn, and what of that is to be looked at.
+        self._on_record: dict[TopicPartition, _OnRecord] = {}
         self._again: deque[_Between] = deque()
+        # Of copies that have gone back what lies before their turn: there the flow's own batches are not late ones.
+        self._before: deque[_Between] = deque()
         # The beginning of the flow in which that was so. Behind another one lies what tasks had written down that never
         # came back: of what they had met nobody was told.
         self._begun = standing.begun
@@ -64,12 +74,13 @@ class Strangers:
             self._begun = self._standing.begun
             self._on_record.clear()
             self._again.clear()
+            self._before.clear()
         self._pardon({copy for source, copy in copies.items() if source.topic not in self._standing.watched})
         self._look_at_record(copies.keys())
         with self._standing.lock:
             # Whatever was reported by now lies before these positions.
             reached = {source: each.position for source, each in self._standing.handovers.items()}
-        if not self._again and not self._standing.others:
+        if not (self._again or self._before or self._standing.others):
             self._took_in(reached)
             return 0, ()
         # All flows into the target: several may share a topic.
@@ -94,10 +105,18 @@ class Strangers:
             try:
                 if self._channel is None:
                     self._channel = Channel(self._target.alias, self._client)
-                watched_by = mirrors if is_watched else None
-                is_again = others is self._again
+                is_before = others is self._before
+                watched_by = mirrors | own if is_watched else None
                 news |= find_foreign(
-                    self._channel, copy, stretch, watched_by, found | news, at_ms, own, is_again=is_again
+                    self._channel,
+                    copy,
+                    stretch,
+                    watched_by,
+                    found | news,
+                    at_ms,
+                    () if is_before else own,
+                    is_again=is_before or others is self._again,
+                    is_whole=is_before,
                 )
                 looked_at.append((others, source, stretch))
             except (BrokerRefused, LeaderUnknown, ConnectionFailed) as problem:
@@ -120,50 +139,56 @@ class Strangers:
         return len(news), said
 
     def _look_at_record(self, copied: Collection[TopicPartition]) -> None:
-        """Find out, once for each copy, where others may have written that an engine before had not looked at.
+        """Find out, once for each turn of a copy, where others may have written that nobody had looked at before.
 
         The offset map lacks it. An engine that was killed had not been told by its tasks, or had not looked yet. What
-        lies behind its position is known when that was found again.
+        lies behind its position is known when that was found again. Whether a single offset holds the marker of a
+        transaction the log itself tells.
         """
-        markers = 1 if self._settings.transactions is not None else 0
         for source in copied:
-            if source in self._on_record:
+            seen, handover = self._on_record.get(source), self._standing.handovers.get(source)
+            if seen is not None and (handover is None or handover.position.turn <= seen.turn):
                 continue
             if source.topic not in self._standing.watched:
                 # What others write there is theirs to write, also if nobody copies it back any more some day.
-                self._on_record[source] = 0
+                self._on_record[source] = _OnRecord(sys.maxsize, 0)
                 continue
-            position, handover = self._log.state.positions.get(source), self._standing.handovers.get(source)
+            position = self._log.state.positions.get(source)
             if position is None:
-                self._on_record[source] = 0
+                self._on_record[source] = _OnRecord(0, 0)
                 continue
             if handover is None or not handover.clean or handover.position.turn != position.turn:
                 continue
             known = self._log.offset_map(source)
             if known is None or position.downstream < handover.position.downstream:
                 continue
-            self._on_record[source] = position.downstream
+            self._on_record[source] = _OnRecord(position.turn, position.downstream)
+            if position.uncompared is not None:
+                self._before.append((source, position.uncompared))
             if position.compared >= 0:
                 first = known.runs.first
                 start = max(position.compared, first.downstream) if first and known.is_pruned else position.compared
                 between = known.runs.not_copied(start, position.downstream)
-                self._again.extend((source, each) for each in between if each[1] - each[0] > markers)
+                self._again.extend((source, each) for each in between)
 
     def _next(self) -> Iterator[tuple[deque[_Between], TopicPartition, Stretch]]:
         """Yield what is to be looked at in a round, and from where it is: at first what is on record of each copy."""
-        for _ in range(min(_STRETCHES, len(self._again))):
-            yield self._again, *self._again.popleft()
+        for queue in (self._before, self._again):
+            for _ in range(min(_STRETCHES, len(queue))):
+                yield queue, *queue.popleft()
         others = self._standing.others
         for _ in range(min(_STRETCHES, len(others))):
             source, (start, end) = others.popleft()
             if source.topic in self._standing.watched and source not in self._on_record:
                 self._put_back(others, source, (start, end))
-            elif end > (start := max(start, self._on_record.get(source, 0))):
+                continue
+            seen = self._on_record.get(source)
+            if end > (start := max(start, seen.end if seen is not None else 0)):
                 yield others, source, (start, end)
 
     def _put_back(self, others: deque[_Between], source: TopicPartition, stretch: Stretch) -> None:
         """Look at it in a later round."""
-        if others is self._again:
+        if others is not self._standing.others:
             others.append((source, stretch))
         else:
             self._standing.take_others([(source, stretch)])
@@ -171,10 +196,14 @@ class Strangers:
     def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
         """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
         with self._standing.lock:
-            left = {source for source, _ in (*self._again, *self._standing.others)} | self._standing.passed_over
+            queues = (*self._before, *self._again, *self._standing.others)
+            left = {source for source, _ in queues} | self._standing.passed_over
         for source, position in reached.items():
-            if source in self._on_record and source not in left and position.compared < position.downstream:
-                self._standing.take_compared(source, replace(position, compared=position.downstream))
+            seen = self._on_record.get(source)
+            if seen is None or seen.turn < position.turn or source in left:
+                continue
+            if position.compared < position.downstream or position.uncompared is not None:
+                self._standing.take_compared(source, replace(position, compared=position.downstream, uncompared=None))
 
     def _pardon(self, shared: Set[TopicPartition]) -> None:
         """Forget who was told to have written where, as is known by now, records of the target's own belong.

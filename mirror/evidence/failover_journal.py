@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from mirror.evidence.journal import Entry, Event, Journal
+from mirror.evidence.journal import Entry, Event
 from mirror.model.failover_instants import FailoverInstants
-
-
-def note_service(
-    journal: Journal,
-    cluster: str,
-    first_write_at_ms: int | None,
-    groups_reading_at_ms: Mapping[str, int | None],
-    *,
-    step: str | None = None,
-) -> None:
-    """Write down when a cluster first accepted a write, and each group first read one; nothing of what has not been."""
-    if first_write_at_ms is not None:
-        journal.append(Event.FIRST_WRITE, step=step, facts={"cluster": cluster, "first_at_ms": first_write_at_ms})
-    for group, at_ms in groups_reading_at_ms.items():
-        if at_ms is not None:
-            facts = {"cluster": cluster, "group": group, "first_at_ms": at_ms}
-            journal.append(Event.GROUP_READING, step=step, facts=facts)
 
 
 def instants_of(entries: Iterable[Entry], fault_at_ms: int, groups: Iterable[str]) -> FailoverInstants:

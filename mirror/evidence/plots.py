@@ -139,9 +139,8 @@ def flows(evidence: Evidence) -> tuple[str, ...]:
 
 
 def timeline_marks(evidence: Evidence) -> tuple[TimelineMark, ...]:
-    """Return the journal's marked events, numbered in the order in which they happened."""
-    marked = (entry for entry in evidence.journal.entries if entry.event in MARKED_EVENTS)
-    entries = sorted(marked, key=lambda entry: entry.happened_at_ms)
+    """Return the marked events of the journals, numbered in the order in which they happened."""
+    entries = (entry for entry in evidence.happened if entry.event in MARKED_EVENTS)
     return tuple(
         TimelineMark(number, entry.happened_at_ms, MARKED_EVENTS[entry.event], _detail(entry))
         for number, entry in enumerate(entries, start=1)

@@ -12,6 +12,8 @@
       ledger/ plots/ logs/ lab/
       lag.jsonl           samples of replication lag
       mirror.properties   the file the mirror ran from
+      practice.json       clusters, topics and groups that were made for the run
+      failover/ failback/ runs of the procedure (mirror.recovery.run), each with a journal of its own
       report.html         the page to read first
 """
 
@@ -143,6 +145,16 @@ class RunDirectory:
     def mirror_properties(self) -> Path:
         """Return the properties file the mirror runs from."""
         return self.path / "mirror.properties"
+
+    @property
+    def practice(self) -> Path:
+        """Return the file that says what was made for the run to practise on."""
+        return self.path / "practice.json"
+
+    @property
+    def procedures(self) -> tuple[Path, ...]:
+        """Return the journals of the runs of the procedure that are kept in this one, in the order of their names."""
+        return tuple(sorted({*self.path.glob("fail*/journal.jsonl"), *self.path.glob("fail*/fail*/journal.jsonl")}))
 
     @property
     def report(self) -> Path:

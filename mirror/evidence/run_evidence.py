@@ -38,7 +38,8 @@ is a problem, named with file and key, and keeps the run from being PASS.
     one sample a line: ``{"at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds"}``; the two lags are null
     when they could not be measured (the source is down).
 ``journal.jsonl``
-    `mirror.evidence.journal`; the fault interval lies between ``fault_injected`` (facts ``cluster``, ``fault``) and
+    `mirror.evidence.journal`, as are those of the procedure's runs (``failover/``, ``failback/``), which say when the
+    links of the chain happened; the fault interval lies between ``fault_injected`` (facts ``cluster``, ``fault``) and
     ``fault_healed``.
 """
 
@@ -48,17 +49,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Self
-
-import pandas as pd
+from typing import TYPE_CHECKING, Self
 
 from mirror.evidence.facts import FactError, Facts, Json, plain
-from mirror.evidence.journal import Event, JournalReading
+from mirror.evidence.journal import Entry, Event, JournalReading, read_journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory, read_json
 from mirror.evidence.seals import Broken, broken, is_finished, read_sealed
 from mirror.model.failover_instants import FailoverInstants, RtoLink
 from mirror.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LAG_COLUMNS = ("at_ms", "flow", "topic", "partition", "lag_records", "lag_seconds")
 
@@ -500,6 +502,8 @@ class Evidence:
         what was there in another form than agreed; each names file and key.
     broken
         what is not as the journal has sealed it.
+    procedures
+        the journals of the procedure's runs that are kept in this one.
     is_over
         whether whoever ran it has come to its end; a person who goes through the notebooks alone is at any.
     """
@@ -520,6 +524,13 @@ class Evidence:
     rehearsed: tuple[RehearsedGroup, ...] = ()
     broken: tuple[Broken, ...] = ()
     is_over: bool = True
+    procedures: tuple[JournalReading, ...] = ()
+
+    @property
+    def happened(self) -> tuple[Entry, ...]:
+        """Return the entries of the run's journal, and of the procedure's, in the order in which they happened."""
+        entries = [*self.journal.entries, *(entry for each in self.procedures for entry in each.entries)]
+        return tuple(sorted(entries, key=lambda entry: entry.happened_at_ms))
 
     @property
     def began_at_ms(self) -> int:
@@ -583,6 +594,7 @@ def read_evidence(run: RunDirectory, *, checked: Callable[[str], bool] = lambda 
         broken=wrong,
         is_over=is_finished(run.seal, journal)
         or not any(entry.event is Event.RUN_STARTED for entry in journal.entries),
+        procedures=tuple(map(read_journal, run.procedures)),
     )
 
 
@@ -698,6 +710,8 @@ def _fault(journal: JournalReading, failover: Failover | None) -> FaultInterval 
 
 def _lag(run: RunDirectory, problems: list[str]) -> pd.DataFrame:
     """Read the samples; a torn last line (the sampler was killed) is left out, any other bad line is named."""
+    import pandas as pd  # every command knows runs, and few read samples: without it they start sooner
+
     samples: list[Mapping[str, Json]] = []
     if run.lag.exists():
         lines = run.lag.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -198,10 +198,15 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """A group's position in one partition and the text committed with it."""
+    """A group's position in one partition and the text committed with it.
+
+    ``leader_epoch`` is that of the last record that was read, as consumers commit it (KIP-320); -1 where it was not
+    told: by tools that set positions, by mirrors, and by older clients.
+    """
 
     position: int
     metadata: str = ""
+    leader_epoch: int = field(default=-1, compare=False)
 
 
 class _ConfigSource(IntEnum):
@@ -334,6 +339,13 @@ class Cluster:
     def broker_ids(self) -> tuple[int, ...]:
         """Return the ids of the brokers that are up, in order."""
         return tuple(sorted(broker.node_id for broker in self._metadata([]).brokers))
+
+    def broker_addresses(self) -> tuple[str, ...]:
+        """Return host and port of each broker that is up, in the order of their ids, as clients reach them."""
+        brokers = sorted(self._metadata([]).brokers, key=lambda each: int(each.node_id))
+        return tuple(
+            f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}" for each in brokers
+        )
 
     def controller_id(self) -> int:
         """Return the id of the broker that takes changes (in KRaft clusters any one that forwards them)."""
@@ -1034,7 +1046,10 @@ def _positions(code: int, topics: Iterable[Any]) -> _Answer:
             if each.error_code:
                 found.problems[partition] = _spelled(each.error_code, None)
             elif each.committed_offset >= 0:
-                found[partition] = GroupPosition(each.committed_offset, each.metadata or "")
+                epoch = getattr(each, "committed_leader_epoch", None)
+                found[partition] = GroupPosition(
+                    each.committed_offset, each.metadata or "", -1 if epoch is None else epoch
+                )
     # One partition that is unstable for a moment makes the whole answer worth asking for again.
     passing = next((each for each in codes if each in _TRANSIENT), code)
     return _Answer(passing, None, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -53,7 +53,8 @@ class Load:
 class Group:
     """Readers on one cluster, of topics as they are called there: copies too.
 
-    ``max_rate`` (records/s a member; 0: no limit) keeps a group behind on purpose.
+    ``max_rate`` (records/s a member; 0: no limit) keeps a group behind on purpose. Groups of the same ``process`` read
+    the same topics in one process, as the consumers of one application do; empty: the group has one of its own.
     """
 
     name: str
@@ -61,3 +62,36 @@ class Group:
     topics: tuple[str, ...]
     members: int = 1
     max_rate: float = 0.0
+    process: str = ""
+
+    @property
+    def runs_in(self) -> str:
+        """The name of the process that its members run in."""
+        return self.process or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What runs of the applications on one cluster.
+
+    Attributes
+    ----------
+    phase
+        keeps its names apart in the ledger.
+    seed
+        of what the producers send.
+    """
+
+    cluster: str
+    loads: tuple[Load, ...]
+    groups: tuple[Group, ...]
+    phase: str
+    seed: int = 0
+
+
+def by_process(groups: Iterable[Group]) -> Mapping[str, tuple[Group, ...]]:
+    """Return the groups by the name of the process that they run in."""
+    found: dict[str, tuple[Group, ...]] = {}
+    for group in groups:
+        found[group.runs_in] = (*found.get(group.runs_in, ()), group)
+    return found

@@ -11,9 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
-from mirror import cache
+from mirror import cache, terminal
 from mirror.lab import ports, progress
 from mirror.lab import runtime as kafka_runtime
 from mirror.lab.brokers import EmbeddedCluster, new_cluster_id, plan_layout
@@ -85,7 +83,7 @@ def _make(runtime: KafkaRuntime, made: Path, on_progress: OnProgress) -> None:
 def main() -> None:
     """Fetch and make what is not there yet, and print where it is."""
     try:
-        with shown(Console(stderr=True)) as on_progress:
+        with shown(terminal.console(stderr=True)) as on_progress:
             runtime = prepare(on_progress)
     except LabError as problem:
         sys.exit(str(problem))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
-from mirror import tables
+from mirror import tables, terminal
 from mirror.lab import clusters, holder, processes, spark_cluster
 from mirror.lab.clusters import Lab, LabCluster, Provider
 from mirror.lab.display import shown
@@ -44,7 +44,7 @@ def up(
     directory: Directory = Path(".lab"),
 ) -> None:
     """Start clusters, or those of an earlier lab in the same directory with their data; they run until `down`."""
-    with _reporting(), shown(Console(stderr=True)) as on_progress:
+    with _reporting(), shown(terminal.console(stderr=True)) as on_progress:
         addresses = parse_bootstrap(bootstrap or [])
         aliases = [name.strip() for name in names.split(",") if name.strip()]
         lab = clusters.up(
@@ -79,7 +79,7 @@ def status(
     if lab is not None:
         _show(lab)
     if runs:
-        console = Console()
+        console = terminal.console()
         console.print(tables.table("Runs that go on", [_shown(row) for row in runs], console.width))
         console.print("mirror lab down --run DIRECTORY ends one.")
 
@@ -207,7 +207,7 @@ def render_table(lab: Lab, width: int) -> RenderableType:
 
 
 def _show(lab: Lab) -> None:
-    console = Console()
+    console = terminal.console()
     console.print(render_table(lab, console.width))
     spark = spark_cluster.load(_spark_home(lab.directory))
     if spark is not None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich import progress as rich_progress
 from rich.console import Console
 
+from mirror import terminal
 from mirror.lab.progress import OnProgress, Progress
 
 
@@ -27,7 +28,7 @@ def _bars(console: Console) -> Iterator[OnProgress]:
     bars: dict[str, rich_progress.TaskID] = {}
     lock = threading.Lock()
     columns = (
-        rich_progress.TextColumn("{task.description}"),
+        terminal.progress_text(),
         rich_progress.BarColumn(),
         rich_progress.MofNCompleteColumn(),
         rich_progress.TimeElapsedColumn(),

@@ -102,7 +102,7 @@ def wait_until_unused(used: Path, seconds: float, told: threading.Event) -> None
     The time is measured here: the file's own time only tells one touch from another, whatever the clock does.
     """
     seen, since = _touched(used), time.monotonic()
-    while not told.wait(_LOOK_SECONDS):
+    while not told.wait(min(_LOOK_SECONDS, seconds)):
         now = _touched(used)
         if now is None:  # the run was removed
             return

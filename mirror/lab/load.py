@@ -23,6 +23,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # public, says its manual
 
+from mirror.lab.reach import Reach
 from mirror.lab.workload import HeaderKind, PlannedRecord, Workload, planned_records
 from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
 from mirror.parts import PartWriter
@@ -133,6 +134,7 @@ class LedgerProducer:
         skew_ms: int = 0,
         transactions: Transactions | None = None,
         stamping: Collection[str] = (),
+        reach: Reach | None = None,
     ) -> None:
         """Send nothing yet; ``stamping`` are the topics whose log gives records its own time."""
         self.name = name
@@ -148,6 +150,7 @@ class LedgerProducer:
         self._skew_ms = skew_ms
         self._transactions = transactions
         self._stamping = frozenset(stamping)
+        self._reach = reach or Reach()
         self._open: list[tuple[Any, ...]] = []
         self._is_in_transaction = False
         self.is_broken = False
@@ -202,10 +205,16 @@ class LedgerProducer:
         """Sends whose outcome is not known yet."""
         return len(self._pending)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether no broker answers any more, so that no outcome can come."""
+        return self._reach.is_lost
+
     def _delivered(self, sequence: int, error: KafkaError | None, message: Message) -> None:
         if sequence not in self._pending:
             return  # given up on at the end, and recorded as indeterminate
         if error is None:
+            self._reach.answered()
             record, _, _, sent_at = self._pending[sequence]
             taken_as = message.timestamp()[1] if record.topic in self._stamping else sent_at + self._skew_ms
             self._settle(sequence, SendStatus.ACKED, known_offset(message), taken_as, now_ms())
@@ -329,7 +338,7 @@ def run_load(
     rate
         Records a second of all producers together; 0 is full speed.
     flush_seconds
-        How long to wait at the end for outcomes that are not known yet.
+        How long to wait at the end for outcomes that are not known yet, as long as a broker answers.
     """
     pace = Pace(rate, time.monotonic())
     part_due = time.monotonic() + _PART_SECONDS
@@ -359,7 +368,7 @@ def run_load(
     for producer in producers:
         producer.end_transaction()
     deadline = time.monotonic() + flush_seconds
-    while any(producer.in_flight for producer in producers) and time.monotonic() < deadline:
+    while any(each.in_flight and not each.is_cut_off for each in producers) and time.monotonic() < deadline:
         for producer in producers:
             producer.poll(_LONGEST_WAIT_SECONDS)
     for producer in producers:
@@ -488,17 +497,21 @@ def load(
         further = parse_properties(client_property or [])
         transactions = Transactions(transaction_records, aborted_every) if transaction_records else None
         parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
+        reaches = [Reach() for _ in names]
         clients = [
             Producer(
-                client_settings(
-                    bootstrap,
-                    each,
-                    compression=compression,
-                    message_timeout_ms=message_timeout_ms,
-                    further=further | ({"transactional.id": each} if transactions else {}),
-                )
+                {
+                    **client_settings(
+                        bootstrap,
+                        each,
+                        compression=compression,
+                        message_timeout_ms=message_timeout_ms,
+                        further=further | ({"transactional.id": each} if transactions else {}),
+                    ),
+                    "error_cb": reach.failed,
+                }
             )
-            for each in names
+            for each, reach in zip(names, reaches, strict=True)
         ]
     except (ValueError, FileExistsError, KafkaException) as error:
         typer.echo(f"load: {error}", err=True)
@@ -523,8 +536,9 @@ def load(
             skew_ms=clock_skew_ms,
             transactions=transactions,
             stamping=stamping,
+            reach=reach,
         )
-        for each, client, writer in zip(names, clients, parts, strict=True)
+        for each, client, writer, reach in zip(names, clients, parts, reaches, strict=True)
     ]
     typer.echo(f"load: producing to {cluster} ({bootstrap}) as {', '.join(names)}")
     gc.disable()  # millions of tuples and no cycles: looking for some took an eighth of the time

@@ -1,6 +1,7 @@
 """Readers: applications that consume in a group, and write down every record they are handed.
 
-Run as ``python -m mirror.lab.readers``, one process per group or per place of it. Each consumer first writes down what
+Run as ``python -m mirror.lab.readers``, one process per group or per place of it, or for several groups that read the
+same. Each consumer first writes down what
 it read and then commits, so a record may be read again after a crash but is never committed unread. Which commits were
 acknowledged it writes down too: what was, no group may be handed again. Brokers may die and
 come back: the consumers go on until SIGTERM or SIGINT; then they close the ledger, commit and leave the group, and the
@@ -23,6 +24,7 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
+from mirror.lab.reach import Reach
 from mirror.model.ledger import COMMITS, READS, digest, encode_content, record_id
 from mirror.parts import PartWriter
 
@@ -37,7 +39,7 @@ class Reading:
     """What a consumer has read and not yet written down, and where it stands."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    positions: dict[tuple[str, int], tuple[int, int | None]] = field(default_factory=dict)
     read_number: int = 0
 
     def note(self, group: str, consumer: str, cluster: str, message: Message) -> None:
@@ -65,12 +67,16 @@ class Reading:
             )
         )
         self.read_number += 1
-        self.positions[topic, partition] = offset + 1
+        # With its leader epoch, as consumers commit: by it readers are told from who sets positions.
+        self.positions[topic, partition] = offset + 1, message.leader_epoch()
 
     def take(self) -> tuple[list[tuple[Any, ...]], list[TopicPartition]]:
         """Return the rows to be written down and the positions to be committed after that; start afresh."""
         rows, self.rows = self.rows, []
-        positions = [TopicPartition(topic, partition, at) for (topic, partition), at in self.positions.items()]
+        positions = [
+            TopicPartition(topic, partition, at, leader_epoch=epoch)
+            for (topic, partition), (at, epoch) in self.positions.items()
+        ]
         self.positions = {}
         return rows, positions
 
@@ -122,6 +128,7 @@ class GroupMember(threading.Thread):
         commit_parts: PartWriter,
         max_rate: float,
         stopping: threading.Event,
+        reach: Reach,
     ) -> None:
         """Prepare; `start` begins to read."""
         # A daemon, so that a client that waits for a dead cluster cannot keep the process.
@@ -135,10 +142,16 @@ class GroupMember(threading.Thread):
         self._commit_parts = commit_parts
         self._max_rate = max_rate
         self._stopping = stopping
+        self._reach = reach
         self._reading = Reading()
         self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
         self.failure: BaseException | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it has read to its end without a broker to say goodbye to."""
+        return self._reach.is_lost and not self.is_alive()
 
     @property
     def records(self) -> int:
@@ -156,7 +169,8 @@ class GroupMember(threading.Thread):
             self._stopping.set()
             raise
         finally:
-            self._consumer.close()
+            if not self._reach.is_lost:
+                self._consumer.close()
 
     def _read(self) -> None:
         began = time.monotonic()
@@ -180,6 +194,7 @@ class GroupMember(threading.Thread):
             for message in self._consumer.consume(burst, _POLL_SECONDS):
                 error = message.error()
                 if error is None:
+                    self._reach.answered()
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
                     self._say(error)
@@ -200,7 +215,9 @@ class GroupMember(threading.Thread):
             positions = [each for place, each in self._sent.items() if place in owned]
         try:
             # Where a commit fails the group stays behind what it has read, and reads that again: nothing is lost.
-            if positions and last:
+            if positions and last and self._reach.is_lost:
+                self._say_lost()
+            elif positions and last:
                 self._commits.note(None, self._consumer.commit(offsets=positions, asynchronous=False))
             elif positions:
                 self._consumer.commit(offsets=positions, asynchronous=True)
@@ -222,6 +239,9 @@ class GroupMember(threading.Thread):
         """Forget what was committed of partitions that somebody else goes on with."""
         for each in partitions:
             self._sent.pop((each.topic, each.partition), None)
+
+    def _say_lost(self) -> None:
+        typer.echo(f"{self.name}: no broker answers, so what was read last is not committed", err=True)
 
     def _say(self, error: KafkaError) -> None:
         """Put a problem into the log of the process, once until another one comes."""
@@ -264,30 +284,36 @@ def readers(
     *,
     bootstrap: Annotated[str, typer.Option(help="Brokers to start from, host:port,...")],
     cluster: Annotated[str, typer.Option(help="Alias of the cluster, as written in the ledger.")],
-    group: Annotated[str, typer.Option(help="Group to read in.")],
+    group: Annotated[list[str], typer.Option(help="Group to read in; several times for more, each reads all.")],
     topic: Annotated[list[str], typer.Option(help="Topic to read, or ^regular expression; several times for more.")],
     ledger: Annotated[Path, typer.Option(help="Directory of the ledger; reads/ is made in it.")],
     name: Annotated[str, typer.Option(help="Prefix of the consumers' names, unique among all readers of a run.")] = "",
-    consumers: Annotated[int, typer.Option(min=1, help="Number of members of the group in this process.")] = 1,
+    consumers: Annotated[int, typer.Option(min=1, help="Number of members of each group in this process.")] = 1,
     max_rate: Annotated[float, typer.Option(min=0, help="Most records a second of each; 0 is no limit.")] = 0,
     auto_offset_reset: Annotated[str, typer.Option(help="Where a group without position begins.")] = "earliest",
     client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,
 ) -> None:
-    """Consume in a group and keep a ledger of every record read."""
-    names = [f"{name or f'{group}-{cluster}'}-{number}" for number in range(consumers)]
-    commits = {each: Commits(group, each, cluster) for each in names}
+    """Consume in groups and keep a ledger of every record read."""
+    groups = {
+        f"{name or f'{one}-{cluster}'}{f'-{one}' if len(group) > 1 else ''}-{number}": one
+        for one in group
+        for number in range(consumers)
+    }
+    commits = {each: Commits(one, each, cluster) for each, one in groups.items()}
+    reaches = {each: Reach() for each in groups}
     stopping = threading.Event()
     try:
         further = parse_properties(client_property or [])
         members = [
             GroupMember(
                 each,
-                group=group,
+                group=one,
                 cluster=cluster,
                 consumer=Consumer(
                     {
-                        **client_settings(bootstrap, group, each, auto_offset_reset=auto_offset_reset, further=further),
+                        **client_settings(bootstrap, one, each, auto_offset_reset=auto_offset_reset, further=further),
                         "on_commit": commits[each].note,
+                        "error_cb": reaches[each].failed,
                     }
                 ),
                 topics=topic,
@@ -296,15 +322,17 @@ def readers(
                 commit_parts=PartWriter(ledger / "commits", each, COMMITS),
                 max_rate=max_rate,
                 stopping=stopping,
+                reach=reaches[each],
             )
-            for each in names
+            for each, one in groups.items()
         ]
     except (ValueError, FileExistsError, KafkaException) as error:
         typer.echo(f"readers: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error
     stop = StopRequest()
     stop.listen()
-    typer.echo(f"readers: group {group} reads {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(names)}")
+    told = f"group {group[0]} reads" if len(group) == 1 else f"{len(group)} groups read"
+    typer.echo(f"readers: {told} {', '.join(topic)} on {cluster} ({bootstrap}) as {', '.join(groups)}")
     for member in members:
         member.start()
     while not stop.asked and not stopping.is_set():
@@ -316,8 +344,10 @@ def readers(
     typer.echo(json.dumps({member.name: member.records for member in members}))
     if any(member.failure for member in members):
         raise typer.Exit(1)
-    if any(member.is_alive() for member in members):
-        typer.echo(f"readers: left group {group} without saying goodbye: its coordinator does not answer", err=True)
+    if any(member.is_alive() or member.is_cut_off for member in members):
+        typer.echo(
+            f"readers: left {', '.join(group)} without saying goodbye: the coordinator does not answer", err=True
+        )
         # The clients' own threads would hold an orderly exit up until they give up.
         sys.stdout.flush()
         sys.stderr.flush()

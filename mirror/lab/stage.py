@@ -16,7 +16,7 @@ import pandas as pd
 
 from mirror.lab import clusters as lab_clusters
 from mirror.lab import processes, spark_cluster
-from mirror.lab.applications import Group, Load
+from mirror.lab.applications import Deployment, Group, Load, by_process
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.lab.service_times import Service, service_times
@@ -85,7 +85,7 @@ class Stage:
         near = ["--clusters", *targets] if targets else []
         return self.start(name, [sys.executable, "-m", "mirror", "run", str(properties), *master, *near], env)
 
-    def start_producers(self, load: Load, phase: str, seed: int) -> ManagedProcess:
+    def start_load(self, load: Load, phase: str, seed: int) -> ManagedProcess:
         """Start producers; ``phase`` keeps their names apart in the ledger."""
         name = load_name(load.cluster, phase)
         argv = [
@@ -103,16 +103,49 @@ class Stage:
         ]
         return self.start(f"{LOAD}{name}", argv)
 
-    def start_members(self, group: Group, phase: str) -> ManagedProcess:
-        """Start members of a group; ``phase`` keeps their names apart in the ledger."""
-        name = f"{group.name}-{group.cluster}-{phase}"
+    def start_readers(self, groups: Sequence[Group], phase: str) -> ManagedProcess:
+        """Start the members of groups of one process; ``phase`` keeps their names apart in the ledger."""
+        first = groups[0]
+        name = f"{first.runs_in}-{first.cluster}-{phase}"
         argv = [
-            *(sys.executable, "-m", "mirror.lab.readers", "--cluster", group.cluster, "--group", group.name),
-            *("--bootstrap", self.cluster(group.cluster).bootstrap_servers, "--ledger", str(self.ledger)),
-            *("--name", name, "--consumers", str(group.members), "--max-rate", str(group.max_rate)),
-            *(part for topic in group.topics for part in ("--topic", topic)),
+            *(sys.executable, "-m", "mirror.lab.readers", "--cluster", first.cluster),
+            *("--bootstrap", self.cluster(first.cluster).bootstrap_servers, "--ledger", str(self.ledger)),
+            *("--name", name, "--consumers", str(first.members), "--max-rate", str(first.max_rate)),
+            *(part for group in groups for part in ("--group", group.name)),
+            *(part for topic in first.topics for part in ("--topic", topic)),
         ]
         return self.start(f"{READERS}{name}", argv)
+
+    def start_applications(self, wanted: Deployment) -> None:
+        """Start what does not run of the applications on a cluster."""
+        for number, load in enumerate(wanted.loads):
+            phase = f"{wanted.phase}-{number}" if number else wanted.phase
+            fresh = self._fresh(f"{LOAD}{load_name(load.cluster, '')}", phase)
+            if fresh is not None:
+                self.start_load(load, fresh, wanted.seed)
+        for process, groups in by_process(wanted.groups).items():
+            fresh = self._fresh(f"{READERS}{process}-{wanted.cluster}-", wanted.phase)
+            if fresh is not None:
+                self.start_readers(groups, fresh)
+
+    def stop_applications(self, running: Deployment) -> tuple[str, ...]:
+        """Stop the applications on a cluster; return the names of the processes that had to be killed."""
+        readers = (f"{READERS}{process}-{running.cluster}-" for process in by_process(running.groups))
+        loads = [f"{LOAD}{load_name(running.cluster, running.phase)}"] if running.loads else []
+        return self.stop(*loads, *readers)
+
+    def _fresh(self, prefix: str, phase: str) -> str | None:
+        """Return the phase, numbered if a process of that name was there: a name stands for one ledger.
+
+        None: such a process runs.
+        """
+        attempt, fresh = 1, phase
+        while (found := processes.find(self.logs, f"{prefix}{fresh}")) is not None:
+            if found.is_alive():
+                return None
+            attempt += 1
+            fresh = f"{phase}.{attempt}"
+        return fresh
 
     def alive(self, prefix: str = "") -> list[ManagedProcess]:
         """Return the running processes whose name begins with ``prefix``."""
@@ -123,17 +156,19 @@ class Stage:
         wanted = [process for prefix in prefixes for process in self.alive(prefix)]
         return processes.end(wanted, timeout_seconds=self.stop_seconds)
 
-    def sends(self) -> pd.DataFrame:
-        """Return the ledger of sends so far: one row a send."""
-        return read_rows(self.ledger / "sends", ["cluster", "topic", "partition", "status", "acked_at_ms"])
+    def sends(self, alias: str = "") -> pd.DataFrame:
+        """Return the ledger of sends so far (to one cluster): one row a send."""
+        columns = ["cluster", "topic", "partition", "status", "acked_at_ms"]
+        return read_rows(self.ledger / "sends", columns, f"{alias}-*" if alias else "*")
 
-    def reads(self) -> pd.DataFrame:
-        """Return the ledger of reads so far: one row a record read."""
-        return read_rows(self.ledger / "reads", ["cluster", "group", "topic", "partition", "read_at_ms"])
+    def reads(self, alias: str = "") -> pd.DataFrame:
+        """Return the ledger of reads so far (on one cluster): one row a record read."""
+        columns = ["cluster", "group", "topic", "partition", "read_at_ms"]
+        return read_rows(self.ledger / "reads", columns, f"*-{alias}-*" if alias else "*")
 
     def acked(self, alias: str) -> int:
         """Return how many records a cluster has acknowledged so far, by the ledger."""
-        sends = self.sends()
+        sends = self.sends(alias)
         return int(((sends.cluster == alias) & (sends.status == "acked")).sum())
 
     def await_service(
@@ -147,7 +182,7 @@ class Stage:
 
         def look() -> Service:
             nonlocal latest
-            latest = service_times(self.sends(), self.reads(), alias, topics, groups, since_ms=since_ms)
+            latest = service_times(self.sends(alias), self.reads(alias), alias, topics, groups, since_ms=since_ms)
             return latest
 
         with suppress(WaitTimeout):

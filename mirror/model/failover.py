@@ -33,6 +33,8 @@ class FailoverEntry:
         the machine and the run directory, in words for people.
     at_ms
         when this was written, in ms since the epoch, by the clock of whoever wrote it.
+    fence
+        the file in which it stands what denies writes to the source; empty if the run denies none.
     """
 
     run: str
@@ -40,6 +42,7 @@ class FailoverEntry:
     phase: Phase
     where: str
     at_ms: int
+    fence: str = ""
 
     def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
         """Return it when the run has got so far."""
@@ -47,12 +50,17 @@ class FailoverEntry:
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
-        return {name: value for name, value in asdict(self).items() if name != "run"}
+        content = {name: value for name, value in asdict(self).items() if name != "run"}
+        if not self.fence:
+            del content["fence"]
+        return content
 
     @classmethod
     def of_content(cls, run: str, content: dict[str, Any]) -> FailoverEntry:
         """Return the entry that a record's value holds."""
-        return cls(run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"])
+        return cls(
+            run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"], content.get("fence", "")
+        )
 
 
 def in_the_way(

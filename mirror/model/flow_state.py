@@ -12,7 +12,7 @@ known. Whatever must not be done without gets a higher version. What a version d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -30,6 +30,7 @@ from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_be
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
+from mirror.model.stretches import Stretch
 
 RUNS_PER_CHUNK = 256
 
@@ -123,6 +124,10 @@ class Position:
         how many of the source's records before it were not copied because other flows have mirrored them there.
     compared
         up to which offset of the copy it is on record who else has written there; -1 if that is not known.
+    uncompared
+        the offsets of the copy, from one up to, not including, another, which are before those of this turn and of
+        which it is not on record whether others have written there; what bears the flow's own producer ids is nobody's
+        else.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -142,6 +147,7 @@ class Position:
     left_out: int = 0
     settled: bool = False
     compared: int = -1
+    uncompared: Stretch | None = None
     unknown: str = ""
 
     @property
@@ -169,6 +175,8 @@ class Position:
             # A version that does not know it writes it on, also when the copy has gone back.
             "compared": [self.turn, self.compared],
         }
+        if self.uncompared is not None:
+            value["uncompared"] = [self.turn, *self.uncompared]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
 
@@ -430,9 +438,13 @@ def writer_record(producer_id: int, since_ms: int) -> StateRecord:
     return _record(["writer", producer_id], {"since_ms": since_ms})
 
 
-def source_record(cluster_id: str) -> StateRecord:
-    """Return the record that says which cluster the flow copies from: aliases may differ from file to file."""
-    return _record(["source"], {"cluster_id": cluster_id})
+def source_record(cluster_id: str, brokers: Sequence[str] = ()) -> StateRecord:
+    """Return the record that says which cluster the flow copies from: aliases may differ from file to file.
+
+    ``brokers``: where its brokers are, for who has to find out whether it is gone; none if that is not known yet.
+    """
+    known = {"brokers": list(brokers)} if brokers else {}
+    return _record(["source"], {"cluster_id": cluster_id} | known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,16 +466,20 @@ def transactional_id_record(
     since_ms: int,
     unended: tuple[int, int] | None = None,
     written_as: WrittenAs | None = None,
+    fencing: tuple[int, int] | None = None,
 ) -> StateRecord:
     """Return the record that registers a transactional id before its first use: whoever takes over must fence it.
 
     ``unended``: nobody writes with it any more, and its last transaction, of this producer id and epoch, is decided;
     the cluster has not ended it in all partitions yet. ``written_as`` is on record before the first transaction with
-    that producer: whoever finds its last one knows by it whose it is.
+    that producer: whoever finds its last one knows by it whose it is. ``fencing``: an engine was about to take the id
+    over while its last transaction was of this producer id and epoch, so it is that one which is aborted with the next.
     """
     said = {"unended": list(unended)} if unended is not None else {}
     if written_as is not None:
         said["written_as"] = [written_as.producer_id, written_as.epoch, written_as.term]
+    if fencing is not None:
+        said["fencing"] = list(fencing)
     return _record(["transactional_id", transactional_id], {"since_ms": since_ms} | said)
 
 
@@ -634,6 +650,8 @@ class FlowState:
     unended: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: As whom an engine has written with them since it took them over.
     written_as: dict[str, WrittenAs] = field(default_factory=dict)
+    #: With which producer the last transaction was written of an id that an engine was about to take over.
+    fencing: dict[str, tuple[int, int]] = field(default_factory=dict)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
@@ -648,6 +666,8 @@ class FlowState:
     # How far such engines had copied, of partitions of which such a position came.
     late: dict[TopicPartition, int] = field(default_factory=dict)
     source_id: str = ""
+    #: Where its brokers were last, for who has to find out whether it is gone.
+    source_brokers: tuple[str, ...] = ()
     foreign: dict[tuple[TopicPartition, int], ForeignWriter] = field(default_factory=dict)
     run: RunReport | None = None
     #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
@@ -734,7 +754,7 @@ class FlowState:
             case ["quota", entity, limit]:
                 self.quotas.pop(_quota_key(entity, limit), None)
             case ["source"]:
-                self.source_id = ""
+                self.source_id, self.source_brokers = "", ()
             case ["failover", run]:
                 self.failovers.pop(run, None)
             case ["claim"]:
@@ -745,8 +765,12 @@ class FlowState:
                 self.producer = None
             case ["run"]:
                 self.run = None
-            case ["pause", *topics]:
-                self.wishes = self.wishes.without(topics[0] if topics else None)
+            case ["pause"]:
+                self.wishes = self.wishes.without(None)
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.without_cut()
+            case ["pause", topics]:
+                self.wishes = self.wishes.without(topics)
             case ["paused"]:
                 self.pause_report = None
             case ["lost"]:
@@ -756,6 +780,7 @@ class FlowState:
     def _forget_marks(self, transactional_id: str) -> None:
         self.unended.pop(transactional_id, None)
         self.written_as.pop(transactional_id, None)
+        self.fencing.pop(transactional_id, None)
 
     def _apply(self, key: Any, content: Any, value: bytes) -> None:
         match key:
@@ -765,7 +790,10 @@ class FlowState:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
                 turn, compared = content.get("compared", (-1, -1))
                 compared = compared if turn == content.get("turn", 0) else -1
-                position = Position(**_known(Position, content) | {"epochs": epochs, "compared": compared})
+                turn, *stretch = content.get("uncompared", (-1, 0, 0))
+                uncompared = (stretch[0], stretch[1]) if turn == content.get("turn", 0) else None
+                read = {"epochs": epochs, "compared": compared, "uncompared": uncompared}
+                position = Position(**_known(Position, content) | read)
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
                 self.writers.add(producer_id)
@@ -794,6 +822,9 @@ class FlowState:
                     self.unended[transactional_id] = producer_id, epoch
                 if content.get("written_as"):
                     self.written_as[transactional_id] = WrittenAs(*content["written_as"])
+                if content.get("fencing"):
+                    producer_id, epoch = content["fencing"]
+                    self.fencing[transactional_id] = producer_id, epoch
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}
@@ -807,7 +838,7 @@ class FlowState:
                     **_known(Placement, content) | {"group": group, "partition": copy}
                 )
             case ["source"]:
-                self.source_id = content["cluster_id"]
+                self.source_id, self.source_brokers = content["cluster_id"], tuple(content.get("brokers", ()))
             case ["failover", run]:
                 self.failovers[run] = FailoverEntry.of_content(run, content)
             case ["claim"]:
@@ -827,6 +858,8 @@ class FlowState:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
                 # Whatever was wished before, it is over.
                 self.unread = {key: each for key, each in self.unread.items() if each.kind != _PAUSE}
+            case ["pause", None, "cut"]:
+                self.wishes = self.wishes.with_wish(PauseWish.of(None, content, is_cut=True))
             case ["pause", str(topics)]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(topics, content))
             case ["paused"]:
@@ -889,9 +922,8 @@ class FlowState:
             case ["producer"] if self.producer is not None:
                 return self.producer.record()
             case ["transactional_id", name] if name in self.registered:
-                return transactional_id_record(
-                    name, self.registered[name], self.unended.get(name), self.written_as.get(name)
-                )
+                marks = self.unended.get(name), self.written_as.get(name), self.fencing.get(name)
+                return transactional_id_record(name, self.registered[name], *marks)
             case ["run"] if self.run is not None:
                 return self.run.record()
             case ["paused"] if self.pause_report is not None:

@@ -3,17 +3,23 @@
 Both are records of the state topic on the target. A wish speaks of all topics or of those whose whole name matches a
 regular expression, and holds until a later one speaks of the same topic: the order of the log decides, never a clock.
 Each wish is one record, so that of two people who pause and resume at once the last one wins as a whole.
+
+The cut of a failover is a wish of its own, about all topics: it ends no other, so that what somebody had paused by hand
+is paused as before when the cut is ended.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
+
+CUT = "cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class PauseWish:
         whether they are paused; otherwise they are copied again.
     by, at_ms
         who wants it, and since when, in ms since the epoch.
+    is_cut
+        whether it is that of a failover or a failback, which is about all topics; otherwise it was made by hand.
     """
 
     wish: str
@@ -37,10 +45,16 @@ class PauseWish:
     is_pause: bool
     by: str
     at_ms: int
+    is_cut: bool = False
 
     @property
-    def key(self) -> list[str]:
-        """Return what its record is kept under: the newest that names the same topics replaces it."""
+    def key(self) -> list[str | None]:
+        """Return what its record is kept under: the newest that names the same topics replaces it.
+
+        Versions that know of no cuts do not understand the key of one, and copy nothing.
+        """
+        if self.is_cut:
+            return ["pause", None, CUT]
         return ["pause"] if self.topics is None else ["pause", self.topics]
 
     def content(self) -> dict[str, Any]:
@@ -48,7 +62,7 @@ class PauseWish:
         return {"wish": self.wish, "paused": self.is_pause, "by": self.by, "at_ms": self.at_ms}
 
     @classmethod
-    def of(cls, topics: str | None, content: dict[str, Any]) -> PauseWish:
+    def of(cls, topics: str | None, content: dict[str, Any], *, is_cut: bool = False) -> PauseWish:
         """Return the wish that a record holds.
 
         Raises
@@ -63,7 +77,7 @@ class PauseWish:
                 raise ValueError(f"{topics!r} is not a regular expression: {problem}") from problem
         if not isinstance(content["paused"], bool):
             raise ValueError("it does not say whether the topics are paused")
-        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"])
+        return cls(content["wish"], topics, content["paused"], content["by"], content["at_ms"], is_cut)
 
     def speaks_of(self, topic: str) -> bool:
         """Whether it is about a topic of the source."""
@@ -72,7 +86,8 @@ class PauseWish:
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         what = "all topics" if self.topics is None else f"topics that match {self.topics}"
-        return f"{what}, {'paused' if self.is_pause else 'resumed'} by {self.by} at {since}"
+        why = ", the cut of a failover" if self.is_cut else ""
+        return f"{what}, {'paused' if self.is_pause else 'resumed'} by {self.by} at {since}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,47 +97,72 @@ class Pauses:
     Attributes
     ----------
     wishes
-        the newest of each expression; nothing from before the newest that speaks of all topics.
+        those by hand: the newest of each expression; nothing from before the newest that speaks of all topics.
     obscure
         why one of them is not understood: then no topic is copied, for it might be about any.
+    cut
+        the newest of a failover or a failback, also when it has ended it; None: there was none.
     """
 
     wishes: tuple[PauseWish, ...] = ()
     obscure: str | None = None
+    cut: PauseWish | None = None
 
     def with_wish(self, wish: PauseWish) -> Pauses:
         """Return them with one that was read behind them."""
+        if wish.is_cut:
+            return replace(self, cut=wish)
         others = () if wish.topics is None else self.without(wish.topics).wishes
-        return Pauses((*others, wish), self.obscure)
+        return replace(self, wishes=(*others, wish))
 
     def without(self, topics: str | None) -> Pauses:
-        """Return them without the one that is kept for these topics."""
-        return Pauses(tuple(each for each in self.wishes if each.topics != topics), self.obscure)
+        """Return them without the one by hand that is kept for these topics."""
+        return replace(self, wishes=tuple(each for each in self.wishes if each.topics != topics))
+
+    def without_cut(self) -> Pauses:
+        """Return those by hand."""
+        return replace(self, cut=None)
 
     def is_paused(self, topic: str) -> bool:
         """Whether a topic of the source is not to be copied."""
         newest = next((each for each in reversed(self.wishes) if each.speaks_of(topic)), None)
-        return self.obscure is not None or (newest is not None and newest.is_pause)
+        return self.obscure is not None or self.is_cut or (newest is not None and newest.is_pause)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the flow is cut by a failover or a failback."""
+        return self.cut is not None and self.cut.is_pause
+
+    @property
+    def known(self) -> tuple[PauseWish, ...]:
+        """All that counts, also what has ended a pause or a cut."""
+        return (*self.wishes, *((self.cut,) if self.cut is not None else ()))
 
     def has(self, wish: str) -> bool:
         """Whether a wish still counts, for some topics at least."""
-        return any(each.wish == wish for each in self.wishes)
+        return any(each.wish == wish for each in self.known)
 
     @property
     def in_force(self) -> tuple[PauseWish, ...]:
         """The wishes by which something is paused."""
-        return tuple(each for each in self.wishes if each.is_pause)
+        return tuple(each for each in self.known if each.is_pause)
 
     @property
     def pauses_any(self) -> bool:
         """Whether some topic may be paused."""
         return self.obscure is not None or bool(self.in_force)
 
+    @property
+    def shown(self) -> tuple[PauseWish, ...]:
+        """What is paused; of what was resumed only exceptions from a pause by hand."""
+        by_hand = self.wishes if any(each.is_pause for each in self.wishes) else ()
+        return (*by_hand, *((self.cut,) if self.cut is not None and self.cut.is_pause else ()))
+
     def told(self) -> tuple[str, ...]:
-        """Return in words for people what is paused; of what was resumed only exceptions from that."""
+        """Return :attr:`shown` in words for people."""
         if self.obscure is not None:
             return (f"nothing is copied, since a wish to pause or resume is not understood: {self.obscure}",)
-        return tuple(map(str, self.wishes)) if self.in_force else ()
+        return tuple(map(str, self.shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +180,19 @@ class PauseReport:
     unsettled
         the others of which it is not known how far they are copied, and why: their recorded positions may lie before
         the end of what was copied.
+    unrefused
+        the partitions to whose copies nobody appends any more, but where the target would take what was sent before
+        and has not arrived: until something else is copied there nothing refuses it.
+    weakness
+        why the target does not refuse that; empty while it does.
     """
 
     engine: str
     wishes: tuple[str, ...]
     busy: frozenset[TopicPartition] = frozenset()
     unsettled: dict[TopicPartition, str] = field(default_factory=dict)
+    unrefused: frozenset[TopicPartition] = frozenset()
+    weakness: str = ""
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
@@ -154,6 +201,8 @@ class PauseReport:
             "wishes": list(self.wishes),
             "busy": _by_topic(self.busy),
             "unsettled": [[*source, why] for source, why in sorted(self.unsettled.items())],
+            "unrefused": _by_topic(self.unrefused),
+            "weakness": self.weakness,
         }
 
     @classmethod
@@ -162,11 +211,29 @@ class PauseReport:
         return cls(
             content["engine"],
             tuple(content["wishes"]),
-            frozenset(
-                TopicPartition(topic, number) for topic, numbers in content["busy"].items() for number in numbers
-            ),
+            _partitions(content["busy"]),
             {TopicPartition(topic, partition): why for topic, partition, why in content["unsettled"]},
+            _partitions(content.get("unrefused", {})),
+            content.get("weakness", ""),
         )
+
+
+def limit_words(late: Mapping[TopicPartition, str]) -> str | None:
+    """Say for people to which copies something may be appended although nobody sends it any more; None: to none.
+
+    Parameters
+    ----------
+    late
+        why that is not refused, by partition of the source.
+    """
+    if not late:
+        return None
+    first = min(late)
+    others = " and others" if len(late) > 1 else ""
+    return (
+        f"what was sent before to the copies of {counted(len(late), 'partition')} and has not arrived would still be "
+        f"appended ({first}{others}): {late[first]}"
+    )
 
 
 def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
@@ -174,6 +241,10 @@ def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
     for topic, number in sorted(partitions):
         found.setdefault(topic, []).append(number)
     return found
+
+
+def _partitions(by_topic: Mapping[str, Iterable[int]]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for topic, numbers in by_topic.items() for number in numbers)
 
 
 def paused_of(pauses: Pauses, sources: Iterable[TopicPartition]) -> frozenset[TopicPartition]:

@@ -25,7 +25,7 @@ it has overtaken count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -46,6 +46,7 @@ from mirror.proof.findings import (
     Finding,
     PartitionCount,
 )
+from mirror.proof.group_move import GroupMove
 from mirror.proof.tables import small_table
 
 
@@ -76,27 +77,6 @@ class GroupReading:
 
     group: str
     places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMove:
-    """A group went on, on another cluster, where it had stopped.
-
-    Attributes
-    ----------
-    source, target
-        aliases of the clusters.
-    upstream
-        by partition of the target: the position on the source that its position stands for. No entry: 0.
-    known_by_ms
-        what it had committed on the source by then was to be known, in ms since 1970 UTC; None: whatever was.
-    """
-
-    group: str
-    source: str
-    target: str
-    upstream: Mapping[TopicPartition, int] = field(default_factory=dict)
-    known_by_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.model.flow import Flow
 from mirror.model.flow_state import state_topic
+from mirror.model.pause import Pauses
+from mirror.recovery.flow_ends import Cut
 from mirror.recovery.move import named
 from mirror.recovery.pause import pause, resume
 from mirror.waiting import WaitTimeout
@@ -31,8 +33,8 @@ class EnginePausing:
     awaits_open_ends: bool
     timeout_seconds: float = _CONFIRM_SECONDS
 
-    def pause(self, flow: Flow) -> str:
-        """Return once nobody copies the flow any more; what was done, for people.
+    def pause(self, flow: Flow) -> Cut:
+        """Return once nobody copies the flow any more.
 
         Raises
         ------
@@ -45,38 +47,47 @@ class EnginePausing:
             timeout_seconds=self.timeout_seconds,
             by=_BY,
             awaits_open_ends=self.awaits_open_ends,
+            is_cut=True,
         )
         if found.confirmed_by is None:
             raise WaitTimeout(f"nobody confirms that {flow} is paused: {found.problem}")
-        said = f"{flow} is paused, confirmed by {found.confirmed_by}"
-        if found.open_ends:
-            open_ends = [f"{each}: {why}" for each, why in sorted(found.open_ends.items())]
-            said += f"; copies that may reach further than is on record: {named(open_ends)}"
-        return said
+        return Cut(f"{flow} is paused, confirmed by {found.confirmed_by}", found.open_ends, found.limit)
 
     def resume(self, flow: Flow) -> str:
-        """Return once the flow may be copied again; what was done, for people.
+        """Return once the cut is ended; what was done, for people. What was paused by hand stays so, and is named.
 
         Raises
         ------
         WaitTimeout
             if the engine has not taken it in.
         """
-        found = resume(self.settings, self._settings_of(flow), timeout_seconds=self.timeout_seconds, by=_BY)
+        pauses = self._pauses(flow)[0]
+        by_hand = pauses.without_cut().told()
+        left = f"; paused by hand as before: {named(by_hand)}" if by_hand else ""
+        if not pauses.is_cut:
+            return f"{flow} is not cut{left}"
+        found = resume(
+            self.settings, self._settings_of(flow), timeout_seconds=self.timeout_seconds, by=_BY, is_cut=True
+        )
         if found.problem is not None:
             raise WaitTimeout(f"nobody confirms that {flow} is copied again: {found.problem}")
-        return f"{flow} is copied again" if found.has_engine else f"{flow} will be copied again by the next engine"
+        again = "is copied again" if found.has_engine else "will be copied again by the next engine"
+        return f"{flow} {again}{left}"
 
     def is_paused(self, flow: Flow) -> bool:
         """Tell whether nothing of the flow may be copied."""
+        pauses, topics = self._pauses(flow)
+        return pauses.pauses_any and all(pauses.is_paused(topic) for topic in topics)
+
+    def _pauses(self, flow: Flow) -> tuple[Pauses, set[str]]:
+        """Return what is paused, and the topics on record."""
         log = FlowLog(self.settings.clusters[flow.target].client, state_topic(flow.source), alias=flow.target)
         with closing(log):
             try:
                 state = log.poll()
             except NeverRun:
-                return False
-        topics = {source.topic for source in state.positions}
-        return state.pauses.pauses_any and all(state.pauses.is_paused(topic) for topic in topics)
+                return Pauses(), set()
+        return state.pauses, {source.topic for source in state.positions}
 
     def _settings_of(self, flow: Flow) -> FlowSettings:
         found = self.settings.flow(flow)

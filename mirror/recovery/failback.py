@@ -9,10 +9,12 @@ from mirror.evidence.facts import Json
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.verdict import Verdict
-from mirror.recovery.failover import Loss, cannot_drain, copies_again, loss_of, naming
+from mirror.recovery.denying import Denying, admit_step
+from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
+from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
 
@@ -38,12 +40,20 @@ class FailbackPlan:
     notes: tuple[str, ...]
 
 
-def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
-    """Return the steps of a run; ``move`` goes along the flow home, ``forward`` is the flow that was failed over."""
+def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) -> tuple[Step, ...]:
+    """Return the steps of a run.
+
+    ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
+    its source, None if nothing has.
+    """
+    admitted = () if denying is None else (admit_step(forward.flow.source, denying),)
+    # Under unchanged names the flow home writes to the very topics that are denied.
+    shares = forward.copy_of("orders") == "orders"
     return (
         move.begin(),
         _returned(forward),
         _stranded(forward),
+        *(admitted if shares else ()),
         _mirrored_home(move),
         move.stop(),
         move.fence(),
@@ -51,7 +61,9 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
         move.cut(holds_on=False),
         move.verify(),
         move.groups(),
+        move.positions(),
         move.last_look(),
+        *(() if shares else admitted),
         move.start(),
         _forward_again(move, forward),
         move.first_write(),
@@ -60,7 +72,9 @@ def steps_home(move: Move, forward: FlowEnds) -> tuple[Step, ...]:
     )
 
 
-def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> FailbackPlan:
+def look_home(
+    move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN, denying: Denying | None = None
+) -> FailbackPlan:
     """Plan a run, or the rest of it: look at both ends and change nothing.
 
     Raises
@@ -77,11 +91,26 @@ def look_home(move: Move, forward: FlowEnds, progress: Progress = NOT_BEGUN) -> 
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     stranded = loss_of(forward, record, ask_source=True)
     refusal = refusal or _not_as_it_was(forward, record)
+    found = forward.rewritten() if refusal is None else Rewritten()
+    if found.differences:
+        refusal = _refused(forward, found)
     if refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, move.ends.copied(), is_resumed=True)
     moves = None if GROUPS in progress.proven or refusal is not None else move.ends.plan_groups(ask_source=True)
-    notes = (naming(forward), f"{forward.flow} stays paused until the applications are home; then both flows copy")
-    return FailbackPlan(steps_home(move, forward), record, moves, stranded, refusal, notes)
+    unsure = move.unsure(moves, move.ends.copied()) if moves is not None else []
+    notes = (
+        naming(forward),
+        f"{forward.flow} stays paused until the applications are home; then both flows copy",
+        *by_hand_of(forward.flow, record),
+        *unsure,
+        *(
+            f"nobody can tell whether {forward.flow.source} still has what was copied of {each}"
+            for each in found.untold()
+        ),
+    )
+    return FailbackPlan(
+        with_unsure(steps_home(move, forward, denying), unsure), record, moves, stranded, refusal, notes
+    )
 
 
 def done_of(record: Copied) -> FailoverEntry | None:
@@ -95,10 +124,22 @@ def _returned(forward: FlowEnds) -> Step:
     def act(_: Known) -> Result:
         if problem := _not_as_it_was(forward, forward.copied()):
             return Result(Verdict.FAIL, problem)
+        found = forward.rewritten()
+        if found.differences:
+            return Result(Verdict.FAIL, _refused(forward, found))
         count = len(forward.ends().ends)
-        return Result(Verdict.PASS, f"{source} answers, with leaders of all of {counted(count, 'partition')}")
+        said = f"{source} answers, with leaders of all of {counted(count, 'partition')}"
+        if found.unknown:
+            told = f"nobody can tell whether it still has what was copied of {named(found.untold())}"
+            return Result(Verdict.UNKNOWN, f"{said}; {told}")
+        return Result(
+            Verdict.PASS,
+            f"{said}, and is the cluster that it was: the last records that were copied are there, compared in "
+            f"{counted(found.compared, 'partition')}",
+        )
 
-    return Step("returned", f"make sure that {source} is back, and is the cluster that it was", act)
+    doing = f"make sure that {source} is back, and has what was copied of it: topic ids, leader epochs, last records"
+    return Step("returned", doing, act, is_of_its_moment=True)
 
 
 def _stranded(forward: FlowEnds) -> Step:
@@ -158,6 +199,16 @@ def _not_as_it_was(forward: FlowEnds, record: Copied) -> str | None:
     if short:
         return f"{source} lacks records that {forward.flow.target} has, so its groups cannot go home: {named(short)}"
     return None
+
+
+def _refused(forward: FlowEnds, found: Rewritten) -> str:
+    """Return why there is no way home to a cluster that has something else than was copied of it."""
+    source, target = forward.flow.source, forward.flow.target
+    return (
+        f"{source} has something else than {target} has copied of it, so there is no way home to it: "
+        f"{named(found.told())}. Its groups would be at other records than they have read; make {source} the target of "
+        f"a new flow, or delete these topics there and have {target} copied"
+    )
 
 
 def stranded_rows(facts: Mapping[str, Json]) -> list[Mapping[str, Json]]:

@@ -10,11 +10,13 @@ from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.model.counts import counted
+from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of
+from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
 
@@ -102,11 +104,16 @@ class FailoverPlan:
     notes: tuple[str, ...]
 
 
-def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
-    """Return the steps of a run; ``back`` are the ends of the flow back, None if the file enables none."""
+def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None) -> tuple[Step, ...]:
+    """Return the steps of a run.
+
+    ``back`` are the ends of the flow back, None if the file enables none; ``denying`` denies writes to the source, None
+    if that is not wanted.
+    """
+    denied = () if denying is None else (deny_step(move.flow.source, denying, move.unless_given_up),)
     arrival = (move.start(), move.first_write(), move.first_reads(), move.finish())
     if mode is Mode.PLANNED:
-        copy = (move.stop(), move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
+        copy = (move.stop(), *denied, move.fence(), move.drain(), move.cut(holds_on=True), move.verify())
         start, *rest = arrival
         return (
             move.begin(),
@@ -120,13 +127,19 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None) -> tuple[Step, ...]:
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
     if mode is Mode.UNPLANNED:
-        return (_detect(move), move.begin(), move.stop(), *moved, *arrival)
+        return (detect(move), move.begin(), move.stop(), *moved, *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
-    return (first, move.begin(), move.stop(), *moved, final, *arrival)
+    return (first, move.begin(), move.stop(), *denied, *moved, final, *arrival)
 
 
-def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress = NOT_BEGUN) -> FailoverPlan:
+def look_ahead(
+    mode: Mode,
+    move: Move,
+    back: FlowEnds | None,
+    progress: Progress = NOT_BEGUN,
+    denying: Denying | None = None,
+) -> FailoverPlan:
     """Plan a run, or the rest of it: look at both ends, as far as the mode lets it, and change nothing.
 
     Raises
@@ -147,21 +160,29 @@ def look_ahead(mode: Mode, move: Move, back: FlowEnds | None, progress: Progress
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
-    notes = (*notes_of(move, back), *(move.unsure(moves, copied) if moves is not None else ()))
-    return FailoverPlan(mode, steps_of(mode, move, back), copied, moves, loss, refusal, notes)
+    unsure = move.unsure(moves, copied) if moves is not None else []
+    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    if denying is not None and DENY not in progress.proven:
+        notes += denying.plan()
+    steps = with_unsure(steps_of(mode, move, back, denying), unsure)
+    return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:
     """Return why the copy of a flow would never be complete: better known before the applications are stopped.
 
-    ``is_resumed``: the flow is resumed before, should it be paused.
+    ``is_resumed``: a cut of the flow is ended before; what is paused by hand stays so.
     """
     if not copied.is_running:
         return f"no engine copies {ends.flow}, so the copy cannot become complete: mirror run FILE"
     if not is_resumed and ends.is_paused():
         return f"{ends.flow} is paused, so the copy cannot become complete: mirror resume"
-    if not is_resumed and copied.paused:
+    if copied.paused:
         return f"topics are paused, so their copy cannot become complete (mirror resume): {named(copied.paused)}"
+    if is_resumed and copied.pauses:
+        return f"{ends.flow} is paused by hand, so the copy may not become complete (mirror resume): " + named(
+            copied.pauses
+        )
     if copied.stops:
         stopped = [f"{each}: {why}" for each, why in copied.stops.items()]
         return f"the copy of {ends.flow} has stopped, so it cannot become complete: {named(stopped)}"
@@ -210,6 +231,14 @@ def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:
     return (naming(move.ends), way_home)
 
 
+def by_hand_of(flow: Flow, copied: Copied) -> tuple[str, ...]:
+    """Return what becomes of pauses that somebody has made by hand."""
+    if not copied.pauses:
+        return ()
+    told = "they stay as they are, also when this is taken back and after a failback"
+    return (f"paused by hand in {flow}, so that {flow.target} may lack more of it: {named(copied.pauses)}; {told}",)
+
+
 def naming(ends: FlowEnds) -> str:
     """Return what the names of the copies mean for applications."""
     source, target, copy = ends.flow.source, ends.flow.target, ends.copy_of("orders")
@@ -224,14 +253,15 @@ def naming(ends: FlowEnds) -> str:
     )
 
 
-def _detect(move: Move) -> Step:
+def detect(move: Move) -> Step:
+    """Return the step that makes sure that the source is gone."""
     source = move.flow.source
 
     def act(_: Known) -> Result:
-        probes = move.ends.wait_until_gone()
-        return Result(
-            Verdict.PASS, f"no broker of {source} answers, asked {counted(probes, 'time')}", {"probes": probes}
-        )
+        gone = move.ends.wait_until_gone()
+        facts: dict[str, Json] = {"probes": gone.probes, "addresses": list(gone.addresses)}
+        said = f"no broker of {source} answers, {counted(gone.probes, 'time')} {gone}"
+        return Result(Verdict.PASS, said, facts)
 
     def drift(_: Mapping[str, Json]) -> str | None:
         there = move.ends.answering()
@@ -264,6 +294,6 @@ def _copy_back(move: Move, back: FlowEnds | None) -> Step:
 
 
 def copies_again(ends: FlowEnds) -> str:
-    """Have a flow copied again, if it is paused; return, for people, how it stands."""
-    detail = ends.resume() if ends.is_paused() else f"{ends.flow} is not paused"
+    """Have a flow copied again that was cut; return, for people, how it stands. What is paused by hand stays so."""
+    detail = ends.resume()
     return detail if ends.copied().is_running else f"{detail}; no engine runs it: mirror run FILE"

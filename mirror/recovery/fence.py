@@ -11,7 +11,7 @@ gets one through. That is no fence: the verdict is UNKNOWN at best.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,8 +160,12 @@ class Lifted:
         }
 
 
-def plan_fence(settings: MirrorSettings, alias: str, path: Path, *, by: str) -> FencePlan:
+def plan_fence(
+    settings: MirrorSettings, alias: str, path: Path, *, by: str, selects: Callable[[str], bool] = lambda _: True
+) -> FencePlan:
     """Say what would fence a cluster of the file; take up what is on record at ``path``, if there is something.
+
+    ``selects``: the topics that are meant; all of them, unless it says otherwise.
 
     Raises
     ------
@@ -181,7 +185,9 @@ def plan_fence(settings: MirrorSettings, alias: str, path: Path, *, by: str) -> 
             return FencePlan(record, (), {}, _BY_QUOTAS, _warnings(settings, alias, is_all=True))
         topics = cluster.topics()
     own = own_topics(settings, alias)
-    left_open = {topic: own(topic) for topic in sorted(topics)}
+    left_open = {
+        topic: own(topic) if selects(topic) else "it is not among the topics that are meant" for topic in sorted(topics)
+    }
     names = tuple(topic for topic, why in left_open.items() if why is None)
     acls = tuple(acl for acl in map(denial, names) if not is_denied(acl.name, listing.acls))
     record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), acls)

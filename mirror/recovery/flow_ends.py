@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from mirror.config.settings import FlowSettings, MirrorSettings
-from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
-from mirror.kafka.log import LogReader, LogWriter
+from mirror.kafka.log import LogWriter, holds_record
 from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record, state_topic
+from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses
+from mirror.model.placement import Placement
 from mirror.model.verdict import Verdict
+from mirror.recovery.followed import FollowedStates
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.probing import PROBE_SECONDS, probe_each, wait_until_gone
+from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
+from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
+from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
 AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
@@ -53,7 +57,11 @@ class Copied:
     failovers
         the runs of the procedure that are on record, in the order of the log.
     paused
-        the topics on record that are not copied for now, because somebody wants that.
+        the topics on record that are not copied for now, because somebody has paused them by hand.
+    pauses
+        those pauses by hand, in words for people.
+    placed
+        where the flow has put groups on its target, by group and partition.
     """
 
     positions: Mapping[TopicPartition, Position]
@@ -64,6 +72,28 @@ class Copied:
     report_at_ms: int | None
     failovers: tuple[FailoverEntry, ...]
     paused: tuple[str, ...] = ()
+    pauses: tuple[str, ...] = ()
+    placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """That a flow copies nothing any more.
+
+    Attributes
+    ----------
+    detail
+        who has confirmed it, in words for people.
+    open_ends
+        the partitions of the source of which nobody knows how far they are copied, and why: the copy may reach further
+        than is on record.
+    limit
+        to which copies something that was sent before may still be appended, in words for people; None: to none.
+    """
+
+    detail: str
+    open_ends: Mapping[TopicPartition, str] = field(default_factory=dict)
+    limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +121,8 @@ class FlowEnds(Protocol):
         """Return the name of the copy of a topic."""
         ...
 
-    def wait_until_gone(self) -> int:
-        """Probe the source until it is gone; return how many times that took. Raises `StillThere`."""
+    def wait_until_gone(self) -> Gone:
+        """Probe every broker of the source that is known until it is gone. Raises `StillThere`."""
         ...
 
     def answering(self) -> Sequence[str]:
@@ -107,12 +137,20 @@ class FlowEnds(Protocol):
         """Ask the source for its logs."""
         ...
 
+    def rewritten(self) -> Rewritten:
+        """Compare what was copied of the source with what it has there now."""
+        ...
+
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return those of the stretches of the source's logs in which there are records, and not only markers."""
         ...
 
     def open_transactions(self) -> Sequence[str]:
         """Return, for people, the transactions that are open on the source, as far as it tells."""
+        ...
+
+    def writers(self) -> Writers:
+        """Return who has written to the source lately, but for mirrors."""
         ...
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
@@ -131,12 +169,12 @@ class FlowEnds(Protocol):
         """Put back what a move has changed; return, for people, what could not be."""
         ...
 
-    def pause(self) -> str:
-        """Have the flow copied by nobody; return, for people, what was done. Behind it nothing more is copied."""
+    def pause(self) -> Cut:
+        """Have the flow copied by nobody. Behind it nothing more is copied."""
         ...
 
     def resume(self) -> str:
-        """Have the flow copied again; return, for people, what was done."""
+        """Have the flow copied again, but for what was paused by hand; return, for people, what was done."""
         ...
 
     def is_paused(self) -> bool:
@@ -159,12 +197,12 @@ class FlowEnds(Protocol):
 class Pausing(Protocol):
     """How flows are paused and resumed: a running engine is told through the target."""
 
-    def pause(self, flow: Flow) -> str:
+    def pause(self, flow: Flow) -> Cut:
         """Return once nobody copies the flow any more."""
         ...
 
     def resume(self, flow: Flow) -> str:
-        """Return once it may be copied again."""
+        """Return once it may be copied again as before; what was paused by hand stays so."""
         ...
 
     def is_paused(self, flow: Flow) -> bool:
@@ -174,7 +212,10 @@ class Pausing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEnds:
-    """The ends of a flow of a properties file; connected to for each question, since clusters come and go meanwhile."""
+    """The ends of a flow of a properties file.
+
+    They are connected to for each question, since clusters come and go meanwhile; only the state topics are followed.
+    """
 
     settings: MirrorSettings
     chosen: FlowSettings
@@ -183,6 +224,7 @@ class ClusterEnds:
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
+    followed: FollowedStates = field(default_factory=FollowedStates, compare=False, repr=False)
 
     @property
     def flow(self) -> Flow:
@@ -193,19 +235,24 @@ class ClusterEnds:
         """See `FlowEnds`."""
         return self.chosen.copy_of(topic)
 
-    def wait_until_gone(self) -> int:
+    def wait_until_gone(self) -> Gone:
         """See `FlowEnds`."""
-        source = self.settings.clusters[self.flow.source]
-        return wait_until_gone(source, probe_seconds=self.probe_seconds, timeout_seconds=self.detect_seconds)
+        return wait_until_gone(
+            self.settings.clusters[self.flow.source],
+            known=self._known(),
+            probe_seconds=self.probe_seconds,
+            timeout_seconds=self.detect_seconds,
+        )
 
     def answering(self) -> Sequence[str]:
         """See `FlowEnds`."""
-        found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds)
-        return [address for address, why in found.items() if why is None]
+        found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds, known=self._known())
+        return [address for address, heard in found.items() if heard.problem is None]
 
     def copied(self) -> Copied:
         """See `FlowEnds`."""
         state = self._state()
+        by_hand = state.pauses.without_cut()
         stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
         return Copied(
             {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},
@@ -219,7 +266,9 @@ class ClusterEnds:
             judge_state(state.run, now_ms(), ())[0] != "STOPPED",
             state.run.at_ms if state.run else None,
             tuple(state.failovers.values()),
-            tuple(sorted({each.topic for each in state.positions if self._is_paused(state, each.topic)})),
+            tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
+            by_hand.told(),
+            dict(state.placements),
         )
 
     def ends(self) -> Ends:
@@ -235,15 +284,21 @@ class ClusterEnds:
                 raise ClusterError(source.alias, f"asking where {each} ends", why)
             return Ends(source.cluster_id, starts, ends)
 
+    def rewritten(self) -> Rewritten:
+        """See `FlowEnds`."""
+        state = self._state()
+        own = {each: position for each, position in state.positions.items() if self._selects(each.topic)}
+        with self._source() as source, closing(self._target()) as target:
+            return find_rewritten(self.chosen, state, own, source, target)
+
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See `FlowEnds`."""
         committed = self.chosen.isolation_level == "read_committed"
         with self._source() as channel:
-            starts = channel.offsets(stretches, EARLIEST) if stretches else {}
             return {
                 each: (start, end)
                 for each, (start, end) in stretches.items()
-                if _has_records(channel, each, max(start, starts[each]), end, read_committed=committed)
+                if holds_record(channel, each, start, end, read_committed=committed)
             }
 
     def open_transactions(self) -> Sequence[str]:
@@ -260,6 +315,18 @@ class ClusterEnds:
             ),
             *(f"{each}: its leader does not tell of open transactions: {why}" for each, why in sorted(untold.items())),
         ]
+
+    def writers(self) -> Writers:
+        """See `FlowEnds`."""
+        partitions = list(self.ends().ends)
+        own = {
+            each
+            for other in self.settings.enabled_flows
+            if other.flow.target == self.flow.source
+            for each in self._state_of(other.flow).writers
+        }
+        with self._source() as channel:
+            return find_writers(channel, partitions, own=own, since_ms=now_ms() - RECENT_MS)
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """See `FlowEnds`."""
@@ -282,6 +349,7 @@ class ClusterEnds:
             pattern=self.pattern,
             ask_source=ask_source,
             flows=self.settings.enabled_flows,
+            log=self.followed.log(self.settings.clusters, self.flow),
         )
 
     def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
@@ -298,7 +366,7 @@ class ClusterEnds:
             if each.action is RestoreAction.REFUSED
         ]
 
-    def pause(self) -> str:
+    def pause(self) -> Cut:
         """See `FlowEnds`."""
         return self.pausing.pause(self.flow)
 
@@ -322,6 +390,10 @@ class ClusterEnds:
         """See `FlowEnds`."""
         self._record(no_failover_record(run))
 
+    def _known(self) -> Known:
+        state = self._state()
+        return Known(state.source_brokers, state.source_id)
+
     def _record(self, record: StateRecord) -> None:
         with closing(LogWriter(self.chosen.target_producer, alias=self.flow.target)) as writer:
             recorder(self.chosen, writer)([record])
@@ -330,32 +402,20 @@ class ClusterEnds:
         # Heartbeats come from the engine itself, whatever the applications do.
         return self.chosen.replicates(topic) and not self.chosen.policy.is_heartbeats_topic(topic)
 
-    def _is_paused(self, state: FlowState, topic: str) -> bool:
-        return self._selects(topic) and state.pauses.is_paused(topic)
+    def _is_paused(self, by_hand: Pauses, topic: str) -> bool:
+        return self._selects(topic) and by_hand.is_paused(topic)
 
     def _state(self) -> FlowState:
-        client = self.settings.clusters[self.flow.target].client
-        log = FlowLog(client, state_topic(self.flow.source), alias=self.flow.target)
-        with closing(log), suppress(NeverRun):
-            return log.poll()
-        return FlowState()
+        return self._state_of(self.flow)
+
+    def _state_of(self, flow: Flow) -> FlowState:
+        return self.followed.state(self.settings.clusters, flow)
+
+    def _target(self) -> Channel:
+        return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)
 
     @contextmanager
     def _source(self) -> Iterator[Channel]:
         client = self.settings.clusters[self.flow.source].client
         with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             yield channel
-
-
-def _has_records(channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool) -> bool:
-    """Tell whether a stretch of a log holds a record that a reader would be handed."""
-    reader = LogReader(channel, partition, start)
-    while reader.position < end:
-        before = reader.position
-        found = reader.fetch(read_committed=read_committed)
-        if any(header.next_offset > start for _, header in found):
-            return True
-        if reader.position == before:
-            # Behind an open transaction nothing is handed out, and it may become a record yet.
-            return True
-    return False

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import GroupView, TranslatedPosition, view_groups
 from mirror.control.groups import (
     GroupAction,
@@ -24,7 +25,6 @@ from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
-from mirror.proof.delivery import GroupMove
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
@@ -147,49 +147,17 @@ class GroupMoves:
             "refused": [str(each) for each in self.refused],
             "left": [str(each) for each in self.left],
             "translated": [
-                {"group": move.group, "topic": topic, "partition": number, "upstream": upstream}
-                for move in self.moves(groups, "", "")
-                for (topic, number), upstream in move.upstream.items()
+                {
+                    "group": each.group,
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "upstream": each.upstream - behind,
+                }
+                for group in groups
+                for each in self.positions
+                if each.group == group and (behind := each.behind_records) is not None
             ],
         }
-
-    def moves(
-        self, groups: Iterable[str], source: str, target: str, *, known_by_ms: int | None = None
-    ) -> list[GroupMove]:
-        """Return, for the judges, where these groups go on; see `GroupMove`."""
-        return [
-            GroupMove(
-                group,
-                source,
-                target,
-                {
-                    TopicPartition(each.topic, each.partition): each.upstream - behind
-                    for each in self.positions
-                    if each.group == group and (behind := each.behind_records) is not None
-                },
-                known_by_ms,
-            )
-            for group in groups
-        ]
-
-    def require(self) -> None:
-        """Raise unless every group was moved.
-
-        Raises
-        ------
-        MoveRefused
-            if one was not.
-        """
-        if self.refused:
-            raise MoveRefused(self.refused)
-
-
-class MoveRefused(Exception):
-    """Groups that should have been moved were not; names each, the partition and the reason."""
-
-    def __init__(self, refused: Sequence[Unmoved]) -> None:
-        super().__init__("; ".join(map(str, refused)))
-        self.refused = tuple(refused)
 
 
 def plan_moves(
@@ -200,11 +168,12 @@ def plan_moves(
     pattern: str | None = None,
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
+    log: FlowLog | None = None,
 ) -> MovePlan:
     """Translate the positions of groups along a flow, and say of each what is to be done with it on the target.
 
     Groups are named by their ids, or are all whose whole id matches ``pattern``; one that is named and of which nothing
-    is known is refused. ``flows`` are all enabled ones of the file, as for :func:`view_groups`.
+    is known is refused. ``flows`` and ``log`` are as for :func:`view_groups`.
 
     Raises
     ------
@@ -212,7 +181,7 @@ def plan_moves(
         if the target does not answer.
     """
     chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
-    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows)
+    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows, log=log)
     lacking, unneeded = untranslated(view, groups, settings)
     checkpoints = _checkpoints(view.positions)
     decisions: tuple[GroupDecision, ...] = ()
@@ -262,18 +231,6 @@ def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snap
     failed = [_unmoved(each.decision, f"it could not be written: {each.problem}") for each in writes if each.problem]
     there = sum(each.action in (GroupAction.WRITE, GroupAction.KEEP) for each in plan.decisions) - len(failed)
     return GroupMoves(plan.positions, there, (*plan.refused, *failed), plan.left)
-
-
-def move_groups(
-    settings: FlowSettings,
-    clusters: Mapping[str, ClusterSettings],
-    groups: Sequence[str],
-    *,
-    ask_source: bool,
-    flows: Sequence[FlowSettings] = (),
-) -> GroupMoves:
-    """Plan and apply at once, for those who have decided already."""
-    return apply_moves(plan_moves(settings, clusters, groups=groups, ask_source=ask_source, flows=flows), clusters)
 
 
 def untranslated(view: GroupView, groups: Iterable[str], settings: FlowSettings) -> tuple[list[Unmoved], list[Unmoved]]:

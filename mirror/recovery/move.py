@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
@@ -17,9 +17,11 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
+from mirror.recovery.denying import is_denied
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -28,6 +30,7 @@ _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
 STOP, FENCE, DRAIN, CUT, VERIFY, GROUPS = "stop", "fence", "drain", "cut", "verify", "groups"
+POSITIONS = "positions"
 START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
 
 
@@ -41,12 +44,15 @@ class Times:
         for so long no log may grow before its writers count as stopped.
     fence
         how long that is tried.
+    slow
+        for so long, at most, a log must not grow whose writers send at long intervals.
     drain
         how long the copy may take to reach the ends of its source.
     """
 
     quiet: float = 3.0
     fence: float = 60.0
+    slow: float = 60.0
     drain: float = 600.0
 
 
@@ -110,7 +116,7 @@ class Move:
         target = self.record.flow.target
         return f"{target} has nothing of this run on record any more: others have given it up, and may do otherwise"
 
-    def _taking_back(self, undo: Callable[[], str]) -> Callable[[], str]:
+    def unless_given_up(self, undo: Callable[[], str]) -> Callable[[], str]:
         """Return what takes a step back, unless others have given this run up: what is so by then is theirs."""
 
         def guarded() -> str:
@@ -170,7 +176,7 @@ class Move:
             STOP,
             f"stop the applications on {source}",
             act,
-            undo=self._taking_back(undo) if self.is_planned else None,
+            undo=self.unless_given_up(undo) if self.is_planned else None,
             moments=(lambda _: ()) if self.is_planned else when_passed(Event.FENCED),
         )
 
@@ -219,26 +225,17 @@ class Move:
     def fence(self) -> Step:
         """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
 
-        def act(_: Known) -> Result:
-            last: dict[TopicPartition, int] = {}
-            quiet_since = self.monotonic()
-            moved: list[str] = []
-
-            def look() -> bool:
-                nonlocal quiet_since
-                ends = dict(self.ends.ends().ends)
-                if ends != last:
-                    moved[:] = [str(each) for each in sorted(ends) if last and ends[each] != last.get(each)]
-                    last.clear()
-                    last.update(ends)
-                    quiet_since = self.monotonic()
-                return self.monotonic() - quiet_since >= self.times.quiet
-
-            try:
-                wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
-            except WaitTimeout:
-                told = f"somebody still writes to {self.flow.source}: {named(moved)} grew within {self.times.fence:g} s"
-                return Result(Verdict.FAIL, told)
+        def act(known: Known) -> Result:
+            quiet = self._quiet()
+            if isinstance(quiet, Result):
+                return quiet
+            writers = self.ends.writers()
+            most = max((each.silence(self.times.quiet, self.times.slow) for each in writers.recent), default=0.0)
+            if is_denied(known):
+                most = 0.0
+            # Some send at long intervals: one that still does is to be seen doing so.
+            if most > self.times.quiet and (written := self._written_within(most, quiet)):
+                return self._still_written(written, most)
             if unended := self.ends.open_transactions():
                 told = (
                     f"transactions are open on {self.flow.source}, and nobody can tell how they end: {named(unended)}"
@@ -248,11 +245,61 @@ class Move:
             if members := self.ends.members(sorted(groups)):
                 told = f"somebody still reads on {self.flow.source}: {named(members)}"
                 return Result(Verdict.FAIL, told)
-            quiet = f"no log of {counted(len(last), 'partition')} grew for {self.times.quiet:g} s"
-            return Result(Verdict.PASS, f"{quiet}, and no transaction is open", {"ends": _rows(last)})
+            silent = max(most, self.times.quiet)
+            said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
+            facts: dict[str, Json] = {"ends": _rows(quiet), "writers": [str(each) for each in writers.recent]}
+            doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.times.slow)]
+            if doubtful and not is_denied(known):
+                told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
+                return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
+            if writers.recent:
+                said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
+            return Result(Verdict.PASS, said, facts)
 
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
-        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED))
+        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED), is_of_its_moment=True)
+
+    def _quiet(self) -> dict[TopicPartition, int] | Result:
+        """Wait until no log of the source has grown for a while; return where they end, or who still writes."""
+        last: dict[TopicPartition, int] = {}
+        quiet_since = self.monotonic()
+        moved: list[TopicPartition] = []
+
+        def look() -> bool:
+            nonlocal quiet_since
+            ends = dict(self.ends.ends().ends)
+            if ends != last:
+                moved[:] = [each for each in sorted(ends) if last and ends[each] != last.get(each)]
+                last.clear()
+                last.update(ends)
+                quiet_since = self.monotonic()
+            return self.monotonic() - quiet_since >= self.times.quiet
+
+        try:
+            wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
+        except WaitTimeout:
+            return self._still_written(moved, self.times.fence)
+        return last
+
+    def _written_within(self, seconds: float, before: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Watch the logs of the source for so long, or until one grows; return which did."""
+        began = self.monotonic()
+
+        def look() -> tuple[list[TopicPartition], bool]:
+            now = self.ends.ends().ends
+            grown = [each for each in sorted(now) if now[each] != before.get(each, 0)]
+            return grown, bool(grown) or self.monotonic() - began >= seconds
+
+        found, _ = wait_until(
+            look, "the time to be over", timeout_seconds=2 * seconds + self.times.fence, until=lambda seen: seen[1]
+        )
+        return found
+
+    def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
+        grew = named([str(each) for each in moved])
+        told = f"somebody still writes to {self.flow.source}: {grew} grew within {seconds:g} s"
+        who = [str(each) for each in self.ends.writers().recent if each.partition in moved]
+        return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -319,21 +366,37 @@ class Move:
         """
 
         def act(_: Known) -> Result:
-            detail = self.ends.pause()
+            cut = self.ends.pause()
             copied = self.ends.copied()
             facts: dict[str, Json] = {
                 "flow": str(self.flow),
                 "at_ms": self.now_ms(),
                 "positions": _rows({each: position.upstream for each, position in copied.positions.items()}),
             }
-            return Result(Verdict.PASS, detail, facts)
+            limit = "" if cut.limit is None else f", but {cut.limit}"
+            if not cut.open_ends:
+                return Result(Verdict.UNKNOWN if limit else Verdict.PASS, cut.detail + limit, facts)
+            open_ends = [f"{each}: {why}" for each, why in sorted(cut.open_ends.items())]
+            facts["open_ends"] = list(open_ends)
+            told = f"{cut.detail}{limit}, but copies may reach further than is on record: {named(open_ends)}"
+            # Where nothing may be lost it is not enough to know that nothing more is appended.
+            return Result(Verdict.FAIL if self.is_planned else Verdict.UNKNOWN, told, facts)
 
         def drift(_: Mapping[str, Json]) -> str | None:
             return None if self.ends.is_paused() else f"{self.flow} is not paused any more: it copies again"
 
         doing = f"pause {self.flow}: what {self.flow.target} has by then is final"
-        undo = self._taking_back(self.ends.resume)
-        return Step(CUT, doing, act, drift=drift, undo=undo, moments=when_passed(Event.CUT), holds_on=holds_on)
+        undo = self.unless_given_up(self.ends.resume)
+        return Step(
+            CUT,
+            doing,
+            act,
+            drift=drift,
+            undo=undo,
+            moments=when_passed(Event.CUT),
+            holds_on=holds_on,
+            is_of_its_moment=True,
+        )
 
     def verify(self) -> Step:
         """Return the step that compares the copy with its source."""
@@ -405,11 +468,13 @@ class Move:
             return "no position of a group is changed" if not snapshots else "the positions of groups are put back"
 
         doing = f"write on {self.flow.target} where every group goes on; what was there before is saved"
-        return Step(GROUPS, doing, act, undo=self._taking_back(undo), moments=when_passed(Event.OFFSETS_APPLIED))
+        return Step(GROUPS, doing, act, undo=self.unless_given_up(undo), moments=when_passed(Event.OFFSETS_APPLIED))
 
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
-        return [] if self.entry.phase is Phase.RETURNING else [*self._ahead(plan), *self._untold(plan, copied)]
+        if self.entry.phase is Phase.RETURNING:
+            return set_ahead(plan, self.flow, self.record.copied().placed, copied.placed)
+        return [*self._ahead(plan), *self._untold(plan, copied)]
 
     def _ahead(self, plan: MovePlan) -> list[str]:
         """Return where groups are further on the target already than they were on the source; positions never go back.
@@ -454,7 +519,8 @@ class Move:
     def positions(self) -> Step:
         """Return the step that names the groups that may pass what they have not read.
 
-        It changes nothing, so that it may be done again when they read on the target already.
+        It changes nothing, so that it may be done again when they read on the target already. In a plan it says which
+        they are as things stand: see :func:`with_unsure`.
         """
 
         def act(known: Known) -> Result:
@@ -465,7 +531,7 @@ class Move:
             advice = "without a position a group begins where auto.offset.reset says, and latest passes all there is"
             return Result(Verdict.UNKNOWN, f"{told}. {advice}; to have it read again, set it back before it is started")
 
-        return Step("positions", "name the groups that may pass what they have not read", act)
+        return Step(POSITIONS, "name the groups that may pass what they have not read", act)
 
     def refusal(self, plan: MovePlan) -> str | None:
         """Return why the groups are not moved as planned; None: they can be."""
@@ -534,6 +600,16 @@ def told_of(entry: FailoverEntry, flow: Flow) -> str:
     )
 
 
+def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...]:
+    """Return steps of which the one that names groups says in the plan already which they are."""
+    if not unsure:
+        return tuple(steps)
+    return tuple(
+        replace(each, doing=f"{each.doing}; as things stand: {named(unsure)}") if each.name == POSITIONS else each
+        for each in steps
+    )
+
+
 def moved_groups(known: Known) -> set[str]:
     """Return the groups that have a position on the target by the step that moves them."""
     rows = known.get(GROUPS, {}).get("rows")
@@ -548,6 +624,16 @@ def snapshots_of(directory: Path) -> list[GroupSnapshot]:
 def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
     """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
     return position_rows(_positions(facts, "positions"))
+
+
+def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
+    """Return how far each partition was copied, by what the step that cuts the flow has found."""
+    return _positions(facts, "positions")
+
+
+def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    """Return a row for each position of a group, by what the step that moves them has found."""
+    return _mappings(facts.get("rows"))
 
 
 def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:

@@ -72,7 +72,8 @@ class Ousting:
         if self._taken is None or self._taken[0] != term:
             # In another term engines may have written since.
             self._hold.take(log, term)
-            self._taken = term, Lease(LEASE_SHARE * self._timeout_seconds)
+            seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
+            self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
         _, lease = self._taken
         former = self._hold.unrefused
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
@@ -86,7 +87,12 @@ class Ousting:
         }
         late = self._hold.fence(frozenset(copies.values()))
         report = report_without_engine(
-            self._identity.engine, state, frozenset(source for source, copy in copies.items() if copy in late)
+            self._identity.engine,
+            state,
+            frozenset(source for source, copy in copies.items() if copy in late),
+            weakness=""
+            if former is None or self._election.was_settled
+            else self._hold.weakness or self._hold.note or "",
         )
         if self._led_term() != term:
             # All that took a while; another engine has taken the flow over meanwhile.
@@ -98,7 +104,7 @@ class Ousting:
         # The marks of positions as settled are of a clean stop, which this is not.
         self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
         # Led once more, the producers are taken once more: another may have had them in between.
-        self._lease = None
+        self._taken = None
         return report
 
     def _led_term(self) -> int | None:
@@ -113,23 +119,29 @@ class Ousting:
                 self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
 
 
-def report_without_engine(who: str, state: FlowState, late: frozenset[TopicPartition] = frozenset()) -> PauseReport:
+def report_without_engine(
+    who: str, state: FlowState, late: frozenset[TopicPartition] = frozenset(), weakness: str = ""
+) -> PauseReport:
     """Return what is to be said of the paused topics of a flow that no engine leads.
 
     Parameters
     ----------
     late
-        the partitions to whose copies something may still be appended that was sent before.
+        the partitions to whose copies something may still be appended that was sent before, until that is refused.
+    weakness
+        why the target refuses nothing of that; empty while it does.
     """
     is_clean = state.claim is None or (state.claim.is_released and state.claim.is_settled)
     paused = paused_of(state.pauses, state.positions)
     return PauseReport(
         who,
-        tuple(each.wish for each in state.pauses.wishes),
+        tuple(each.wish for each in state.pauses.known),
         paused & late,
         {
             source: _NOT_COMPARED
             for source in sorted(paused - late)
             if not state.positions[source].atomic and not (is_clean and state.positions[source].settled)
         },
+        paused - late if weakness else frozenset(),
+        weakness,
     )

@@ -1,7 +1,8 @@
 """Pausing and resuming a flow: a wish on record on its target, and what whoever leads the flow says of it.
 
 The wish outlives engines. A pause is confirmed once nothing more is appended to the copies of the paused topics; the
-positions on record are final then, but for those that are named.
+positions on record are final then, but for those that are named. The cut of a failover is such a wish, beside those
+that people have made by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState, Position, pause_record, stamped, state_topic
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, PauseWish, paused_of
+from mirror.model.pause import PauseReport, PauseWish, limit_words, paused_of
 from mirror.model.verdict import Verdict
 from mirror.recovery.ousting import Ousting, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until
@@ -72,7 +73,8 @@ class PausePlan:
 class PausedPosition:
     """How far a partition of a paused topic is copied, by what is on record.
 
-    ``open_end``: why the copy may reach further than that; None when it does not.
+    ``open_end``: why the copy may reach further than that; None when it does not. ``may_arrive``: why something that
+    was sent before may still be appended behind it, although nobody sends anything more; None: the target refuses it.
     """
 
     source: TopicPartition
@@ -80,6 +82,7 @@ class PausedPosition:
     copy: TopicPartition
     downstream: int
     open_end: str | None = None
+    may_arrive: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return a row of ``mirror pause --json``."""
@@ -91,6 +94,7 @@ class PausedPosition:
             "downstream_topic": self.copy.topic,
             "downstream_next": self.downstream,
             "open_end": self.open_end,
+            "may_arrive": self.may_arrive,
         }
 
 
@@ -101,7 +105,8 @@ class Paused:
     Attributes
     ----------
     confirmed_by
-        who says that nothing more is appended: the engine that leads the flow, or that none does; None: nobody yet.
+        who says that nothing more is sent, and what was sent before refused, but for :attr:`late`: the engine that
+        leads the flow, or that none does; None: nobody yet.
     has_engine
         whether an engine leads the flow, which goes on with what is not paused; otherwise the next one honours it.
     positions
@@ -127,11 +132,21 @@ class Paused:
         return {each.source: each.open_end for each in self.positions if each.open_end is not None}
 
     @property
+    def late(self) -> Mapping[TopicPartition, str]:
+        """The partitions to whose copies something may still be appended that was sent before, and why."""
+        return {each.source: each.may_arrive for each in self.positions if each.may_arrive is not None}
+
+    @property
+    def limit(self) -> str | None:
+        """What the confirmation does not promise, in words for people; None: it promises all."""
+        return limit_words(self.late) if self.confirmed_by is not None else None
+
+    @property
     def verdict(self) -> Verdict:
-        """PASS: nothing more is appended, and the positions are final. UNKNOWN: some positions are not known."""
+        """PASS: nothing more is appended, and the positions are final. UNKNOWN: of some that is not known."""
         if self.confirmed_by is None:
             return Verdict.FAIL
-        return Verdict.UNKNOWN if self.open_ends else Verdict.PASS
+        return Verdict.UNKNOWN if self.open_ends or self.late else Verdict.PASS
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that ``mirror pause --json`` prints."""
@@ -142,6 +157,7 @@ class Paused:
             "confirmed_by": self.confirmed_by,
             "engine_runs": self.has_engine,
             "positions": [each.as_json() for each in self.positions],
+            "limit": self.limit,
             "problem": self.problem,
         }
 
@@ -193,6 +209,8 @@ def plan_pause(
         except NeverRun:
             state = FlowState()
     after = state.pauses.with_wish(wish)
+    if _ends_cut(wish):
+        after = after.without_cut()
     names = sorted({source.topic for source in state.positions})
     changed = tuple(name for name in names if state.pauses.is_paused(name) != after.is_paused(name))
     return PausePlan(flow.flow, topics, is_pause, changed, _leader(state))
@@ -206,6 +224,7 @@ def pause(
     timeout_seconds: float,
     by: str = "mirror",
     awaits_open_ends: bool = True,
+    is_cut: bool = False,
 ) -> Paused:
     """Pause topics of a flow; return when that is confirmed, or ``timeout_seconds`` have passed.
 
@@ -221,6 +240,8 @@ def pause(
     awaits_open_ends
         whether to wait also until it is known of each partition how far it is copied. After a crash of the engine that
         takes the source; without it, it is enough that nothing more is appended.
+    is_cut
+        whether it is that of a failover or a failback, of all topics: pauses by hand are not concerned.
 
     Raises
     ------
@@ -229,7 +250,7 @@ def pause(
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
-    with closing(_Waiting(settings, flow, _wish(topics, by, is_pause=True))) as waiting:
+    with closing(_Waiting(settings, flow, _wish(topics, by, is_pause=True, is_cut=is_cut))) as waiting:
         waiting.put_on_record()
         found = waiting.until(lambda: waiting.look(awaits_open_ends=awaits_open_ends), timeout_seconds)
         assert isinstance(found, Paused)
@@ -243,10 +264,12 @@ def resume(
     *,
     timeout_seconds: float,
     by: str = "mirror",
+    is_cut: bool = False,
 ) -> Resumed:
     """Have topics of a flow copied again; return when the engine has taken that in, at once if none leads the flow.
 
-    Parameters are those of :func:`pause`.
+    Parameters are those of :func:`pause`. With ``is_cut`` the cut of a failover is ended and nothing else; without it,
+    and of all topics, every pause by hand and the cut.
 
     Raises
     ------
@@ -255,13 +278,16 @@ def resume(
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if the target does not take the wish; whether it is on record is not known then.
     """
-    wish = _wish(topics, by, is_pause=False)
+    wish = _wish(topics, by, is_pause=False, is_cut=is_cut)
     with closing(_Waiting(settings, flow, wish)) as waiting:
         if not waiting.has_run():
             return Resumed(flow.flow, wish)
         waiting.put_on_record()
         found = waiting.until(waiting.look_for_end, timeout_seconds)
         assert isinstance(found, Resumed)
+        if found.problem is None and waiting.is_cut():
+            told = f"{flow.flow} is cut by a failover: nothing is copied until the failover is taken back"
+            found = replace(found, problem=f"{told}, or led home (mirror failback), or all is resumed by hand")
         return found
 
 
@@ -284,16 +310,23 @@ class _Waiting:
             return False
         return True
 
+    def is_cut(self) -> bool:
+        """Whether the flow is cut by a failover, as far as the state topic is read."""
+        return self._log.poll().pauses.is_cut
+
     def put_on_record(self) -> None:
         """Append the wish to the state topic, which is created if the flow has never run."""
         alias, topic = self._flow.flow.target, state_topic(self._flow.flow.source)
+        wishes = [self._wish]
+        if _ends_cut(self._wish) and self.is_cut():
+            wishes.insert(0, _wish(None, self._wish.by, is_pause=False, is_cut=True))
         with Cluster.connect(self._settings.clusters[alias]) as target:
             is_there, problems = create_state_topic(target, self._flow)
         if not is_there:
             raise ClusterError(alias, f"create {topic}", "; ".join(problems))
         with closing(LogWriter(self._flow.target_producer, alias=alias)) as writer:
-            content = stamped([pause_record(self._wish)], None, self._wish.at_ms)
-            self._offset = writer.append(topic, 0, content)
+            content = stamped(map(pause_record, wishes), None, self._wish.at_ms)
+            self._offset = writer.append(topic, 0, content) + len(wishes) - 1
 
     def until(self, look: Callable[[], Paused | Resumed], timeout_seconds: float) -> Paused | Resumed:
         """Look until it is over; return what was seen last."""
@@ -314,7 +347,7 @@ class _Waiting:
             state = self._log.poll()
             nothing = replace(nothing, has_engine=self._leader(state) is not None)
             if self._is_superseded(state):
-                return replace(nothing, problem=_superseded(state), is_superseded=True)
+                return replace(nothing, problem=self._superseded(state), is_superseded=True)
             report, leader = self._report(state)
         except _PROBLEMS as problem:
             return replace(nothing, problem=str(problem))
@@ -344,7 +377,7 @@ class _Waiting:
         leader, report = self._leader(state), state.leaders_pause_report
         nothing = replace(nothing, has_engine=leader is not None)
         if self._is_superseded(state):
-            return replace(nothing, problem=_superseded(state), is_superseded=True)
+            return replace(nothing, problem=self._superseded(state), is_superseded=True)
         if self._is_read and state.pauses.obscure is not None:
             return replace(nothing, problem="; ".join(state.pauses.told()))
         if report is not None and self._wish.wish in report.wishes:
@@ -358,6 +391,11 @@ class _Waiting:
 
     def _is_superseded(self, state: FlowState) -> bool:
         return self._is_read and not state.wishes.has(self._wish.wish)
+
+    def _superseded(self, state: FlowState) -> str:
+        pauses = state.wishes
+        newest = pauses.cut if self._wish.is_cut else next(reversed(pauses.wishes), None)
+        return f"somebody has wished otherwise since: {newest}" if newest else "somebody has taken it back"
 
     def _report(self, state: FlowState) -> tuple[PauseReport | None, str | None]:
         """Return what is said of the paused topics by who knows of this wish, and which engine leads the flow."""
@@ -407,9 +445,15 @@ class _Waiting:
                 ousting.close()
 
 
-def _wish(topics: str | None, by: str, *, is_pause: bool) -> PauseWish:
+def _wish(topics: str | None, by: str, *, is_pause: bool, is_cut: bool = False) -> PauseWish:
     """Return a wish that every engine understands."""
-    return PauseWish.of(topics, PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms()).content())
+    content = PauseWish(uuid.uuid4().hex, topics, is_pause, by, now_ms()).content()
+    return PauseWish.of(topics, content, is_cut=is_cut)
+
+
+def _ends_cut(wish: PauseWish) -> bool:
+    """Whether everything is copied again, by somebody's word, also what a failover has cut."""
+    return not wish.is_pause and wish.topics is None and not wish.is_cut
 
 
 def _log(settings: MirrorSettings, flow: FlowSettings) -> FlowLog:
@@ -422,11 +466,6 @@ def _leader(state: FlowState) -> str | None:
     return None if claim is None or claim.is_released else f"engine {claim.where}"
 
 
-def _superseded(state: FlowState) -> str:
-    newest = state.wishes.wishes[-1:]
-    return f"somebody has wished otherwise since: {newest[0]}" if newest else "somebody has taken it back"
-
-
 def _named(partitions: Sequence[TopicPartition]) -> str:
     return ", ".join(map(str, partitions[:_NAMED])) + (" and others" if len(partitions) > _NAMED else "")
 
@@ -435,7 +474,8 @@ def _positions(
     flow: FlowSettings, wish: PauseWish, state: FlowState, report: PauseReport
 ) -> tuple[PausedPosition, ...]:
     # What is said of one without a position is all that is known of it.
-    nothing = dict.fromkeys((*report.busy, *report.unsettled), Position(0, 0, 0, complete=False))
+    told = (*report.busy, *report.unsettled, *report.unrefused)
+    nothing = dict.fromkeys(told, Position(0, 0, 0, complete=False))
     known = nothing | state.positions
     paused = paused_of(state.pauses, known)
     said = "what was sent to its copy may still arrive"
@@ -446,7 +486,9 @@ def _positions(
             TopicPartition(position.target or flow.copy_of(source.topic), source.partition),
             position.downstream,
             said if source in report.busy else report.unsettled.get(source),
+            report.weakness if source in report.unrefused else None,
         )
         for source, position in sorted(known.items())
-        if source in paused and wish.speaks_of(source.topic)
+        # What the file no longer selects is copied by nobody, and compared by nobody.
+        if source in paused and wish.speaks_of(source.topic) and flow.replicates(source.topic)
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -20,6 +20,8 @@ from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications
+from mirror.recovery.denying import RECORD as DENIED
+from mirror.recovery.denying import AclDenying, denied_topics
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
@@ -27,7 +29,10 @@ from mirror.recovery.flow_ends import ClusterEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import Move, Times, named
 from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
-from mirror.recovery.steps import Progress, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
+
+if TYPE_CHECKING:
+    from mirror.proof.equivalence import Equivalence
 
 _ALL = ".*"
 # A broker at the end of a long line takes longer to answer than one of a practice cluster.
@@ -54,6 +59,10 @@ class Request:
         how far something long is shown.
     given_up
         another run, which nobody goes on with any more.
+    verify
+        compares a flow's copies with their sources; None: this process does.
+    fences
+        whether a failover denies writes to the source by ACLs.
     """
 
     settings: MirrorSettings
@@ -63,6 +72,8 @@ class Request:
     applications: Callable[[Flow], Applications]
     progress: Callable[[], AbstractContextManager[Watch]]
     given_up: str | None = None
+    verify: Callable[[FlowSettings], Equivalence] | None = None
+    fences: bool = False
 
     @property
     def flow(self) -> Flow:
@@ -129,16 +140,60 @@ class Procedure:
         ConfigError
             if its directory cannot be had.
         """
-        with self.run.held():
-            journal = self.run.directory.journal
-            steps = self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
-            carried = (
-                take_back(steps, journal, told=told)
-                if takes_back
-                else carry_out(steps, journal, goes_back=self.move.is_planned, told=told)
-            )
-            self.run.seal()
-        return carried
+        if takes_back:
+            with self.run.held():
+                taken = take_back(self._agreed(), self.run.directory.journal, told=told)
+                self.run.seal()
+            return taken
+        under_way = self.under_way(told)
+        under_way.through()
+        return under_way.results
+
+    def under_way(self, told: Callable[[StepResult], None] = lambda _: None) -> UnderWay:
+        """Return what carries it out phase by phase; nothing is done yet."""
+        return UnderWay(self.run, self._agreed(), goes_back=self.move.is_planned, told=told)
+
+    def _agreed(self) -> Sequence[Step]:
+        return self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
+
+
+class UnderWay:
+    """A procedure that this process carries out, phase by phase; between two of them nobody holds its run."""
+
+    def __init__(self, run: Run, steps: Sequence[Step], *, goes_back: bool, told: Callable[[StepResult], None]) -> None:
+        self._run = run
+        self._planned = tuple(steps)
+        self._goes_back = goes_back
+        self._told = told
+        self._steps: StepsUnderWay | None = None
+        self._earlier: tuple[StepResult, ...] = ()
+        self._entries = 0
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """What came of each step so far."""
+        return (*self._earlier, *(self._steps.results if self._steps else ()))
+
+    def through(self, name: str | None = None) -> tuple[StepResult, ...]:
+        """Carry out what is left, up to and with a step; return what came of these steps.
+
+        What another process has done meanwhile is taken up, and looked at, as on any resumption.
+
+        Raises
+        ------
+        ConfigError
+            if its directory cannot be had.
+        """
+        with self._run.held():
+            journal = self._run.directory.journal
+            if self._steps is None or len(journal.read().entries) != self._entries:
+                self._earlier = self.results
+                self._steps = StepsUnderWay(self._planned, journal, goes_back=self._goes_back, told=self._told)
+            taken = self._steps.carry_out(name)
+            self._run.seal()
+            self._entries = len(journal.read().entries)
+        self._run = replace(self._run, is_new=False)
+        return taken
 
 
 def plan_failover(request: Request, mode: Mode | None) -> Procedure:
@@ -160,10 +215,14 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     is_planned, back = mode is Mode.PLANNED, request.back
     ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
     back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
-    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms())
+    denying = _denying(request, run, mode)
+    fence = "" if denying is None else str(denying.record)
+    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms(), fence)
     move = _move(request, ends, ends, entry, run, is_planned=is_planned)
-    plan = look_ahead(mode, move, back_ends, _progress(run))
-    return Procedure(FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends))
+    plan = look_ahead(mode, move, back_ends, _progress(run), denying)
+    return Procedure(
+        FAILOVER, request.flow, mode, run, plan, move, lambda agreed: steps_of(mode, agreed, back_ends, denying)
+    )
 
 
 def plan_failback(request: Request) -> Procedure:
@@ -187,8 +246,44 @@ def plan_failback(request: Request) -> Procedure:
     home_ends = _ends(request, home, groups, awaits_open_ends=True)
     entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
     move = _move(request, home_ends, forward, entry, run, is_planned=True)
-    plan = look_home(move, forward, _progress(run))
-    return Procedure(FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward))
+    denying = _denied_before(request, forward, run)
+    plan = look_home(move, forward, _progress(run), denying)
+    return Procedure(
+        FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward, denying)
+    )
+
+
+def _denying(request: Request, run: Run, mode: Mode) -> AclDenying | None:
+    """Return what denies writes to the source, if that is wanted, or was when the run was begun."""
+    record = run.directory.path.absolute() / DENIED
+    if not request.fences and not record.exists():
+        return None
+    if mode is Mode.UNPLANNED:
+        told = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
+        raise ConfigError(request.settings.path, None, "--fence", told)
+    return AclDenying(request.settings, request.chosen, record)
+
+
+def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenying | None:
+    """Return what takes back what the failover has denied; None: it has denied nothing.
+
+    Raises
+    ------
+    ConfigError
+        if what it has denied is on record in a file that is not here.
+    """
+    fences = [each.fence for each in forward.copied().failovers if each.fence]
+    beside = run.directory.path.absolute().parent / DENIED
+    for record in (beside, *map(Path, fences)):
+        if record.exists():
+            return AclDenying(request.settings, request.chosen, record)
+    if fences and (topics := denied_topics(request.settings, request.chosen)):
+        told = (
+            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {fences[0]}, "
+            f"which is not here: lift it where that is (mirror fence --lift --record {fences[0]}), then lead home"
+        )
+        raise ConfigError(request.settings.path, None, "--run-directory", told)
+    return None
 
 
 def _move(
@@ -218,10 +313,7 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
     settings = request.settings
 
     def compare(flow: FlowSettings) -> tuple[Verdict, str]:
-        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
-
-        with request.progress() as watch:
-            found = verify_flow(flow, settings.clusters, settings.enabled_flows, watch=watch)
+        found = (request.verify or _verified_here(request))(flow)
         wrong = [f"{each.source}: {each.verdict}" for each in found.partitions if each.verdict is not Verdict.PASS]
         unchecked = [str(each) for each in found.left_out if each.is_unchecked]
         said = (
@@ -232,6 +324,16 @@ def _ends(request: Request, chosen: FlowSettings, groups: str, *, awaits_open_en
 
     pausing = EnginePausing(settings, awaits_open_ends)
     return ClusterEnds(settings, chosen, pausing, compare, groups, _PROBE_SECONDS)
+
+
+def _verified_here(request: Request) -> Callable[[FlowSettings], Equivalence]:
+    def verify(flow: FlowSettings) -> Equivalence:
+        from mirror.recovery.verify import verify_flow  # importing PySpark takes a second
+
+        with request.progress() as watch:
+            return verify_flow(flow, request.settings.clusters, request.settings.enabled_flows, watch=watch)
+
+    return verify
 
 
 def _progress(run: Run) -> Progress:

@@ -2,7 +2,8 @@
 
 A step that has passed is proven and is not done again when the run is taken up; a step that left a moment behind (a
 log that had ended, a flow that was paused) has that moment checked. What was under way when a process ended, and what
-nobody had looked at, is done again: every step may be. Before the point of no return all of it can be taken back.
+nobody had looked at, is done again: every step may be, but for those of a moment behind the point of no return. Before
+it all of it can be taken back.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ class Step:
         whether nothing can be taken back from its beginning on.
     holds_on
         whether what it left must still be so behind the point of no return.
+    is_of_its_moment
+        whether what it has found cannot be found out again behind the point of no return: it stays as it is then, also
+        where it was UNKNOWN.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Step:
     moments: Callable[[Mapping[str, Json]], Sequence[Moment]] = lambda _: ()
     is_point_of_no_return: bool = False
     holds_on: bool = False
+    is_of_its_moment: bool = False
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -114,16 +119,20 @@ class Progress:
         the steps of which something may have been done.
     proven
         those of them that have passed.
+    unknown
+        those of which it was not found out whether they have.
     """
 
     begun: frozenset[str]
     proven: Mapping[str, StepResult]
     is_beyond_return: bool
+    unknown: Mapping[str, StepResult] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Progress:
         """Read it from the entries of a journal."""
         proven: dict[str, StepResult] = {}
+        unknown: dict[str, StepResult] = {}
         begun: set[str] = set()
         is_beyond_return = False
         for entry in entries:
@@ -134,14 +143,18 @@ class Progress:
             elif entry.event is Event.STEP_STARTED:
                 begun.add(entry.step)
                 proven.pop(entry.step, None)
+                unknown.pop(entry.step, None)
             elif entry.event is Event.STEP_UNDONE:
                 begun.discard(entry.step)
                 proven.pop(entry.step, None)
+                unknown.pop(entry.step, None)
             elif entry.event is Event.STEP_FINISHED:
                 found = _result_of(entry)
                 if found.result.verdict is Verdict.PASS:
                     proven[entry.step] = found
-        return cls(frozenset(begun), proven, is_beyond_return)
+                elif found.result.verdict is Verdict.UNKNOWN:
+                    unknown[entry.step] = found
+        return cls(frozenset(begun), proven, is_beyond_return, unknown)
 
 
 NOT_BEGUN = Progress(frozenset(), {}, is_beyond_return=False)
@@ -164,35 +177,88 @@ def carry_out(
     told
         is told of each result as it comes.
     """
-    progress = _progress(journal)
-    runner = _Runner(journal, told, monotonic, set(progress.begun))
-    proven, beyond = dict(progress.proven), progress.is_beyond_return
-    known: dict[str, Mapping[str, Json]] = {}
-    for number, step in enumerate(steps):
-        before = proven.get(step.name)
+    under_way = StepsUnderWay(steps, journal, goes_back=goes_back, told=told, monotonic=monotonic)
+    under_way.carry_out()
+    return under_way.results
+
+
+class StepsUnderWay:
+    """Steps that one process carries out: all at once, or as far as a step is named, and later on from there.
+
+    Its parameters are those of :func:`carry_out`. What it has seen proven itself it does not look at again.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        journal: Journal,
+        *,
+        goes_back: bool,
+        told: Callable[[StepResult], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        progress = _progress(journal)
+        self._steps = tuple(steps)
+        self._journal = journal
+        self._goes_back = goes_back
+        self._runner = _Runner(journal, told, monotonic, set(progress.begun))
+        self._proven, self._unknown = dict(progress.proven), progress.unknown
+        self._is_beyond = progress.is_beyond_return
+        self._known: dict[str, Mapping[str, Json]] = {}
+        self._next = 0
+        self._has_ended = False
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """What came of each step so far."""
+        return tuple(self._runner.results)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no step is left, or one has failed."""
+        return self._has_ended or self._next >= len(self._steps)
+
+    def carry_out(self, through: str | None = None) -> tuple[StepResult, ...]:
+        """Carry out what is left, up to and with the step called ``through``; return what came of these steps.
+
+        Nothing is done if it is over, or that step is taken already.
+        """
+        names = [step.name for step in self._steps]
+        end = len(names) if through is None else names.index(through) + 1
+        before = len(self._runner.results)
+        while self._next < end and not self.is_over:
+            self._has_ended = not self._taken(self._steps[self._next])
+            self._next += 1
+        return self.results[before:]
+
+    def _taken(self, step: Step) -> bool:
+        """Take the next step; tell whether the one behind it may be taken."""
+        before = self._proven.get(step.name)
+        if before is None and self._is_beyond and step.is_of_its_moment:
+            before = self._unknown.get(step.name)
         if before is not None:
-            drift = _drift_of(step, before, is_beyond_return=beyond)
+            drift = _drift_of(step, before, is_beyond_return=self._is_beyond)
             if drift is None:
-                known[step.name] = before.result.facts
-                runner.skipped(before)
-                continue
-            if beyond:
-                runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
-                break
+                self._known[step.name] = before.result.facts
+                self._runner.skipped(before)
+                return True
+            if self._is_beyond:
+                self._runner.failed(step.name, f"behind the point of no return, and not so any more: {drift}")
+                return False
             # What rests on it is taken back, and done again.
-            if not runner.undone(steps[number + 1 :]):
-                break
-            proven = {}
-        if step.is_point_of_no_return and not beyond:
-            journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
-            beyond = True
-        found = runner.carried_out(step, known)
-        known[step.name] = found.result.facts
-        if found.result.verdict is Verdict.FAIL:
-            if goes_back and not beyond:
-                runner.undone(steps)
-            break
-    return tuple(runner.results)
+            if not self._runner.undone(self._steps[self._next + 1 :]):
+                return False
+            self._proven = {}
+        if step.is_point_of_no_return and not self._is_beyond:
+            self._journal.append(Event.POINT_OF_NO_RETURN, step=step.name)
+            self._is_beyond = True
+        found = self._runner.carried_out(step, self._known)
+        self._known[step.name] = found.result.facts
+        if found.result.verdict is not Verdict.FAIL:
+            return True
+        if self._goes_back and not self._is_beyond:
+            self._runner.undone(self._steps)
+        return False
 
 
 def take_back(

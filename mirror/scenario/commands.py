@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mirror import tables
+from mirror import tables, terminal
 from mirror.definition_files import DefinitionRefused
 from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
@@ -43,7 +43,7 @@ def list_scenarios(scenarios: ScenariosOption = None) -> None:
     """List the scenarios there are; one that cannot be loaded is listed with what is wrong in it."""
     from mirror.scenario.files import SCENARIOS
 
-    console = Console()
+    console = terminal.console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("scenario", no_wrap=True)
     table.add_column("shows")
@@ -73,7 +73,7 @@ def show(
     from mirror.scenario.files import SCENARIOS
     from mirror.scenario.plan import plan_run
 
-    console = Console()
+    console = terminal.console()
     with _refusing():
         scenario = SCENARIOS.load(SCENARIOS.path(name, SCENARIOS.folder(scenarios)))
     console.print(scenario.shows, style="bold")
@@ -117,7 +117,7 @@ def run(
     from mirror.scenario.series import Series, run_series, wanted_runs
     from mirror.scenario.summary import summarise
 
-    console = Console()
+    console = terminal.console()
     with _refusing():
         folder = SCENARIOS.folder(scenarios)
         files = SCENARIOS.files(folder) if name == _ALL else [SCENARIOS.path(one, folder) for one in name.split(",")]
@@ -209,7 +209,9 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except (Refused, FactError) as refused:
-        Console(stderr=True).print(f"mirror scenario: {refused}", soft_wrap=True, markup=False, highlight=False)
+        terminal.console(stderr=True).print(
+            f"mirror scenario: {refused}", soft_wrap=True, markup=False, highlight=False
+        )
         raise typer.Exit(_BAD_USAGE) from None
 
 

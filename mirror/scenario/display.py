@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
+from mirror import terminal
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.scenario.series import Progress, Wanted
 
@@ -27,11 +29,11 @@ def display_for(console: Console, wanted: Sequence[Wanted]) -> Iterator[Callable
 @contextmanager
 def _bars(console: Console, wanted: Sequence[Wanted]) -> Iterator[Callable[[Progress], None]]:
     columns = (
-        TextColumn("{task.description}"),
+        terminal.progress_text(),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[doing]}"),
+        terminal.progress_text("{task.fields[doing]}", "dim"),
     )
     lock = threading.Lock()
     rows: dict[str, TaskID] = {}
@@ -51,7 +53,8 @@ def _bars(console: Console, wanted: Sequence[Wanted]) -> Iterator[Callable[[Prog
                 bars.advance(whole)
                 outcome = progress.outcome
                 style = "bold green" if outcome.is_as_expected else VERDICT_STYLES[outcome.verdict]
-                console.print(f"[{style}]{outcome.verdict.value:8}[/] {name}  [dim]{outcome.seconds:.0f} s")
+                verdict = (f"{outcome.verdict.value:8}", style)
+                console.print(Text.assemble(verdict, f" {name}  ", (f"{outcome.seconds:.0f} s", "dim")))
 
         yield tell
 

@@ -253,7 +253,7 @@ def _make_room(fault: Fault, stage: Stage) -> Facts:
 
 def _join_group(fault: Fault, stage: Stage) -> None:
     group = next(group for group in stage.scenario.groups if group.name == fault.on)
-    stage.start_readers(replace(group, members=1), f"joined-{round(fault.at_seconds)}")
+    stage.start_readers([replace(group, members=1, process="")], f"joined-{round(fault.at_seconds)}")
 
 
 def _leave_group(fault: Fault, stage: Stage) -> None:
@@ -282,7 +282,7 @@ def _lose_copies(fault: Fault, stage: Stage) -> Facts:
 
 def _start_producer(fault: Fault, stage: Stage) -> None:
     forgotten = Load(fault.on, (_topic(fault),), rate=float(fault.records), producers=1)
-    stage.start_load(forgotten, "forgotten")
+    stage.start_load(forgotten, "forgotten", stage.seed)
 
 
 def _stop_producer(fault: Fault, stage: Stage) -> None:

@@ -19,12 +19,13 @@ from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict, worst
 from mirror.proof.absence import Absence, Ranges, measure_absence
 from mirror.proof.account import Account, Sides, settle_account
-from mirror.proof.delivery import GroupMove, GroupReading, Place, Route, Standing, judge_groups
+from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups
 from mirror.proof.eras import Replaced, judge_by_era
 from mirror.proof.evidence import Gap
 from mirror.proof.final_read import FinalRead, final_read
 from mirror.proof.final_values import FinalValues, compare_final_values
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
+from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives

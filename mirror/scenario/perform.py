@@ -21,7 +21,9 @@ from mirror.evidence.run_directory import json_text, write_json
 from mirror.evidence.seals import ledger_parts, seal_end
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
+from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Gap, GapKind
 from mirror.model.partition import TopicPartition
@@ -29,10 +31,12 @@ from mirror.model.shadow import Forecast
 from mirror.proof.absence import ToldGap
 from mirror.proof.delivery import Place
 from mirror.proof.eras import Replaced
+from mirror.proof.group_move import GroupMove
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
-from mirror.recovery.group_moves import MoveRefused
+from mirror.recovery.run import FAILOVER
 from mirror.recovery.tails import AWAY
+from mirror.recovery.what_was_done import WhatWasDone
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
@@ -42,13 +46,13 @@ from mirror.scenario.forecast import forecast
 from mirror.scenario.judging import Evidence
 from mirror.scenario.outcome import RunOutcome, unknown
 from mirror.scenario.plan import RunPlan, plan_run
-from mirror.scenario.procedure import Recovery, fail_back, fail_over, late_copies, unread_by_groups
+from mirror.scenario.procedure import NotCarriedOut, fail_back, fail_over, late_copies, unread_by_groups
 from mirror.scenario.stage import Stage
 from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
 
 _START_SECONDS = 600.0
-_NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, MoveRefused)
+_NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, NotCarriedOut)
 
 _LEFT_OUT = frozenset({GapKind.PARKED, GapKind.SKIPPED})
 _SAYS_MISSING = _LEFT_OUT | {GapKind.RETENTION, GapKind.TRUNCATED, GapKind.RECREATED}
@@ -87,7 +91,8 @@ def perform(scenario: Scenario, plan: RunPlan, folder: RunFolder, judges: Path, 
 def finish(folder: RunFolder, outcome: RunOutcome) -> None:
     """Seal what the run has left behind, its verdict too, end the journal, and write the verdict."""
     text = json_text(outcome.as_json(), folder.verdict.name)
-    files = [folder.plan, folder.properties, folder.direct, *ledger_parts(folder.ledger)]
+    procedure = sorted((folder.path / FAILOVER).rglob("*.json*"))
+    files = [folder.plan, folder.properties, folder.direct, *procedure, *ledger_parts(folder.ledger)]
     sealed = {str(path.relative_to(folder.path)): seal_of(path) for path in files if path.is_file()}
     sealed[folder.verdict.name] = seal_of_text(text)
     folder.journal.append(Event.EVIDENCE_SEALED, facts={"files": sealed})
@@ -105,14 +110,15 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     say(f"starting {plan.replicator}")
     stage.start_replicator()
     for number, load in enumerate(scenario.loads):
-        stage.start_load(load, "main" if not number else f"main-{number}")
+        stage.start_load(load, "main" if not number else f"main-{number}", stage.seed)
     _wait_until_copying(stage)
-    for group in scenario.groups:
-        stage.start_readers(group, "main")
+    for groups in by_process(scenario.groups).values():
+        stage.start_readers(groups, "main")
     _wait_until_read(stage)
     began = time.monotonic()
     journal.append(Event.LOAD_STARTED, facts={"loads": len(scenario.loads)})
-    recovery: Recovery | None = None
+    there: WhatWasDone | None = None
+    home: WhatWasDone | None = None
     rpo: Rpo | None = None
     disaster_at_ms: int | None = None
     forecasts: Mapping[str, Forecast] = {}
@@ -133,24 +139,24 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
             disaster_at_ms = at_ms
         if disaster_at_ms is not None and action is plan.actions[-1]:
             say("failing over")
-            recovery = fail_over(stage, disaster_at_ms)
+            there = fail_over(stage)
             _wait_for(time.monotonic() + scenario.after_seconds)
             if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
                 say("measuring what the failover cost")
                 rpo = ask(judges, judging.measure_rpo, _evidence(stage), disaster_at_ms)
                 say("failing back")
-                fail_back(stage, recovery)
+                home = fail_back(stage, judges)
                 _wait_for(time.monotonic() + scenario.after_seconds)
-    if recovery is None:
+    if there is None:
         _wait_for(began + scenario.seconds)
     say("waiting for the copies")
     stage.stop_loads()
-    late = late_copies(stage) if recovery is None or recovery.returned_at_ms else []
-    unread = [group for alias in _serving(stage, recovery) for group in unread_by_groups(stage, alias)]
+    late = late_copies(stage) if there is None or home is not None else []
+    unread = [group for alias in _serving(stage, there, home) for group in unread_by_groups(stage, alias)]
     stage.stop_readers()
     told = _told_gaps(stage)
     stage.stop_replicator()
-    is_away = recovery is not None and recovery.returned_at_ms is None
+    is_away = there is not None and home is None
     if is_away:
         # Its disks are evidence: what it holds, and the standby does not, was stranded rather than lost.
         stage.cluster(scenario.active).start()
@@ -160,12 +166,12 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
         routes=tuple(each for each in evidence.routes if each.route.kept.cluster not in gone),
         told=told,
         gone=gone,
-        recovery=recovery.instants if recovery else None,
+        recovery=_instants(stage, there, disaster_at_ms),
         rpo=rpo,
-        returned_at_ms=recovery.returned_at_ms if recovery else None,
-        late=(*(recovery.late if recovery else ()), *late),
-        unread=(*(recovery.unread if recovery else ()), *unread),
-        moves=tuple(recovery.moves) if recovery else (),
+        returned_at_ms=home.applications_moved_at_ms if home else None,
+        late=tuple(late),
+        unread=tuple(unread),
+        moves=_moves(scenario, there, home, disaster_at_ms),
         replaced=tuple(stage.replaced),
         planted=tuple(stage.planted),
         forecasts=forecasts,
@@ -186,12 +192,30 @@ def _evidence(stage: Stage) -> Evidence:
     )
 
 
-def _serving(stage: Stage, recovery: Recovery | None) -> Sequence[str]:
+def _instants(stage: Stage, there: WhatWasDone | None, fault_at_ms: int | None) -> FailoverInstants | None:
+    if there is None or fault_at_ms is None:
+        return None
+    active = stage.scenario.active
+    return there.instants(fault_at_ms, [group.name for group in stage.scenario.groups if group.cluster == active])
+
+
+def _moves(
+    scenario: Scenario, there: WhatWasDone | None, home: WhatWasDone | None, fault_at_ms: int | None
+) -> tuple[GroupMove, ...]:
+    """Return where groups went on; what they had committed so long before the fault as the RPO allows was known."""
+    if there is None or fault_at_ms is None:
+        return ()
+    allowed = scenario.objectives.rpo_seconds
+    known_by_ms = None if allowed is None else fault_at_ms - round(1000 * allowed)
+    return (*there.group_moves(known_by_ms), *(home.group_moves() if home else ()))
+
+
+def _serving(stage: Stage, there: WhatWasDone | None, home: WhatWasDone | None) -> Sequence[str]:
     """Return the clusters that groups read in the end."""
-    if recovery is None:
+    if there is None:
         return sorted({group.cluster for group in stage.scenario.groups})
-    home = stage.scenario.active if recovery.returned_at_ms else stage.scenario.standby
-    return [home] if stage.scenario.groups else []
+    serving = stage.scenario.active if home is not None else stage.scenario.standby
+    return [serving] if stage.scenario.groups else []
 
 
 def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[ToldGap]]]:

@@ -1,117 +1,114 @@
-"""What is done about a disaster: the applications move to the standby, and home again; the same for whoever copies.
+"""What is done about a disaster: the applications move to the standby, and home again, as `mirror.recovery` does it.
 
-What the replicators differ in is how groups are moved: this engine's runbook writes exact positions at the cut, Java
-MirrorMaker 2 has written what it had translated by then.
+For Java MirrorMaker 2 some steps are others (`mirror.scenario.java_procedure`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from mirror.evidence.failover_journal import instants_of, note_service
-from mirror.evidence.journal import Event
-from mirror.lab.applications import Group
-from mirror.model.failover_instants import FailoverInstants
+from mirror.config.settings import FlowSettings
+from mirror.control.tick import now_ms
+from mirror.evidence.journal import Event, Journal
+from mirror.lab.applications import Deployment, Group
+from mirror.lab_applications import LabApplications
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.proof.delivery import GroupMove
-from mirror.recovery.catching_up import await_copies, await_reading
-from mirror.recovery.group_moves import GroupMoves, move_groups
-from mirror.recovery.probing import wait_until_gone
+from mirror.model.verdict import Verdict
+from mirror.model.watch import nobody
+from mirror.proof.equivalence import Equivalence
+from mirror.proof.service import ask
+from mirror.recovery.catching_up import await_copies, await_reading, await_return
+from mirror.recovery.failover import Mode
+from mirror.recovery.flow_ends import ClusterEnds
+from mirror.recovery.move import Move
+from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
+from mirror.recovery.run import FAILBACK, FAILOVER
+from mirror.recovery.steps import Step, StepResult, carry_out
 from mirror.recovery.tails import TailWatch
+from mirror.recovery.verify import verify_flow
+from mirror.recovery.what_was_done import WhatWasDone
 from mirror.scenario.declaration import Replicator
+from mirror.scenario.java_procedure import StoppedReplicator, steps_home, steps_there
 from mirror.scenario.judging import READ_SECONDS
 from mirror.scenario.routes import names_on
 from mirror.scenario.stage import Stage
 
 _SERVICE_SECONDS = 90.0
+_RETURN_SECONDS = 300.0
 
 
-@dataclass(slots=True)
-class Recovery:
-    """What was done about the disaster, and when.
-
-    Attributes
-    ----------
-    moves
-        where groups went on.
-    returned_at_ms
-        when the applications went home, in ms since 1970 UTC.
-    late, unread
-        copies that had not caught up, and groups that had not read to the end, by then.
-    """
-
-    instants: FailoverInstants
-    moves: list[GroupMove] = field(default_factory=list)
-    returned_at_ms: int | None = None
-    late: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+class NotCarriedOut(Exception):
+    """A step of the procedure failed, or it must not begin; the message says which and why."""
 
 
-def fail_over(stage: Stage, fault_at_ms: int) -> Recovery:
-    """Move the applications from the active cluster to the standby; return when what was done.
+def fail_over(stage: Stage) -> WhatWasDone:
+    """Move the applications from the active cluster to the standby; return what was done.
 
     Raises
     ------
-    MoveRefused
-        if a group cannot be moved.
-    WaitTimeout
-        if the cluster is not found to be gone.
+    NotCarriedOut
+        if it was not done to its end.
+    """
+    scenario = stage.scenario
+    there = Flow(scenario.active, scenario.standby)
+    stage.folder.journal.append(Event.ACTION, facts={"procedure": FAILOVER, "flow": str(there)})
+    directory = stage.folder.path / FAILOVER
+    applications = _applications(stage, {scenario.active: "main", scenario.standby: "after"})
+    if stage.replicator is Replicator.MM2:
+        move = _java_move(stage, there, applications, directory)
+        _require(_java_carried_out(steps_there(move, stage, _names(stage)), directory))
+    else:
+        _carry_out(plan_failover(_request(stage, there, applications, directory), Mode.UNPLANNED))
+    return WhatWasDone.of(directory, there)
+
+
+def fail_back(stage: Stage, judges: Path) -> WhatWasDone:
+    """Bring the old cluster back with its disks, copy both ways, and move the applications home; return what was done.
+
+    Raises
+    ------
+    NotCarriedOut
+        if it was not done to its end.
     """
     scenario, journal = stage.scenario, stage.folder.journal
-    probes = wait_until_gone(stage.settings.clusters[scenario.active])
-    journal.append(Event.FAULT_DETECTED, facts={"probes": probes})
-    killed = [*stage.stop_loads(f"{scenario.active}-main"), *stage.stop_readers()]
-    journal.append(Event.FENCED, facts={"killed": killed})
-    stage.stop_replicator()
-    journal.append(Event.CUT)
-    moved = _move_groups(stage, Flow(scenario.active, scenario.standby), ask_source=False)
-    journal.append(Event.OFFSETS_APPLIED, facts=moved.facts(_names(stage)))
-    moved.require()
-    allowed = scenario.objectives.rpo_seconds
-    known_by_ms = None if allowed is None else fault_at_ms - round(1000 * allowed)
-    moves = moved.moves(_names(stage), scenario.active, scenario.standby, known_by_ms=known_by_ms)
-    start_applications(stage, scenario.standby, "after")
-    own = {place.topic for place in stage.written if place.cluster == scenario.standby}
-    groups = [group.name for group in _moving(stage)]
-    service = stage.await_service(scenario.standby, own, groups, since_ms=fault_at_ms, seconds=_SERVICE_SECONDS)
-    # What did not come about is not noted, which breaks the chain and says so.
-    note_service(journal, scenario.standby, service.first_write_at_ms, service.groups_reading_at_ms)
-    return Recovery(instants_of(journal.read().entries, fault_at_ms, groups), list(moves))
-
-
-def fail_back(stage: Stage, recovery: Recovery) -> None:
-    """Bring the old cluster back with its disks, copy both ways, and move the applications home."""
-    scenario, journal = stage.scenario, stage.folder.journal
+    there, home = Flow(scenario.active, scenario.standby), Flow(scenario.standby, scenario.active)
     stage.cluster(scenario.active).start()
     journal.append(Event.FAULT_HEALED, facts={"cluster": scenario.active})
-    stage.start_replicator()
-    stage.stop_loads(f"{scenario.standby}-after")
-    recovery.late += late_copies(stage)
-    recovery.unread += unread_by_groups(stage, scenario.standby)
-    stage.stop_readers()
-    moved = _move_groups(stage, Flow(scenario.standby, scenario.active), ask_source=True)
-    facts = {**moved.facts(_names(stage)), "cluster": scenario.active}
-    applied_at_ms = journal.append(Event.OFFSETS_APPLIED, facts=facts).at_ms
-    moved.require()
-    # Nobody read meanwhile, and the standby was asked: all that was committed there is known.
-    recovery.moves += moved.moves(_names(stage), scenario.standby, scenario.active, known_by_ms=applied_at_ms)
-    recovery.returned_at_ms = journal.append(Event.ACTION, facts={"active": scenario.active}).at_ms
-    start_applications(stage, scenario.active, "home")
+    journal.append(Event.ACTION, facts={"procedure": FAILBACK, "flow": str(there)})
+    directory = stage.folder.path / FAILOVER / FAILBACK
+    applications = _applications(stage, {scenario.standby: "after", scenario.active: "home"})
+    if stage.replicator is Replicator.MM2:
+        move = _java_move(stage, home, applications, directory)
+        steps = steps_home(move, stage, _names(stage), lambda: late_copies(stage))
+        _require(_java_carried_out(steps, directory))
+    else:
+        await_return(stage.settings, home, _names(stage), seconds=_RETURN_SECONDS)
+        request = _request(stage, there, applications, directory.parent)
+        _carry_out(plan_failback(replace(request, verify=partial(_verified, stage, judges))))
+    return WhatWasDone.of(directory, home)
 
 
-def start_applications(stage: Stage, cluster: str, phase: str) -> None:
-    """Start what ran on the active cluster on another: producers to the same topics, groups on these and the copies."""
-    active = stage.scenario.active
-    for load in stage.scenario.loads:
-        if load.cluster == active:
-            stage.start_load(replace(load, cluster=cluster), phase)
-    own = stage.own_places
+def applications_on(stage: Stage, cluster: str, phase: str) -> Deployment:
+    """Return what ran on the active cluster as it runs on any: producers to the same topics, readers also of copies."""
+    active, own = stage.scenario.active, stage.own_places
     routes = stage.routes(own)
-    for group in _moving(stage):
-        # Whoever was kept behind on purpose catches up now.
-        topics = tuple(names_on(cluster, group.topics, routes, own))
-        stage.start_readers(replace(group, cluster=cluster, topics=topics, max_rate=0.0), phase)
+    return Deployment(
+        cluster,
+        tuple(replace(load, cluster=cluster) for load in stage.scenario.loads if load.cluster == active),
+        tuple(
+            # Whoever was kept behind on purpose catches up now.
+            replace(group, cluster=cluster, topics=tuple(names_on(cluster, group.topics, routes, own)), max_rate=0.0)
+            for group in _moving(stage)
+        ),
+        phase,
+        stage.seed,
+    )
 
 
 def late_copies(stage: Stage) -> list[str]:
@@ -134,22 +131,57 @@ def unread_by_groups(stage: Stage, cluster: str) -> list[str]:
     return await_reading(stage.settings.clusters[cluster], wanted, seconds=READ_SECONDS)
 
 
+def _applications(stage: Stage, phases: Mapping[str, str]) -> LabApplications:
+    deployments = {cluster: applications_on(stage, cluster, phase) for cluster, phase in phases.items()}
+    return LabApplications(stage, deployments, _SERVICE_SECONDS)
+
+
 def _moving(stage: Stage) -> Sequence[Group]:
     return [group for group in stage.scenario.groups if group.cluster == stage.scenario.active]
 
 
 def _names(stage: Stage) -> list[str]:
-    """Return the groups that are moved by hand: Java MirrorMaker's users rely on its own writing of positions."""
-    return [] if stage.replicator is Replicator.MM2 else [group.name for group in _moving(stage)]
+    return [group.name for group in _moving(stage)]
 
 
-def _move_groups(stage: Stage, flow: Flow, *, ask_source: bool) -> GroupMoves:
-    """Move the groups as this replicator's users do; return what was done for it."""
-    groups = _names(stage)
-    if not groups:
-        return GroupMoves(())
-    settings = stage.settings.flow(flow)
-    assert settings is not None
-    return move_groups(
-        settings, stage.settings.clusters, groups, ask_source=ask_source, flows=stage.settings.enabled_flows
-    )
+def _request(stage: Stage, flow: Flow, applications: LabApplications, directory: Path) -> Request:
+    names = "|".join(map(re.escape, _names(stage)))
+    settings, chosen = stage.settings, _settings_of(stage, flow)
+    return Request(settings, chosen, names or None, directory, lambda _: applications, lambda: nullcontext(nobody))
+
+
+def _settings_of(stage: Stage, flow: Flow) -> FlowSettings:
+    found = stage.settings.flow(flow)
+    assert found is not None
+    return found
+
+
+def _verified(stage: Stage, judges: Path, flow: FlowSettings) -> Equivalence:
+    return ask(judges, verify_flow, flow, stage.settings.clusters, stage.settings.enabled_flows)
+
+
+def _carry_out(procedure: Procedure) -> None:
+    if procedure.against:
+        raise NotCarriedOut(f"the {procedure.procedure} must not begin: {'; '.join(procedure.against)}")
+    _require(procedure.carry_out())
+
+
+def _require(steps: Iterable[StepResult]) -> None:
+    failed = [f"{each.name}: {each.result.detail}" for each in steps if each.result.verdict is Verdict.FAIL]
+    if failed:
+        raise NotCarriedOut("; ".join(failed))
+
+
+def _java_move(stage: Stage, flow: Flow, applications: LabApplications, directory: Path) -> Move:
+    ends = ClusterEnds(stage.settings, _settings_of(stage, flow), StoppedReplicator(stage), _uncompared)
+    entry = FailoverEntry("", Mode.UNPLANNED, Phase.UNDER_WAY, str(directory), now_ms())
+    return Move(ends, ends, applications, entry, directory, is_planned=False)
+
+
+def _uncompared(flow: FlowSettings) -> tuple[Verdict, str]:
+    return Verdict.UNKNOWN, f"{flow.flow} is not compared"
+
+
+def _java_carried_out(steps: Sequence[Step], directory: Path) -> tuple[StepResult, ...]:
+    directory.mkdir(parents=True, exist_ok=True)
+    return carry_out(steps, Journal(directory / "journal.jsonl"), goes_back=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mirror.config.settings import MirrorSettings, load
@@ -132,16 +132,19 @@ class Stage(stage.Stage):
 
     # The applications.
 
-    def start_load(self, load: Load, phase: str) -> None:
+    def start_load(self, load: Load, phase: str, seed: int) -> ManagedProcess:
         """Start producers; ``phase`` keeps their names apart in the ledger."""
-        self._known(self.start_producers(load, phase, self.seed))
+        started = self._known(stage.Stage.start_load(self, load, phase, seed))
         self.written.update({Place(load.cluster, topic): None for topic in load.topics})
+        return started
 
-    def start_readers(self, group: Group, phase: str) -> None:
-        """Start members of a group."""
-        self._known(self.start_members(group, phase))
-        places = self.read.setdefault(group.name, {})
-        places.update({Place(group.cluster, topic): None for topic in group.topics})
+    def start_readers(self, groups: Sequence[Group], phase: str) -> ManagedProcess:
+        """Start the members of groups of one process."""
+        started = self._known(stage.Stage.start_readers(self, groups, phase))
+        for group in groups:
+            places = self.read.setdefault(group.name, {})
+            places.update({Place(group.cluster, topic): None for topic in group.topics})
+        return started
 
     def require_alive(self) -> None:
         """Refuse to wait for what cannot come.

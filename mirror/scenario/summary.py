@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mirror.evidence.statistics import Distribution, Interval, distribution, wilson
 from mirror.model.verdict import Verdict, worst
 from mirror.scenario.declaration import Judged, Replicator
-from mirror.scenario.outcome import RunOutcome
+from mirror.scenario.outcome import Figures, RunOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Line:
         records of groups, a run.
     beside
         how what was found differs from a defect that was put in on purpose.
+    rto_links
+        the links of the chain that the recovery time consists of, in seconds, in order.
     forecast_redelivered, forecast_skipped
         what was said of that before the disaster; of the former, how many it may be.
     """
@@ -51,6 +53,7 @@ class Line:
     rto_seconds: Distribution | None
     reasons: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    rto_links: tuple[tuple[str, Distribution], ...] = ()
 
     @property
     def wrong_records(self) -> int:
@@ -95,4 +98,14 @@ def _line(scenario: str, replicator: Replicator, runs: Sequence[RunOutcome]) -> 
         rto_seconds=distribution([each.rto_seconds for each in figures if each.rto_seconds is not None]),
         reasons=tuple(dict.fromkeys(reason for run in runs for reason in run.reasons)),
         beside=tuple(dict.fromkeys(reason for run in runs for reason in run.beside)),
+        rto_links=tuple(_links(figures)),
     )
+
+
+def _links(figures: Sequence[Figures]) -> Iterator[tuple[str, Distribution]]:
+    """Return how long each link took, over the runs whose chain is whole."""
+    whole = [dict(each.rto_links) for each in figures if each.rto_seconds is not None]
+    for name in whole[0] if whole else ():
+        found = distribution([seconds for each in whole if (seconds := each.get(name)) is not None])
+        if found is not None:
+            yield name, found

@@ -25,6 +25,11 @@ def figures(line: Line) -> tuple[str, ...]:
     )
 
 
+def links(line: Line) -> str:
+    """Return how long each link of the recovery time took at the median; nothing where nobody failed over."""
+    return ", ".join(f"{name} {found.median.value:,.1f} s" for name, found in line.rto_links)
+
+
 def conditions(tolerated: Tolerated) -> str:
     """Return under which conditions an anomaly is tolerated, to be put behind its name."""
     told = ["if the replicator says which"] if tolerated.if_told else []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from mirror.config.settings import load
+from mirror.control.status import observe
 from mirror.lab import mm2
 from mirror.lab.clusters import Lab
 
@@ -18,6 +22,13 @@ def mirror(*argv: str, timeout_seconds: float = 240.0) -> subprocess.CompletedPr
     return subprocess.run(
         [sys.executable, "-m", "mirror", *argv], capture_output=True, text=True, check=False, timeout=timeout_seconds
     )
+
+
+def status_of(file: Path) -> list[dict[str, Any]]:
+    """Return what ``mirror status FILE --json`` says of each flow, without a process: who waits for it asks often."""
+    with observe(load(file, applies_transforms=False)) as observers:
+        told: list[dict[str, Any]] = json.loads(json.dumps([observer.look().as_json() for observer in observers]))
+    return told
 
 
 def write(path: Path, east: str, west: str, more: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, status_of
 from tests.brokers.copying import ends_of
 
 PARTITIONS = 4
@@ -98,7 +97,5 @@ class Engines:
         assert self.numbers() == [list(range(number, self.sent, PARTITIONS)) for number in range(PARTITIONS)]
 
     def status(self) -> dict[str, Any]:
-        done = mirror("status", str(self.file), "--json")
-        (flow,) = json.loads(done.stdout)["flows"]
-        found: dict[str, Any] = flow
-        return found
+        (flow,) = status_of(self.file)
+        return flow

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from mirror.lab import processes
-from mirror.lab.service_times import service_times
-from mirror.parts import read_rows
 
 SECONDS = 20.0
 _CONFIG = "applications.json"
@@ -65,6 +63,10 @@ def stop(directory: Path, alias: str) -> None:
 
 def probe(directory: Path, alias: str) -> None:
     """Print what has come about on a cluster since then, by the ledger: what was written there, and read of it."""
+    # pandas: who stops or starts applications does without.
+    from mirror.lab.service_times import service_times
+    from mirror.parts import read_rows
+
     config, since_ms = _config(directory), int(os.environ["MIRROR_SINCE_MS"])
     found = service_times(
         read_rows(directory / "ledger" / "sends", ["cluster", "status", "acked_at_ms"]),

@@ -20,7 +20,7 @@ from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.recovery.verify import plan_pairs
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.in_transactions import committed
 
 
@@ -76,7 +76,7 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
         )
 
     def notes() -> list[str]:
-        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+        (flow,) = status_of(file)
         return list(flow["notes"])
 
     first = start("first")

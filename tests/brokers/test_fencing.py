@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +35,8 @@ from mirror.kafka.channel import BrokerRefused, Channel
 from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
 from mirror.kafka.log import LogWriter
+from mirror.lab import ports
+from mirror.lab.link import Link
 from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
@@ -320,6 +324,52 @@ def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_o
         # An answer to what is asked now comes after what was on its way.
         monkeypatch.setattr(cluster, "_coordinators", found)
         assert cluster.positions_of_groups([group])[group][topic].position == 0
+
+
+@pytest.mark.usefixtures("no_transactional_ids")
+def test_a_task_whose_line_to_its_driver_alone_is_cut_writes_until_its_right_is_over_and_then_no_more(
+    new_copying: NewCopying, tmp_path: Path
+) -> None:
+    """Nothing else refuses what it sends. The driver, which hears nothing of it, knows until when that may be."""
+    old = new_copying(partitions=2)
+    copies, client = list(old.pairs.values()), old.flow.target_client
+
+    def send(numbers: range) -> None:
+        for source in old.pairs:
+            write(old.flow.source_client, source, numbers)
+
+    def await_copies(each: int) -> None:
+        wait_until(
+            lambda: ends_of(client, copies),
+            "copies",
+            timeout_seconds=60,
+            until=lambda ends: set(ends.values()) == {each},
+        )
+
+    send(range(10))
+    old.until_caught_up()
+    with Bell("127.0.0.1", write_seconds=lambda: 12.0) as bell:
+        host, port = bell.address
+        line = Link(tmp_path, "driver", *ports.choose(2), f"{host}:{port}")
+        line.start(owner_pid=os.getpid())
+        try:
+            task = threading.Thread(target=lambda: old.epoch(120.0, ("127.0.0.1", line.listen_port)))
+            task.start()
+            send(range(10, 20))
+            await_copies(20)
+            line.cut()
+            send(range(20, 30))
+            await_copies(30)
+            wait_until(lambda: steady_seconds() >= bell.write_until, "its right to be over", timeout_seconds=60)
+            send(range(30, 40))
+            task.join()
+            assert ends_of(client, copies) == dict.fromkeys(copies, 30)
+        finally:
+            line.stop()
+    new = Copying(replace(old.flow, producer=None), dict(old.pairs))
+    new.from_the_target()
+    new.until_caught_up()
+    assert_copied(new)
 
 
 def test_a_task_cut_off_from_its_driver_writes_nothing_once_another_engine_has_the_flow(

@@ -16,7 +16,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, write
+from tests.brokers.command import address, mirror, status_of, write
 
 
 def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowledged(
@@ -41,9 +41,7 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         producer.flush()
 
     def status() -> dict[str, Any]:
-        done = mirror("status", str(file), "--json")
-        (flow,) = json.loads(done.stdout)["flows"]
-        assert isinstance(flow, dict)
+        (flow,) = status_of(file)
         return flow
 
     def copied(flow: dict[str, Any]) -> int:
@@ -66,17 +64,17 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         done.result(20)
     engine = processes.start(tmp_path, "engine-1", argv, owner_pid=os.getpid())
     try:
-        found = wait_until(gaps, "the gap to be found", timeout_seconds=90, until=lambda one: one[0] == 1)
-        (gap,) = found[1]
-        shown = ("flow", "topic", "partition", "from", "to", "count", "kind", "stops_the_copy", "acknowledged")
-        assert [gap[name] for name in shown] == ["east->west", topic, 0, 10, 50, 40, "retention", True, None]
+        # The gap is told as soon as it is recorded, the stop when the epoch ends.
         degraded = wait_until(
             status,
             "the status to tell",
-            timeout_seconds=30,
-            # The gap is told as soon as it is recorded, the stop when the epoch ends.
+            timeout_seconds=120,
             until=lambda flow: any(topic in reason and "is stopped" in reason for reason in flow["reasons"]),
         )
+        code, (gap,) = gaps()
+        shown = ("flow", "topic", "partition", "from", "to", "count", "kind", "stops_the_copy", "acknowledged")
+        assert code == 1
+        assert [gap[name] for name in shown] == ["east->west", topic, 0, 10, 50, 40, "retention", True, None]
         assert (degraded["state"], copied(degraded)) == ("DEGRADED", 10)
         assert any("offsets 10 to 49" in reason and "mirror gaps FILE" in reason for reason in degraded["reasons"])
         table = mirror("gaps", str(file), "--topic", topic)

@@ -18,7 +18,7 @@ from mirror.lab import clusters, processes
 from mirror.lab.clusters import LabCluster
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import Unique, ends_of, log_of, write
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
@@ -99,7 +99,7 @@ def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Pa
     for file in files:
         # What a topic that has just been made refuses passes by itself, and positions are written once a second.
         (flow,) = wait_until(
-            lambda file=file: json.loads(mirror("status", str(file), "--json").stdout)["flows"],  # type: ignore[misc]
+            lambda file=file: status_of(file),  # type: ignore[misc]
             "the flow to run, and to have left out all that came from the other side",
             timeout_seconds=30,
             until=lambda flows: (

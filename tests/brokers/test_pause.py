@@ -18,6 +18,7 @@ from mirror.lab import faults
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
+from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.pause import Paused, Resumed, pause, resume
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
@@ -94,7 +95,11 @@ def assert_final(engines: Engines, found: Paused) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", ["", "west.exactly.once.source.support = enabled\n"], ids=["default", "exactly-once"]
+    "settings",
+    [
+        pytest.param("", id="default"),
+        pytest.param("west.exactly.once.source.support = enabled\n", id="exactly-once", marks=pytest.mark.soak),
+    ],
 )
 def test_nothing_is_appended_from_the_confirmation_of_a_pause_on_until_it_is_resumed(
     engines: Engines, settings: str
@@ -219,6 +224,60 @@ def test_with_no_engine_the_wish_is_on_record_for_the_next_one_and_the_positions
     }
 
 
+def test_what_was_written_during_a_pause_is_copied_also_where_a_copy_begins_at_the_end_of_its_source(
+    engines: Engines,
+) -> None:
+    """The flow knew the topic: what it leaves out is what was there before it did."""
+    engines.settings = f"{engines.alias}->west.consumer.auto.offset.reset = latest\n"
+    paused(engines)
+    first = engines.running["first"] = engines.start()
+    wait_until(engines.status, "the pause", timeout_seconds=90, until=lambda now: now["state"] == "PAUSED")
+    assert paused(engines).verdict is Verdict.PASS
+    engines.send(400)
+    resume(*flow_of(engines), timeout_seconds=60)
+    engines.await_all()
+    engines.assert_each_once()
+    assert first.terminate(30)
+
+
+def test_a_pause_outlives_the_loss_of_the_state_topic_and_who_cannot_know_of_it_says_so(
+    engines: Engines, west: Cluster
+) -> None:
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    before = paused(engines)
+    assert_final(engines, before)
+    numbers = engines.numbers()
+    _, flow = flow_of(engines)
+    topic = state_topic(flow.flow.source)
+    with under_load(engines):
+        west.delete_topics([topic])
+        told = wait_until(
+            engines.status,
+            "the pause to be on record again",
+            timeout_seconds=120,
+            until=lambda now: bool(now["pauses"]) and any("written again" in note for note in now["notes"]),
+        )
+        assert any("1 pause" in note for note in told["notes"]), told["notes"]
+        assert paused(engines).confirmed_by is not None
+        await_renewals(engines, 2)
+    assert engines.numbers() == numbers
+    first.kill()
+    west.delete_topics([topic])
+    second = engines.running["second"] = engines.start()
+    lost = wait_until(
+        engines.status,
+        "the loss to be told",
+        timeout_seconds=120,
+        until=lambda now: any("a topic that was paused is copied again" in reason for reason in now["reasons"]),
+    )
+    assert lost["state"] == "DEGRADED"
+    engines.await_all()
+    engines.assert_each_once()
+    assert second.terminate(30)
+
+
 def test_of_people_who_pause_and_resume_at_once_the_last_wins_as_a_whole(engines: Engines) -> None:
     """And the one before is told, or was served before."""
     paused(engines)
@@ -274,4 +333,41 @@ def test_some_topics_are_paused_and_others_copied_and_the_command_says_so(
     code, out, _ = command("resume", file, "--yes", "--json")
     assert (code, json.loads(out)["verdict"]) == (0, "PASS")
     assert engines.status()["pauses"] == []
+    assert first.terminate(30)
+
+
+def test_pauses_by_hand_are_as_before_when_the_cut_of_a_failover_is_taken_back(
+    engines: Engines, east: Cluster, unique: Callable[[str], str]
+) -> None:
+    """The cut stops everything, the engine honours it, and ending it resumes nothing that somebody had paused."""
+    other = unique("bills")
+    east.create_topics([NewTopic(other, 1, 1)])
+    engines.settings = f"{engines.alias}->west.topics = {engines.topic}, {other}\n"
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    settings, flow = flow_of(engines)
+    by_hand = paused(engines, "bills-.*")
+    pausing = EnginePausing(settings, awaits_open_ends=False)
+
+    pausing.pause(flow.flow)
+    assert {each["is_paused"] for each in engines.status()["partitions"]} == {True}
+    pausing.pause(flow.flow)
+    said = pausing.resume(flow.flow)
+    status = engines.status()
+    assert {each["topic"] for each in status["partitions"] if each["is_paused"]} == {other}
+    assert [(each["topics"], each["by"]) for each in status["pauses"]] == [("bills-.*", "ann")]
+    assert "paused by hand as before: topics that match bills-.*, paused by ann" in said
+    assert status["cut"] is False
+    with closing(FlowLog(settings.clusters["west"].client, state_topic(flow.flow.source), alias="west")) as log:
+        assert log.poll().pauses.has(by_hand.wish.wish)
+    engines.send(400)
+    engines.await_all()
+    assert "paused by hand" in pausing.resume(flow.flow), "ending it once more changes nothing"
+
+    pausing.pause(flow.flow)
+    part = resume(settings, flow, "bills-.*", timeout_seconds=60)
+    assert "nothing is copied until the failover is taken back" in str(part.problem)
+    whole = resume(settings, flow, timeout_seconds=60)
+    assert (whole.verdict, engines.status()["pauses"]) == (Verdict.PASS, [])
     assert first.terminate(30)

@@ -23,7 +23,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.acl import EVERYBODY, Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, mirror, status_of
 
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 TOPIC, GROUP, COPY = "orders", "billing", "east.orders"
@@ -60,8 +60,7 @@ class Stage:
         engine = processes.start(directory, "engine", argv, owner_pid=os.getpid())
 
         def state() -> str:
-            told = json.loads(mirror("status", str(self.file), "--json").stdout)
-            return str(told["flows"][0]["state"])
+            return str(status_of(self.file)[0]["state"])
 
         wait_until(state, "the flow", timeout_seconds=120, until=lambda state: state == "RUNNING")
         return engine

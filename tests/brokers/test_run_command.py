@@ -18,7 +18,7 @@ from mirror.lab import ports, processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, address, mirror, write
+from tests.brokers.command import FACTORS, address, mirror, status_of, write
 
 
 @pytest.fixture
@@ -82,8 +82,7 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
         )
 
         def states() -> dict[str, Any]:
-            done = mirror("status", str(file), "--json")
-            return {flow["flow"]: (flow["state"], flow["reasons"]) for flow in json.loads(done.stdout)["flows"]}
+            return {flow["flow"]: (flow["state"], flow["reasons"]) for flow in status_of(file)}
 
         found = wait_until(
             states,
@@ -120,9 +119,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
         producer.flush()
 
     def copied() -> int:
-        done = mirror("status", str(file), "--json")
-        assert done.returncode == 0, done.stderr
-        (flow,) = json.loads(done.stdout)["flows"]
+        (flow,) = status_of(file)
         return sum(partition["upstream_next"] for partition in flow["partitions"] if partition["topic"] == topic)
 
     sent = 0

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from mirror.control.flow_log import FlowLog
@@ -21,7 +22,7 @@ from mirror.lab.clusters import Lab, LabCluster
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, address, mirror
+from tests.brokers.command import FACTORS, address, mirror, status_of
 from tests.brokers.copying import ends_of, write
 
 # As Kafka's own logs have it, so that whatever reads those reads this.
@@ -46,8 +47,7 @@ def running(file: Path, log: Path, **environment: str) -> Iterator[subprocess.Po
 
 def status(file: Path) -> tuple[str, list[str]]:
     """Return state and reasons of the only flow."""
-    done = mirror("status", str(file), "--json")
-    (flow,) = json.loads(done.stdout)["flows"]
+    (flow,) = status_of(file)
     return flow["state"], flow["reasons"]
 
 
@@ -102,7 +102,8 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
         os.killpg(engine.pid, signal.SIGINT)
         assert engine.wait(60) == 0, log.read_text()
     assert lines_of(log)[-2:] == [("INFO", "engine", "stops: SIGINT"), ("INFO", "engine", "stopped")]
-    assert status(file)[0] == "STOPPED"
+    (said,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+    assert (said["state"], said.keys()) == ("STOPPED", status_of(file)[0].keys())
 
 
 def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(
@@ -158,6 +159,7 @@ def lines_of(log: Path) -> list[tuple[str, str, str]]:
     return [(each["level"], each["flow"], each["said"]) for each in found if each]
 
 
+@pytest.mark.soak
 def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_killed_before_it_looked(
     east_west: Lab, east: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:
@@ -190,7 +192,7 @@ def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_kil
         engine.wait(60)
 
     def told() -> list[tuple[int, int, int]]:
-        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+        (flow,) = status_of(file)
         return [(each["first_offset"], each["last_offset"], each["records"]) for each in flow["foreign_writers"]]
 
     with running(file, log) as engine:
@@ -198,6 +200,7 @@ def test_what_somebody_else_wrote_into_a_copy_is_told_also_if_the_engine_was_kil
         assert told() == [(first, first, 1)]
 
 
+@pytest.mark.soak
 def test_a_worker_without_the_transforms_module_and_a_router_that_came_later_are_told_in_the_log_and_the_status(
     east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], Any], tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -31,7 +30,7 @@ from mirror.lab import clusters, processes
 from mirror.model.connect_offsets import partition_of, read_source_positions, source_key
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, status_of
 from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
 from tests.brokers.in_transactions import InTransactions
 from tests.flows import flow_work
@@ -517,7 +516,7 @@ def test_the_command_copies_the_others_beside_a_partition_with_too_few_replicas_
         from_there = until_copied(healthy)
     reached = until_copied(healthy, 1_000)
     assert len(copies(sick)) < min(reached.values()) - 500
-    (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
+    (flow,) = status_of(file)
     assert [reason for reason in flow["reasons"] if topics[0] in reason]
     trio.brokers[2].start()
     until_copied([sick])

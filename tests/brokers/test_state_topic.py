@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from mirror.lab.processes import ManagedProcess
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror
+from tests.brokers.command import address, status_of
 from tests.brokers.command import write as write_file
 from tests.brokers.copying import NewCopying, Unique, assert_copied, can_tell, ends_of, write
 from tests.unit.config.files import flows_of
@@ -122,8 +121,7 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
     copies = [TopicPartition(f"{alias}.{topic}", number) for number in range(2)]
 
     def status() -> dict[str, Any]:
-        (flow,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
-        assert isinstance(flow, dict)
+        (flow,) = status_of(file)
         return flow
 
     def copied(count: int) -> dict[str, Any]:

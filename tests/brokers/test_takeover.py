@@ -26,7 +26,7 @@ from mirror.model.flow_state import FlowState, Takeover
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror
+from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import log_of
 from tests.brokers.in_transactions import committed
 
@@ -115,8 +115,7 @@ class Turns:
 
         def behind() -> object:
             assert process.is_alive(), process.log_tail()
-            done = mirror("status", str(self.file), "--json")
-            (flow,) = json.loads(done.stdout)["flows"]
+            (flow,) = status_of(self.file)
             reached = sum(one["upstream_next"] for one in flow["partitions"] if one["topic"] == self.topic)
             return (reached, flow["reasons"]) if reached < self.sent or flow["state"] != "RUNNING" else None
 

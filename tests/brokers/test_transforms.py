@@ -25,7 +25,7 @@ from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.command import address, mirror, write
+from tests.brokers.command import address, mirror, status_of, write
 from tests.brokers.copying import NewCopying
 from tests.brokers.copying import write as write_numbers
 
@@ -101,9 +101,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
         producer.flush()
 
     def upstream() -> int:
-        done = mirror("status", str(file), "--json")
-        assert done.returncode == 0, done.stderr
-        (flow,) = json.loads(done.stdout)["flows"]
+        (flow,) = status_of(file)
         return sum(each["upstream_next"] for each in flow["partitions"] if each["topic"] == topic)
 
     for life in range(2):

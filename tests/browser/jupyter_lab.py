@@ -21,6 +21,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from mirror.drill import saving
 from mirror.lab import ports
 from mirror.waiting import wait_until
 
@@ -77,6 +78,7 @@ def jupyter_lab(folder: Path, first: str) -> Iterator[str]:
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     argv = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port_retries=0"),
+        f"--config={Path(saving.__file__).with_name('jupyter_config.py')}",
         *(f"--notebook-dir={folder}", f"--LabApp.default_url=/lab/tree/{first}", f"--ServerApp.port={port}"),
         f"--IdentityProvider.token={token}",
     ]

@@ -67,6 +67,7 @@ def test_the_drill_passes_and_every_acknowledged_record_is_accounted_for(tmp_pat
         assert f"notebooks/{notebook.stem}.html" in page
 
 
+@pytest.mark.soak
 def test_a_seeded_loss_fails_the_drill_and_leaves_its_evidence(tmp_path: Path) -> None:
     """One record is removed from what was copied: the verification must find it, it alone, and stop the run."""
     status, directory, said = run_drill(tmp_path, "seeded_loss_records=1", "load_seconds=1")

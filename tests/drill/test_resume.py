@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mirror.evidence.journal import Entry, Event
+from mirror.evidence.journal import Entry, Event, Journal
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
+from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.waiting import wait_until
 
 pytestmark = [pytest.mark.drill, pytest.mark.soak]
@@ -24,28 +25,30 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 600.0
 STEPS = ("setup", "mirror", "verify", "failover_drill", "failback")
 
-# When something is killed (the newest entry of the journal says so), and what. Each moment comes once: what it is about
+# The journals of a run: its own, and those of the procedure, there and home.
+RUN, THERE, HOME = ".", FAILOVER, f"{FAILOVER}/{FAILBACK}"
+# When something is killed (the newest entry of a journal says so), and what. Each moment comes once: what it is about
 # is in the journal by then, and is not done again.
 MOMENTS = [
-    (Event.STEP_STARTED, "setup", "kernel"),
-    (Event.STEP_FINISHED, "setup", "runner"),
-    (Event.LOAD_STARTED, None, "holder"),
-    (Event.STEP_STARTED, "verify", "runner"),
-    (Event.STEP_FINISHED, "verify", "holder"),
-    (Event.STEP_STARTED, "failover_drill", "kernel"),
-    (Event.ACTION, "failover_drill", "runner"),
-    (Event.FAULT_INJECTED, "failover_drill", "kernel"),
-    (Event.FAULT_DETECTED, "failover_drill", "runner"),
-    (Event.FENCED, "failover_drill", "holder"),
-    (Event.CUT, "failover_drill", "kernel"),
-    (Event.OFFSETS_APPLIED, "failover_drill", "runner"),
-    (Event.FIRST_WRITE, "failover_drill", "holder"),
-    (Event.STEP_FINISHED, "failover_drill", "runner"),
-    (Event.FAULT_HEALED, "failback", "kernel"),
-    (Event.DRAINED, "failback", "holder"),
-    (Event.OFFSETS_APPLIED, "failback", "runner"),
-    (Event.ACTION, "failback", "kernel"),
-    (Event.LOAD_STARTED, None, "holder"),
+    (RUN, Event.STEP_STARTED, "setup", "kernel"),
+    (RUN, Event.STEP_FINISHED, "setup", "runner"),
+    (RUN, Event.LOAD_STARTED, None, "holder"),
+    (RUN, Event.STEP_STARTED, "verify", "runner"),
+    (RUN, Event.STEP_FINISHED, "verify", "holder"),
+    (RUN, Event.STEP_STARTED, "failover_drill", "kernel"),
+    (RUN, Event.ACTION, "failover_drill", "runner"),
+    (RUN, Event.FAULT_INJECTED, "failover_drill", "kernel"),
+    (THERE, Event.FAULT_DETECTED, "detect", "runner"),
+    (THERE, Event.FENCED, "stop", "holder"),
+    (THERE, Event.CUT, "cut", "kernel"),
+    (THERE, Event.OFFSETS_APPLIED, "groups", "runner"),
+    (THERE, Event.FIRST_WRITE, "first write", "holder"),
+    (RUN, Event.STEP_FINISHED, "failover_drill", "runner"),
+    (RUN, Event.FAULT_HEALED, "failback", "kernel"),
+    (HOME, Event.DRAINED, "drain", "holder"),
+    (HOME, Event.OFFSETS_APPLIED, "groups", "runner"),
+    (HOME, Event.POINT_OF_NO_RETURN, "start", "kernel"),
+    (RUN, Event.LOAD_STARTED, None, "holder"),
 ]
 # Every attempt at a step begins and ends, and applications that were ended are started again.
 REPEATED = (Event.STEP_STARTED, Event.STEP_FINISHED, Event.LOAD_STARTED)
@@ -95,13 +98,12 @@ def test_a_drill_that_is_killed_everywhere_ends_as_one_that_was_not(runs: Path) 
         timeout_seconds=SECONDS,
     )
     run = RunDirectory.open(directory)
-    behind = 0
-    for event, step, what in MOMENTS:
-        found = wait_until(
-            newer(run, behind, event, step, runner), f"{event} of {step}", timeout_seconds=SECONDS, until=bool
-        )
+    behind = dict.fromkeys((RUN, THERE, HOME), 0)
+    for journal, event, step, what in MOMENTS:
+        looks = newer(Journal(directory / journal / "journal.jsonl"), behind[journal], event, step, runner)
+        found = wait_until(looks, f"{event} of {step}", timeout_seconds=SECONDS, until=bool)
         assert isinstance(found, Entry), found
-        behind = found.n
+        behind[journal] = found.n
         kill(what, runner, run)
         runner = command("resume", str(directory))
     said, _ = runner.communicate(timeout=2 * SECONDS)
@@ -112,21 +114,22 @@ def test_a_drill_that_is_killed_everywhere_ends_as_one_that_was_not(runs: Path) 
     failback = outcomes["failback"]["facts"]
     assert failback["balances"]
     assert [failback["totals"][kind] for kind in ("lost", "duplicated", "reordered", "altered")] == [0, 0, 0, 0]
-    happened = [(entry.event, entry.step) for entry in run.journal.read().entries]
-    once = {(event, step) for event, step, _ in MOMENTS if event not in REPEATED}
-    for each in once - {(Event.ACTION, "failover_drill")}:
-        assert happened.count(each) == 1, each
+    once = {(journal, event, step) for journal, event, step, _ in MOMENTS if event not in REPEATED}
+    for journal, event, step in once - {(RUN, Event.ACTION, "failover_drill")}:
+        happened = [
+            (entry.event, entry.step) for entry in Journal(directory / journal / "journal.jsonl").read().entries
+        ]
+        assert happened.count((event, step)) == 1, (journal, event, step)
     assert holder.held(runs) == []
 
 
 def newer(
-    run: RunDirectory, behind: int, event: Event, step: str | None, runner: subprocess.Popen[str]
+    journal: Journal, behind: int, event: Event, step: str | None, runner: subprocess.Popen[str]
 ) -> Callable[[], Entry | str | None]:
     """Return what looks for the next entry of that kind; a runner that has ended before is told with what it said."""
 
     def look() -> Entry | str | None:
-        entries = run.journal.read().entries
-        for entry in entries:
+        for entry in journal.read().entries:
             if entry.n > behind and entry.event is event and step in (None, entry.step):
                 return entry
         if runner.poll() is not None:

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.delivery import GroupMove, GroupReading, Place, Standing, judge_groups
+from mirror.proof.delivery import GroupReading, Place, Standing, judge_groups
 from mirror.proof.evidence import Gap
 from mirror.proof.findings import Anomaly, Delivery
+from mirror.proof.group_move import GroupMove
 from tests.spark.histories import (
     COPY,
     ORDERS,

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from mirror.waiting import wait_until
 
 # A machine that is busy with brokers is slow: no law is broken by that.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("quick", _PATIENT, max_examples=30)
+settings.register_profile("quick", _PATIENT, max_examples=20)
 settings.register_profile("thorough", _PATIENT, max_examples=1000)
 settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a unit test waits for is there within milliseconds, and asking for it costs no broker anything."""
+    monkeypatch.setitem(cast(Any, wait_until).__kwdefaults__, "longest_pause_seconds", 0.02)

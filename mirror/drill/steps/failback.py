@@ -10,40 +10,33 @@ import pandas as pd
 import pyarrow as pa
 
 from mirror.control.status import observe
-from mirror.drill.steps import failover, verification
-from mirror.drill.steps.failover import copy_routes, event, located, read_on_standby, write_positions
+from mirror.drill.steps import verification
+from mirror.drill.steps.failover import applications_after, copy_routes, event, located, request, there
+from mirror.drill.steps.phases import Phases
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import (
-    ACTIVE,
-    FORWARD,
-    GROUPS,
-    JUDGES,
-    LAG_SAMPLER,
-    REPLICATOR,
-    REVERSE,
-    STANDBY,
-    TOPICS,
-    Stage,
-)
-from mirror.evidence.facts import Facts
+from mirror.drill.steps.stage import JUDGES, LAG_SAMPLER, REPLICATOR, Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import AccountClass, Failback, Totals, read_settings
 from mirror.evidence.run_evidence import Finding as FindingFact
 from mirror.lab.stage import LOAD, READERS
+from mirror.lab_applications import LabApplications
 from mirror.model.flow import Flow
 from mirror.model.ledger import SENDS, Column
-from mirror.model.partition import TopicPartition
 from mirror.model.verdict import worst
 from mirror.parts import arrow_schema, write_table
 from mirror.proof.account import UNSETTLED, Account, Fate, Sides, settle_account
-from mirror.proof.delivery import GroupMove, GroupReading, Route, Standing, judge_groups, judge_logs
+from mirror.proof.delivery import GroupReading, Route, Standing, judge_groups, judge_logs
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
 from mirror.proof.findings import Anomaly, Delivery
+from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import stranded_records
-from mirror.recovery.catching_up import await_copies, await_reading
+from mirror.recovery.catching_up import await_copies, await_reading, await_return
+from mirror.recovery.procedure import plan_failback
+from mirror.recovery.run import FAILBACK, FAILOVER
+from mirror.recovery.what_was_done import WhatWasDone
 from mirror.waiting import WaitTimeout
 
 STEP = "failback"
@@ -58,11 +51,10 @@ _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 def restart_active(stage: Stage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
-    cluster = stage.cluster(ACTIVE)
     if not done(stage, Event.FAULT_HEALED, STEP):
         # Before the deed: a run that ends between the two starts the cluster when it is resumed.
-        stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": ACTIVE})
-    cluster.start()
+        stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": stage.active})
+    cluster = stage.start_cluster(stage.active)
     return pd.DataFrame([{"broker": broker.address, "alive": broker.is_alive()} for broker in cluster.brokers])
 
 
@@ -84,7 +76,7 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
             records=("offset", "size"),
             first_offset=("offset", "min"),
             last_offset=("offset", "max"),
-            still_on_east=("in_own_log", "sum"),
+            still_in_own_log=("in_own_log", "sum"),
         )
         .reset_index()
     )
@@ -92,7 +84,7 @@ def list_stranded(stage: Stage) -> pd.DataFrame:
 
 def find_stranded(stage: Stage) -> list[pd.DataFrame]:
     """Read both sides to their ends; return, a frame a topic, the sends the standby lacks."""
-    routes = copy_routes(stage, FORWARD)
+    routes = copy_routes(stage, stage.forward)
     places = [place for route in routes for place in (route.sent, route.kept)]
     work = stage.run.path / "proof"
     # Small jobs, one behind the other, leave most of the machine idle while each is planned.
@@ -100,57 +92,51 @@ def find_stranded(stage: Stage) -> list[pd.DataFrame]:
         return list(pool.map(lambda route: stranded_records(found.sends, found.logs, route).toPandas(), routes))
 
 
-def mirror_both_ways(stage: Stage) -> pd.DataFrame:
-    """Start the replicator for both flows, and wait until the stranded records have reached the standby."""
-    if not stage.alive(REPLICATOR):
-        stage.start_replicator([ACTIVE, STANDBY])
-    _wait_until_dry(stage, {FORWARD})
-    return _status(stage)
-
-
-def drain(stage: Stage) -> pd.DataFrame:
-    """Stop the producers on the standby, and wait until both flows have copied everything to its end."""
-    if done(stage, Event.DRAINED, STEP):
-        return _status(stage)
-    stage.stop("load-")
-    read_on_standby(stage)
-    _wait_until_dry(stage, {FORWARD, REVERSE})
-    _wait_until_read(stage, STANDBY, [*TOPICS, *(stage.remote(topic) for topic in TOPICS)])
-    stage.stop("readers-")
-    _wait_until_dry(stage, {FORWARD, REVERSE})
-    stage.run.journal.append(Event.DRAINED, step=STEP, facts={"flows": [str(FORWARD), str(REVERSE)]})
-    return _status(stage)
-
-
-def move_groups_home(stage: Stage) -> pd.DataFrame:
-    """Translate every group's position back, and write it on the old cluster, under the same guards as before.
+def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
+    """Plan the procedure that `mirror failback` carries out, or the rest of it, once both clusters are there.
 
     Raises
     ------
-    MoveRefused
-        if a group cannot be moved; the others are, the journal names both, and moving again is safe.
+    StepNotPassed
+        if it must not begin.
+    WaitTimeout
+        if the old cluster is not back in time.
     """
-    table = write_positions(stage, REVERSE, STEP, ask_source=True)
-    return table[table.topic.isin(home_topics(stage))]
+    await_return(stage.settings, stage.reverse, stage.groups, seconds=_RETURN_SECONDS)
+    applications = LabApplications(
+        stage,
+        {
+            stage.standby: applications_after(stage, rate=rate, value_bytes=value_bytes, seed=seed),
+            stage.active: stage.applications(stage.active, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes),
+        },
+    )
+    return Phases(stage, STEP, applications, plan_failback(request(stage, applications)))
 
 
-def serve_at_home(stage: Stage, *, rate: float, seconds: float, value_bytes: int, seed: int) -> None:
-    """Start producers and groups on the old cluster, active again, and let them work for a while."""
-    if not done(stage, Event.ACTION, STEP):
-        stage.run.journal.append(Event.ACTION, step=STEP, facts={"active": ACTIVE})
-    if not stage.alive(LOAD):
-        stage.start_load(ACTIVE, "home", rate=rate, seed=seed + 2, value_bytes=value_bytes)
-    if not stage.alive(READERS):
-        stage.start_readers(ACTIVE, "home", home_topics(stage), {})
-    stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+def home(stage: Stage) -> WhatWasDone:
+    """Return what the procedure has done."""
+    return WhatWasDone.of(stage.run.path / FAILOVER / FAILBACK, stage.reverse)
+
+
+def groups_home_table(stage: Stage) -> pd.DataFrame:
+    """Return where every group goes on at home, a row for each position."""
+    rows = [dict(each) for each in home(stage).group_rows if each["topic"] in home_topics(stage)]
+    return pd.DataFrame(rows).convert_dtypes()
+
+
+def serve_at_home(stage: Stage, phases: Phases, *, rate: float, seconds: float) -> str:
+    """Let the applications work on the old cluster, active again, for a while; say how much it has acknowledged."""
+    phases.applications.start(stage.active)
+    records = stage.wait_for_load(stage.active, rate=rate, seconds=seconds)
+    return f"{stage.active} has acknowledged {records:,} more records"
 
 
 def stop_everything(stage: Stage) -> pd.DataFrame:
     """Stop the producers, let everything run dry and be read, then stop the groups, the replicator and the sampler."""
-    stage.stop("load-")
-    _wait_until_dry(stage, {FORWARD, REVERSE})
-    _wait_until_read(stage, ACTIVE, home_topics(stage))
-    stage.stop("readers-")
+    stage.stop(LOAD)
+    _wait_until_dry(stage, {stage.forward, stage.reverse})
+    _wait_until_read(stage, stage.active, home_topics(stage))
+    stage.stop(READERS)
     table = _status(stage)
     stage.stop(LAG_SAMPLER, REPLICATOR)
     return table
@@ -158,7 +144,7 @@ def stop_everything(stage: Stage) -> pd.DataFrame:
 
 def compare(stage: Stage) -> dict[Flow, Equivalence]:
     """Verify both flows to their ends."""
-    return {flow: verification.compare(stage, flow) for flow in (FORWARD, REVERSE)}
+    return {flow: verification.compare(stage, flow) for flow in (stage.forward, stage.reverse)}
 
 
 def comparison_table(comparisons: Mapping[Flow, Equivalence]) -> pd.DataFrame:
@@ -185,11 +171,13 @@ def settle(stage: Stage) -> Settlement:
 
 def judge_everything(stage: Stage) -> Settlement:
     """Read every log to its end and put it before all judges."""
-    forward, reverse = copy_routes(stage, FORWARD), copy_routes(stage, REVERSE)
+    forward, reverse = copy_routes(stage, stage.forward), copy_routes(stage, stage.reverse)
     places = [place for route in (*forward, *reverse) for place in (route.sent, route.kept)]
     own = [Route.own(route.sent) for route in (*forward, *reverse)]
-    sides = Sides(ACTIVE, STANDBY, forward, reverse, returned_at_ms=event(stage, Event.ACTION).at_ms)
-    readings = [GroupReading(group, tuple(places)) for group in GROUPS]
+    moved_at_ms = home(stage).applications_moved_at_ms
+    assert moved_at_ms is not None
+    sides = Sides(stage.active, stage.standby, forward, reverse, returned_at_ms=moved_at_ms)
+    readings = [GroupReading(group, tuple(places)) for group in stage.groups]
     positions, unknown = read_positions(readings, stage.settings.clusters)
     with final_read(stage.run.ledger, stage.settings.clusters, places, stage.run.path / "proof") as found:
         standing = Standing(positions, found.commits, group_moves(stage))
@@ -203,29 +191,16 @@ def judge_everything(stage: Stage) -> Settlement:
 
 
 def group_moves(stage: Stage) -> list[GroupMove]:
-    """Return where groups went on, as the journal says: at the failover, and home."""
+    """Return where groups went on, as the journals of the procedure say: at the failover, and home."""
     allowed = read_settings(stage.run).parameters["rpo_objective_seconds"]
     known_by_ms = event(stage, Event.FAULT_INJECTED).at_ms - round(1000 * float(allowed))
-    moves = []
-    for step, flow, known in ((failover.STEP, FORWARD, known_by_ms), (STEP, REVERSE, None)):
-        entries = stage.run.journal.read().entries
-        applied = next(each for each in reversed(entries) if (each.event, each.step) == (Event.OFFSETS_APPLIED, step))
-        translated = Facts(applied.facts, f"{Event.OFFSETS_APPLIED} of {step}").objects("translated")
-        for group in GROUPS:
-            upstream = {
-                TopicPartition(each.text("topic"), each.integer("partition")): each.integer("upstream")
-                for each in translated
-                if each.text("group") == group
-            }
-            # On the way home nobody read meanwhile, and the standby was asked: all that was committed there is known.
-            moves.append(GroupMove(group, flow.source, flow.target, upstream, known or applied.at_ms))
-    return moves
+    return [*there(stage).group_moves(known_by_ms), *home(stage).group_moves()]
 
 
-def groups_table(settlement: Settlement) -> pd.DataFrame:
+def groups_table(stage: Stage, settlement: Settlement) -> pd.DataFrame:
     """Return a row a group: records it was to be handed, and what went wrong."""
     rows = []
-    for group in GROUPS:
+    for group in stage.groups:
         counts = [count for count in settlement.groups.counts if count.group == group]
         found = [finding for finding in settlement.groups.findings if finding.group == group]
         rows.append(
@@ -238,7 +213,7 @@ def groups_table(settlement: Settlement) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def conclude(stage: Stage, comparisons: Mapping[Flow, Equivalence], settlement: Settlement) -> None:
+def conclude(stage: Stage, phases: Phases, comparisons: Mapping[Flow, Equivalence], settlement: Settlement) -> None:
     """Write the outcome: equal copies, every record handed to every group, and an account that balances."""
     account, logs, groups = settlement.account, settlement.logs, settlement.groups
     reasons = [
@@ -247,6 +222,7 @@ def conclude(stage: Stage, comparisons: Mapping[Flow, Equivalence], settlement: 
         *(reason for flow, comparison in comparisons.items() for reason in verification.reasons(comparison, flow)),
         *(str(finding) for finding in (*logs.findings, *groups.findings) if not finding.is_tolerated),
         *(str(gap) for gap in account.gaps),
+        *phases.unsettled,
     ]
     failback = Failback(
         account=tuple(AccountClass(str(fate), account.records(fate), _NOTES[fate]) for fate in Fate),
@@ -255,34 +231,41 @@ def conclude(stage: Stage, comparisons: Mapping[Flow, Equivalence], settlement: 
         stranded_file=STRANDED_FILE,
     )
     totals = logs.totals
-    facts = failback.as_facts() | {
-        "totals": Totals(
-            acked=account.acked,
-            mirrored=account.records(Fate.MIRRORED),
-            stranded=account.records(Fate.RECOVERED) + account.records(Fate.LISTED) + account.records(Fate.STRANDED),
-            lost=account.records(Fate.MISSING),
-            duplicated=totals[Anomaly.DUPLICATED],
-            reordered=totals[Anomaly.REORDERED],
-            altered=totals[Anomaly.ALTERED],
-            indeterminate=account.indeterminate_found + account.indeterminate_absent,
-        ).as_facts(),
-        "findings": [
-            finding.as_facts()
-            for finding in (
-                *(one for comparison in comparisons.values() for one in verification.differences(comparison)),
-                *(_unsettled(account)),
-                *located(logs),
-                *located(groups),
-            )
-        ],
-    }
+    facts = (
+        failback.as_facts()
+        | phases.facts()
+        | {
+            "totals": Totals(
+                acked=account.acked,
+                mirrored=account.records(Fate.MIRRORED),
+                stranded=account.records(Fate.RECOVERED)
+                + account.records(Fate.LISTED)
+                + account.records(Fate.STRANDED),
+                lost=account.records(Fate.MISSING),
+                duplicated=totals[Anomaly.DUPLICATED],
+                reordered=totals[Anomaly.REORDERED],
+                altered=totals[Anomaly.ALTERED],
+                indeterminate=account.indeterminate_found + account.indeterminate_absent,
+            ).as_facts(),
+            "findings": [
+                finding.as_facts()
+                for finding in (
+                    *(one for comparison in comparisons.values() for one in verification.differences(comparison)),
+                    *(_unsettled(account)),
+                    *located(logs),
+                    *located(groups),
+                )
+            ],
+        }
+    )
     verdict = worst([account.verdict, logs.verdict, groups.verdict, *(each.verdict for each in comparisons.values())])
+    phases.seal()
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
 def home_topics(stage: Stage) -> list[str]:
     """Return what the groups read on the old cluster: its own topics, and what came home from the standby."""
-    return [*TOPICS, *(stage.remote(topic, REVERSE) for topic in TOPICS)]
+    return [*stage.topics, *(stage.remote(topic, stage.reverse) for topic in stage.topics)]
 
 
 _NOTES = {
@@ -321,11 +304,11 @@ def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
             left = []
             for status in (observer.look() for observer in observers):
                 known = {partition.topic for partition in status.partitions}
-                left += [f"{status.flow} {topic} has no position" for topic in TOPICS if topic not in known]
+                left += [f"{status.flow} {topic} has no position" for topic in stage.topics if topic not in known]
                 left += [
                     f"{status.flow} {partition.topic}-{partition.partition}: {partition.lag_records}"
                     for partition in status.partitions
-                    if partition.topic in TOPICS and partition.lag_records != 0
+                    if partition.topic in stage.topics and partition.lag_records != 0
                 ]
             return left
 
@@ -334,7 +317,7 @@ def _wait_until_dry(stage: Stage, flows: set[Flow]) -> None:
 
 def _wait_until_read(stage: Stage, alias: str, topics: list[str]) -> None:
     """Wait until every group stands at the end of every one of these topics."""
-    wanted = {group: set(topics) for group in GROUPS}
+    wanted = {group: set(topics) for group in stage.groups}
     left = await_reading(stage.settings.clusters[alias], wanted, seconds=_RETURN_SECONDS)
     _require_nobody(left, f"not read after {_RETURN_SECONDS:g} s")
 
@@ -353,6 +336,6 @@ def _status(stage: Stage) -> pd.DataFrame:
             | {"upstream_next": one.upstream_next, "source_end": one.source_end, "lag_records": one.lag_records}
             for look in looks
             for one in look.partitions
-            if one.topic in TOPICS
+            if one.topic in stage.topics
         ]
     )

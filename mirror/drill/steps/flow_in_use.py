@@ -13,7 +13,7 @@ from mirror.drill.conditions import flow_of_file
 from mirror.drill.live import show_waits
 from mirror.drill.shown import style_outputs
 from mirror.drill.steps import practice as practising
-from mirror.drill.steps.stage import FORWARD, Stage, be_the_only_kernel
+from mirror.drill.steps.stage import Stage, be_the_only_kernel
 from mirror.drill.unattended import is_unattended
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
@@ -94,7 +94,7 @@ class FlowInUse:
         if stage is not None:
             practising.prepare(stage, step)
         settings = load(Path(properties_file) if stage is None else run.mirror_properties)
-        chosen = flow_of_file(settings, flow if stage is None else str(FORWARD))
+        chosen = flow_of_file(settings, flow if stage is None else str(stage.forward))
         file = Path(applications) if applications else None
         return cls(run, step, settings, chosen, groups, file, stage, by_hand)
 
@@ -126,7 +126,7 @@ class FlowInUse:
     def _applications(self, along: Flow) -> Applications:
         """Return the applications: those of the practice, else commands, else a person who is there, else nobody."""
         if self.practice is not None:
-            return practising.LabApplications(self.practice)
+            return practising.moved_applications(self.practice)
         if self.applications_file is not None:
             return Commands.load(self.applications_file, str(along), (along.source, along.target))
         if self.by_hand is None or is_unattended():

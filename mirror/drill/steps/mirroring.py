@@ -8,11 +8,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mirror.control.status import FlowStatus, observe
-from mirror.drill.steps.stage import ACTIVE, FORWARD, LAG_SAMPLER, REPLICATOR, STANDBY, TOPICS, Stage
+from mirror.drill.steps.stage import LAG_SAMPLER, REPLICATOR, Stage
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.plots import lag_plot
 from mirror.evidence.run_evidence import read_evidence
 from mirror.kafka.cluster import Cluster
+from mirror.lab.applications import Deployment
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -25,8 +26,8 @@ _SAMPLES = 3
 
 
 def start_replicator(stage: Stage) -> str:
-    """Start mirroring to the standby; it takes some seconds to get going."""
-    process = (stage.alive(REPLICATOR) or [stage.start_replicator([STANDBY])])[0]
+    """Start mirroring; it takes some seconds to get going."""
+    process = (stage.alive(REPLICATOR) or [stage.start_replicator()])[0]
     return f"{process.name} runs with pid {process.pid}; its log is {process.log_path.name}"
 
 
@@ -34,11 +35,18 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
     """Wait until all that the applications have written so far is copied, then begin to sample the lag.
 
     What was written while the replicator started is a backlog, however slow the machine; the objective is for a copy
-    that keeps up.
+    that keeps up. Applications that have just been started may have written nothing yet: then all that is copied says
+    nothing.
     """
-    with Cluster.connect(stage.settings.clusters[ACTIVE]) as cluster:
+    wait_until(
+        lambda: sorted(set(stage.topics) - _written_to(stage)),
+        "the applications to write to every topic",
+        timeout_seconds=_START_SECONDS,
+        until=lambda missing: not missing,
+    )
+    with Cluster.connect(stage.settings.clusters[stage.active]) as cluster:
         written = cluster.offsets(
-            [one for topic in cluster.topics(TOPICS).values() for one in topic.topic_partitions], "latest"
+            [one for topic in cluster.topics(stage.topics).values() for one in topic.topic_partitions], "latest"
         )
 
     def left() -> list[str]:
@@ -53,15 +61,19 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
     wait_until(left, what, timeout_seconds=_START_SECONDS, until=lambda left: not left)
     if not stage.alive(LAG_SAMPLER):
         stage.start_lag_sampler()
-    return status_table(status_of(stage))
+    return status_table(stage, status_of(stage))
 
 
 def start_applications(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> pd.DataFrame:
-    """Start producers and two reading groups on the active cluster; ``audit`` reads slowly, so that it lags behind."""
-    if not stage.alive("load-"):
-        stage.start_load(ACTIVE, "before", rate=rate, seed=seed, value_bytes=value_bytes)
-        stage.start_readers(ACTIVE, "before", TOPICS, {"audit": max(1.0, 0.6 * rate)})
+    """Start producers and the groups on the active cluster; the last group reads slowly, so that it lags behind."""
+    stage.start_applications(applications_before(stage, rate=rate, value_bytes=value_bytes, seed=seed))
     return pd.DataFrame([{"process": process.name, "pid": process.pid} for process in stage.alive()])
+
+
+def applications_before(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Deployment:
+    """Return the applications as they run on the active cluster before it is lost."""
+    slow = max(1.0, 0.6 * rate)
+    return stage.applications(stage.active, "before", rate=rate, seed=seed, value_bytes=value_bytes, slow=slow)
 
 
 def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
@@ -69,19 +81,19 @@ def run_steadily(stage: Stage, *, rate: float, seconds: float) -> pd.DataFrame:
 
     Returns where the flow stands.
     """
-    stage.wait_for_load(ACTIVE, rate=rate, seconds=seconds)
+    stage.wait_for_load(stage.active, rate=rate, seconds=seconds)
     wait_until(
         lambda: Counted(_samples(stage), _SAMPLES) if stage.alive(LAG_SAMPLER) else None,
         f"{_SAMPLES} samples of the lag",
         timeout_seconds=_START_SECONDS,
         until=lambda seen: seen is None or bool(seen),
     )
-    return status_table(status_of(stage))
+    return status_table(stage, status_of(stage))
 
 
 def show_lag(stage: Stage) -> Figure:
     """Plot the lag of every partition so far."""
-    return lag_plot(read_evidence(stage.run), str(FORWARD))
+    return lag_plot(read_evidence(stage.run), str(stage.forward))
 
 
 def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
@@ -95,7 +107,7 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
     if status.state != "RUNNING" or worst is None or unknown:
         verdict = Verdict.UNKNOWN if status.state == "RUNNING" else Verdict.FAIL
         reasons.append(
-            f"the flow {FORWARD} is {status.state}; {counted(len(unknown), 'partition')} without a known lag"
+            f"the flow {stage.forward} is {status.state}; {counted(len(unknown), 'partition')} without a known lag"
         )
     elif worst > lag_objective_seconds:
         verdict = Verdict.FAIL
@@ -113,22 +125,28 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
 
 
+def _written_to(stage: Stage) -> set[str]:
+    """Return the topics of which the active cluster has acknowledged a record, by the ledger."""
+    sends = stage.sends()
+    return set(sends[(sends.cluster == stage.active) & (sends.status == "acked")].topic)
+
+
 def _samples(stage: Stage) -> int:
     """Return how often the lag of the forward flow has been sampled."""
     if not stage.run.lag.exists():
         return 0
     lines = stage.run.lag.read_text().splitlines(keepends=True)
     samples = (json.loads(line) for line in lines if line.endswith("\n"))
-    return len({sample["at_ms"] for sample in samples if sample["flow"] == str(FORWARD)})
+    return len({sample["at_ms"] for sample in samples if sample["flow"] == str(stage.forward)})
 
 
 def status_of(stage: Stage) -> FlowStatus:
     """Return where the forward flow stands."""
-    with observe(stage.settings, {FORWARD}) as (observer,):
+    with observe(stage.settings, {stage.forward}) as (observer,):
         return observer.look()
 
 
-def status_table(status: FlowStatus) -> pd.DataFrame:
+def status_table(stage: Stage, status: FlowStatus) -> pd.DataFrame:
     """Return a flow's partitions of the applications' topics as a table."""
-    rows = [partition for partition in status.as_json()["partitions"] if partition["topic"] in TOPICS]
+    rows = [partition for partition in status.as_json()["partitions"] if partition["topic"] in stage.topics]
     return pd.DataFrame(rows)

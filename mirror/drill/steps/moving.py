@@ -11,7 +11,7 @@ import pandas as pd
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.drill.steps.resumption import done
-from mirror.drill.steps.stage import STANDBY, Stage
+from mirror.drill.steps.stage import Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import Factual
@@ -187,6 +187,6 @@ def _fail_over_first(used: FlowInUse, stage: Stage) -> str:
         if carried.verdict is not Verdict.PASS:
             reasons = tuple(each.result.detail for each in carried.steps if each.result.verdict is not Verdict.PASS)
             used.conclude(Outcome(used.step, carried.verdict, {}, ("the practice was not failed over", *reasons)))
-        stage.wait_for_load(STANDBY, rate=practice.RATE, seconds=_SERVED_SECONDS)
+        stage.wait_for_load(stage.standby, rate=practice.RATE, seconds=_SERVED_SECONDS)
         stage.run.journal.append(Event.ACTION, step=used.step, facts={"practice": "failed over"})
-    return f"practice: the applications were failed over to {STANDBY}, and have written there"
+    return f"practice: the applications were failed over to {stage.standby}, and have written there"

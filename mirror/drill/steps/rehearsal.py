@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 
+from mirror import terminal
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.by_hand import NoRun
 from mirror.drill.conditions import flow_of_file
@@ -84,7 +84,7 @@ def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: f
     undo = f"mirror rehearse {standby.file} --flow {planned.settings.flow} --clean"
     standby.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups": shadows, "undo": undo})
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=Console(), transient=True
+        terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=terminal.console(), transient=True
     ) as bars:
         tasks: dict[str, TaskID] = {}
 

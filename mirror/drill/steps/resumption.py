@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mirror.drill.steps.stage import ACTIVE, REPLICATOR, STANDBY, Stage
+from mirror.drill.steps.layout import Layout
+from mirror.drill.steps.stage import REPLICATOR, Stage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.refusal import Refused
+from mirror.recovery.run import FAILOVER
+from mirror.recovery.what_was_done import WhatWasDone
 
 
 class Drifted(Refused):
@@ -21,7 +24,7 @@ class Drifted(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What should run at a moment of the failover or the failback, beside the applications.
+    """What should run at a moment of the failover or the failback, beside the applications and the replicator.
 
     Attributes
     ----------
@@ -29,27 +32,29 @@ class Expected:
         aliases of the clusters that must serve.
     gone
         aliases of the clusters that must not: they were found to be gone, and have not been brought back.
-    engine_into
-        aliases of the clusters that the replicator writes to; none: it has been stopped, or a later cell starts it.
     """
 
     clusters: frozenset[str]
     gone: frozenset[str]
-    engine_into: tuple[str, ...]
 
 
-def expected(entries: Sequence[Entry]) -> Expected:
-    """Return what should run behind these entries of a journal, once the mirror has run and its copy was verified.
+def expected(entries: Sequence[Entry], layout: Layout, *, is_gone: bool) -> Expected:
+    """Return what should run behind these entries of a run's journal, once the mirror has run and its copy is verified.
 
     Between the entry that a cluster is to be killed and the one that it is gone it may run: whoever wrote the first may
     have ended before the deed.
+
+    Parameters
+    ----------
+    is_gone
+        whether the procedure has found the active cluster to be gone.
     """
     last = {entry.event: entry.n for entry in entries}
-    healed = last.get(Event.FAULT_HEALED, 0)
+    is_healed = last.get(Event.FAULT_HEALED, 0) > last.get(Event.FAULT_INJECTED, 0)
+    is_lost = Event.FAULT_INJECTED in last and not is_healed
     return Expected(
-        clusters=frozenset({STANDBY} if last.get(Event.FAULT_INJECTED, 0) > healed else {ACTIVE, STANDBY}),
-        gone=frozenset({ACTIVE} if last.get(Event.FAULT_DETECTED, 0) > healed else ()),
-        engine_into=() if Event.CUT in last else (STANDBY,),
+        clusters=frozenset({layout.standby} if is_lost else {layout.active, layout.standby}),
+        gone=frozenset({layout.active} if is_lost and is_gone else ()),
     )
 
 
@@ -77,15 +82,18 @@ def restore(stage: Stage) -> tuple[str, ...]:
     Drifted
         if something runs that should not; nothing was started.
     """
-    wanted = expected(stage.run.journal.read().entries)
+    failover = WhatWasDone.of(stage.run.path / FAILOVER, stage.forward)
+    is_gone = failover.has(Event.FAULT_DETECTED)
+    wanted = expected(stage.run.journal.read().entries, stage.layout, is_gone=is_gone)
     serving = {alias for alias, cluster in stage.lab.clusters.items() if cluster.is_alive()}
     wrong = difference(wanted, serving)
     if wrong:
         raise Drifted(f"{stage.run.name} cannot be gone on with: {'; '.join(wrong)}: stop it, and resume again")
     started = sorted(wanted.clusters - serving)
     for alias in started:
-        stage.cluster(alias).start()
-    if wanted.engine_into and not stage.alive(REPLICATOR):
-        stage.start_replicator(wanted.engine_into)
+        stage.start_cluster(alias)
+    if not stage.alive(REPLICATOR):
+        # It goes on whatever is lost; what must not be copied is paused, on record.
+        stage.start_replicator()
         started.append(REPLICATOR)
     return tuple(started)

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pandas as pd
 
 from mirror.config.settings import load
-from mirror.drill.steps.stage import ACTIVE, GROUPS, JUDGES, STANDBY, TOPICS, Stage
+from mirror.drill.steps.stage import JUDGES, Stage
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import Cluster as ClusterFact
 from mirror.kafka.cluster import Cluster, NewTopic
@@ -42,12 +42,13 @@ def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.Dat
     """Start both clusters, and what judges them; return a row each. Brokers that already run are left as they are."""
     if judged and not stage.alive(JUDGES):
         stage.start_judges()
-    lab = lab_clusters.up(stage.run.lab, [ACTIVE, STANDBY], brokers=brokers, owner_pid=stage.owner_pid)
+    stage.layout.save(stage.run)
+    lab = lab_clusters.up(stage.run.lab, [stage.active, stage.standby], brokers=brokers, owner_pid=stage.hold())
     return pd.DataFrame(
         [
             {
                 "cluster": alias,
-                "role": "active" if alias == ACTIVE else "standby",
+                "role": "active" if alias == stage.active else "standby",
                 "brokers": len(cluster.brokers),
                 "bootstrap_servers": cluster.bootstrap_servers,
             }
@@ -61,7 +62,7 @@ def start_spark(stage: Stage, workers: int) -> str:
     if not workers:
         return "the replicator runs Spark on this machine, inside its own processes"
     running = spark_cluster.load(stage.spark_home) or spark_cluster.up(
-        stage.spark_home, workers, owner_pid=stage.owner_pid
+        stage.spark_home, workers, owner_pid=stage.hold()
     )
     return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 
@@ -69,11 +70,11 @@ def start_spark(stage: Stage, workers: int) -> str:
 def write_properties(stage: Stage) -> str:
     """Write the replicator's properties file into the run directory; return its text."""
     text = _PROPERTIES.format(
-        active=ACTIVE,
-        standby=STANDBY,
-        active_servers=stage.cluster(ACTIVE).bootstrap_servers,
-        standby_servers=stage.cluster(STANDBY).bootstrap_servers,
-        groups=", ".join(GROUPS),
+        active=stage.active,
+        standby=stage.standby,
+        active_servers=stage.cluster(stage.active).bootstrap_servers,
+        standby_servers=stage.cluster(stage.standby).bootstrap_servers,
+        groups=", ".join(stage.groups),
         factors="\n".join(f"{key} = 1" for key in mm2.REPLICATION_FACTORS),
     )
     stage.run.mirror_properties.write_text(text)
@@ -84,9 +85,9 @@ def write_properties(stage: Stage) -> str:
 def create_topics(stage: Stage, partitions: int) -> pd.DataFrame:
     """Create the applications' topics on both clusters: on the standby they wait, empty, for the failover."""
     rows = []
-    for alias in (ACTIVE, STANDBY):
+    for alias in (stage.active, stage.standby):
         with Cluster.connect(stage.settings.clusters[alias]) as cluster:
-            wanted = [NewTopic(topic, partitions, 1, {}) for topic in TOPICS]
+            wanted = [NewTopic(topic, partitions, 1, {}) for topic in stage.topics]
             for result in cluster.create_topics(wanted):
                 state = result.problem or ("was there" if result.existed else "created")
                 rows.append({"cluster": alias, "topic": result.item, "partitions": partitions, "state": state})
@@ -97,10 +98,10 @@ def conclude(stage: Stage) -> pd.DataFrame:
     """Ask both clusters who they are, write the outcome, and raise unless it is PASS."""
     facts: list[ClusterFact] = []
     missing: list[str] = []
-    for alias in (ACTIVE, STANDBY):
+    for alias in (stage.active, stage.standby):
         with Cluster.connect(stage.settings.clusters[alias]) as cluster:
-            present = cluster.topics(TOPICS)
-            missing += [f"{topic} on {alias}" for topic in TOPICS if topic not in present]
+            present = cluster.topics(stage.topics)
+            missing += [f"{topic} on {alias}" for topic in stage.topics if topic not in present]
             servers = stage.cluster(alias).bootstrap_servers
             facts.append(ClusterFact(alias, cluster.cluster_id, servers, len(cluster.broker_ids())))
     reasons = [f"topics are missing: {', '.join(missing)}"] if missing else []

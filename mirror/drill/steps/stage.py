@@ -18,25 +18,21 @@ from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
 from mirror.drill.live import answer_of, show_waits
 from mirror.drill.shown import style_outputs
+from mirror.drill.steps.layout import Layout
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
+from mirror.lab import clusters as lab_clusters
 from mirror.lab import holder, processes, stage
-from mirror.lab.applications import Group, Load
+from mirror.lab.applications import Deployment, Group, Load
+from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
-from mirror.lab.stage import LOAD, READERS
 from mirror.model.flow import Flow
-from mirror.model.senders import load_name
 from mirror.proof.service import ask
 from mirror.waiting import Counted, wait_until
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-ACTIVE, STANDBY = "east", "west"
-TOPICS = ("orders", "payments")
-GROUPS = ("billing", "audit")
-FORWARD, REVERSE = Flow(ACTIVE, STANDBY), Flow(STANDBY, ACTIVE)
 
 REPLICATOR, LAG_SAMPLER, JUDGES = "mirror", "lag-sampler", "judges"
 _JUDGING = "the judges to read and compare records"
@@ -52,11 +48,14 @@ class Stage(stage.Stage):
 
     Attributes
     ----------
+    layout
+        what is practised on.
     by_hand
         the step a person takes; None where the runner does.
     """
 
     run: RunDirectory
+    layout: Layout
     by_hand: ByHand | None = None
 
     @classmethod
@@ -83,8 +82,60 @@ class Stage(stage.Stage):
 
     @classmethod
     def of(cls, run: RunDirectory, by_hand: ByHand | None = None) -> Stage:
-        """Return the stage of a run; what is started belongs to the run's holder."""
-        return cls(run.lab, run.logs, run.ledger, holder.hold(run.path).pid, _STOP_SECONDS, run, by_hand)
+        """Return the stage of a run; what is started belongs to the run's holder, which that starts, if need be."""
+        holder.use(run.path)
+        return cls(run.lab, run.logs, run.ledger, None, _STOP_SECONDS, run, Layout.of(run), by_hand)
+
+    @property
+    def active(self) -> str:
+        """The cluster that is active at first."""
+        return self.layout.active
+
+    @property
+    def standby(self) -> str:
+        """The cluster that takes over."""
+        return self.layout.standby
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of the applications."""
+        return self.layout.topics
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the applications."""
+        return self.layout.groups
+
+    @property
+    def forward(self) -> Flow:
+        """The flow that is failed over."""
+        return self.layout.forward
+
+    @property
+    def reverse(self) -> Flow:
+        """The flow back."""
+        return self.layout.reverse
+
+    def hold(self) -> int:
+        """Return the process that what is started ends with: the run's holder, started if there is none."""
+        return holder.hold(self.run.path).pid
+
+    @property
+    def lab(self) -> Lab:
+        """The clusters, to be looked at; see `start_cluster`."""
+        found = holder.holder_of(self.run.path)
+        return lab_clusters.load(self.home, owner_pid=found.pid if found is not None else None)
+
+    def start_cluster(self, alias: str) -> LabCluster:
+        """Start a cluster that is down; return it."""
+        self.hold()
+        cluster = self.cluster(alias)
+        cluster.start()
+        return cluster
+
+    def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> ManagedProcess:
+        """Start a process of the run."""
+        return processes.start(self.logs, name, argv, env=env, owner_pid=self.hold())
 
     def confirm(self, word: str, consequence: str) -> None:
         """Have a person type a word before the point of no return; the runner has settled that before.
@@ -116,13 +167,13 @@ class Stage(stage.Stage):
         """Return the settings of one flow."""
         return next(each for each in self.settings.flows if each.flow == flow)
 
-    def remote(self, topic: str, flow: Flow = FORWARD) -> str:
-        """Return the name of a topic's copy on the flow's target."""
-        return self.flow(flow).copy_of(topic)
+    def remote(self, topic: str, flow: Flow | None = None) -> str:
+        """Return the name of a topic's copy on the target of a flow, or of the one that is failed over."""
+        return self.flow(flow or self.forward).copy_of(topic)
 
-    def start_replicator(self, targets: Sequence[str]) -> ManagedProcess:
-        """Start ``mirror run`` for the flows into ``targets``."""
-        return self.start_engine(REPLICATOR, self.run.mirror_properties, targets=targets)
+    def start_replicator(self) -> ManagedProcess:
+        """Start ``mirror run``."""
+        return self.start_engine(REPLICATOR, self.run.mirror_properties)
 
     def start_lag_sampler(self) -> ManagedProcess:
         """Start sampling lag into the run directory."""
@@ -152,11 +203,21 @@ class Stage(stage.Stage):
     def _judges_address(self) -> Path:
         return self.run.logs / "judges-address.json"
 
-    def start_load(self, alias: str, phase: str, *, rate: float, seed: int, value_bytes: int) -> None:
-        """Start the producers of the applications on a cluster; ``phase`` keeps their names apart in the ledger."""
+    def applications(
+        self, alias: str, phase: str, *, rate: float, seed: int, value_bytes: int, slow: float = 0.0
+    ) -> Deployment:
+        """Return the applications as they run on a cluster: the groups read its own topics, and the copies there.
+
+        Parameters
+        ----------
+        phase
+            keeps their names apart in the ledger.
+        slow
+            records/s of the last group, which stays behind on purpose; 0: no limit.
+        """
         producers = Load(
             alias,
-            TOPICS,
+            self.topics,
             rate=rate,
             value_bytes=value_bytes,
             keys=1000,
@@ -168,22 +229,17 @@ class Stage(stage.Stage):
             give_up_seconds=30.0,
             flush_seconds=1.5,
         )
-        self.start_producers(producers, self._fresh(f"{LOAD}{load_name(alias, phase)}", phase), seed)
-        self.run.journal.append(Event.LOAD_STARTED, facts={"cluster": alias, "rate_per_second": rate})
+        into = self.forward if alias == self.standby else self.reverse
+        topics = (*self.topics, *(self.remote(topic, into) for topic in self.topics))
+        limits = dict.fromkeys(self.groups, 0.0) | {self.groups[-1]: slow}
+        groups = tuple(Group(group, alias, topics, max_rate=limits[group]) for group in self.groups)
+        return Deployment(alias, (producers,), groups, phase, seed)
 
-    def start_readers(self, alias: str, phase: str, topics: Sequence[str], max_rate: Mapping[str, float]) -> None:
-        """Start every group's readers on a cluster; ``max_rate`` (records/s) keeps a group behind on purpose."""
-        for group in GROUPS:
-            members = Group(group, alias, tuple(topics), max_rate=max_rate.get(group, 0.0))
-            self.start_members(members, self._fresh(f"{READERS}{group}-{alias}-{phase}", phase))
-
-    def _fresh(self, name: str, phase: str) -> str:
-        """Return the phase, numbered if a process of that name was there: a name stands for one ledger."""
-        attempt, fresh = 1, phase
-        while processes.find(self.logs, name if attempt == 1 else f"{name}-{attempt}") is not None:
-            attempt += 1
-            fresh = f"{phase}-{attempt}"
-        return fresh
+    def start_load(self, load: Load, phase: str, seed: int) -> ManagedProcess:
+        """Start producers, and say so in the journal; ``phase`` keeps their names apart in the ledger."""
+        started = stage.Stage.start_load(self, load, phase, seed)
+        self.run.journal.append(Event.LOAD_STARTED, facts={"cluster": load.cluster, "rate_per_second": load.rate})
+        return started
 
     def wait_for_load(self, alias: str, *, rate: float, seconds: float) -> int:
         """Wait until a cluster has acknowledged as much more as ``seconds`` of load bring; return how much that was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mirror.drill.steps.stage import FORWARD, STANDBY, TOPICS, Stage
+from mirror.drill.steps.stage import Stage
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_evidence import Factual, Finding
@@ -24,17 +24,24 @@ def seed_loss(stage: Stage, records: int) -> str:
     """Delete the first records of one copied partition on the standby, if any are asked for; say what was done."""
     if not records:
         return "no loss is seeded"
-    partition = TopicPartition(stage.remote(TOPICS[0]), 0)
-    remove_first_records(stage.cluster(STANDBY).bootstrap_servers, partition, records)
-    facts = {"cluster": STANDBY, "topic": partition.topic, "partition": partition.partition, "removed_records": records}
+    partition = TopicPartition(stage.remote(stage.topics[0]), 0)
+    remove_first_records(stage.cluster(stage.standby).bootstrap_servers, partition, records)
+    facts = {
+        "cluster": stage.standby,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "removed_records": records,
+    }
     stage.run.journal.append(Event.ACTION, step=STEP, facts=facts)
     removed = f"{counted(records, 'record')} {'was' if records == 1 else 'were'} removed"
-    return f"{removed} from the start of {partition} on {STANDBY}: this step must FAIL"
+    return f"{removed} from the start of {partition} on {stage.standby}: this step must FAIL"
 
 
-def compare(stage: Stage, flow: Flow = FORWARD) -> Equivalence:
-    """Compare a flow's copies with their sources up to where the flow stands now."""
-    return stage.judge(verify_flow, stage.flow(flow), stage.settings.clusters, stage.settings.enabled_flows)
+def compare(stage: Stage, flow: Flow | None = None) -> Equivalence:
+    """Compare a flow's copies with their sources up to where it stands now; without one, that which is failed over."""
+    return stage.judge(
+        verify_flow, stage.flow(flow or stage.forward), stage.settings.clusters, stage.settings.enabled_flows
+    )
 
 
 def table(comparison: Equivalence) -> pd.DataFrame:
@@ -58,7 +65,7 @@ def differences(comparison: Equivalence) -> list[Finding]:
     ]
 
 
-def reasons(comparison: Equivalence, flow: Flow = FORWARD) -> tuple[str, ...]:
+def reasons(comparison: Equivalence, flow: Flow) -> tuple[str, ...]:
     """Return, in words, what the verdict on a flow rests on."""
     wrong = [pair for pair in comparison.partitions if pair.first_difference is not None or pair.problem is not None]
     not_checked = tuple(f"{flow} {each}" for each in unchecked(comparison.left_out))
@@ -90,4 +97,4 @@ def conclude(stage: Stage, comparison: Equivalence) -> None:
         "partitions_compared": len(comparison.partitions),
         "findings": [finding.as_facts() for finding in differences(comparison)],
     }
-    stage.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison)))
+    stage.conclude(Outcome(STEP, comparison.verdict, facts, reasons(comparison, stage.forward)))

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import psutil
 import typer
-from rich.console import Console
 
+from mirror import terminal
 from mirror.interrupting import sigterm_interrupts
 from mirror.kafka.cluster import ClusterError
 from mirror.lab.bench.contenders import Contender, parse_contenders
@@ -68,7 +68,7 @@ def bench(
     # Other commands need neither a producer nor pictures.
     from mirror.lab.bench.run import BenchPlan, run_bench
 
-    told = Console(stderr=True, highlight=False, soft_wrap=True)
+    told = terminal.console(stderr=True, highlight=False, soft_wrap=True)
     try:
         who = parse_contenders(contenders)
         asked = () if many or not latency_seconds else parse_rates(rates)
@@ -135,9 +135,9 @@ def _report(measured: _Measured, rates: Sequence[int], home: Path, json_file: Pa
     text = json.dumps(document(measured), indent=2) + "\n"
     for path in filter(None, (home / "bench.json", json_file)):
         path.write_text(text, "utf-8")
-    out = Console()
+    out = terminal.console()
     if not out.is_terminal:
-        out = Console(width=_WIDTH_OF_FILES)
+        out = terminal.console(width=_WIDTH_OF_FILES)
     many = len(measured) > 1
     if many:
         title = f"mirror as multiples of the others, {how}"

@@ -9,6 +9,7 @@ from typing import Self
 from rich import progress as rich_progress
 from rich.console import Console
 
+from mirror import terminal
 from mirror.lab.progress import Progress
 
 
@@ -19,7 +20,7 @@ class Display:
         """Show on ``console`` how many of ``turns`` are over."""
         self._console = console
         self._bars = rich_progress.Progress(
-            rich_progress.TextColumn("{task.description}"),
+            terminal.progress_text(),
             rich_progress.BarColumn(),
             rich_progress.MofNCompleteColumn(),
             rich_progress.TimeElapsedColumn(),

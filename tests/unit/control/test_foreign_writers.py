@@ -85,3 +85,8 @@ def test_what_was_known_of_a_writer_is_added_to(log: list[Any]) -> None:
 def test_of_a_long_stretch_only_the_beginning_is_read(log: list[Any]) -> None:
     log += [header(number, 1, STRANGER) for number in range(100)]
     assert found(0, 100) == [ForeignWriter(COPY, STRANGER, 0, 4, 4, 5)]
+    told = find_foreign(cast(Channel, None), COPY, (0, 100), frozenset(), {}, 5, (), is_whole=True)
+    assert told == {(COPY, STRANGER): ForeignWriter(COPY, STRANGER, 0, 100, 100, 5)}
+    assert find_foreign(cast(Channel, None), COPY, (0, 101), frozenset(), {}, 5, (), is_whole=True) == told, (
+        "a log that ends before is not waited for"
+    )

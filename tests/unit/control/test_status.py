@@ -230,6 +230,21 @@ def test_a_pause_is_confirmed_by_who_leads_the_flow_now_or_led_it_last() -> None
     assert not said_by("me", Claim("me", 1), obscure), "the report may be older than what pauses all the rest"
 
 
+def test_what_the_confirmation_of_a_pause_does_not_promise_is_told() -> None:
+    state = FlowState()
+    report = PauseReport("me", ("all",), unrefused=frozenset({TopicPartition("orders", 0)}), weakness="grant Write")
+    wish = pause_record(PauseWish("all", None, True, "ann", 1))
+    for record in (wish, claim_record(Claim("me", 1)), pause_report_record(report)):
+        state.apply(*record)
+    limit = status._pause_limit(state)
+    assert limit is not None
+    (note,) = status._paused(state, limit, is_confirmed=True)
+    assert "nothing more is sent to its copies" in note
+    assert note.endswith("would still be appended (orders-0): grant Write)")
+    (note,) = status._paused(state, None, is_confirmed=True)
+    assert "nothing more is appended to its copies" in note
+
+
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
     assert judge_state(None, 5, ()) == ("STOPPED", ("this flow has never run",))
 

@@ -19,6 +19,12 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 
 
+@pytest.fixture(autouse=True)
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice a second is what a driver over a network needs."""
+    monkeypatch.setattr("mirror.copier.bell._BEAT_SECONDS", 0.02)
+
+
 @pytest.fixture
 def bell() -> Iterator[Bell]:
     with Bell("127.0.0.1") as hung:
@@ -159,13 +165,26 @@ def test_a_task_may_write_for_as_long_as_the_driver_says_counted_from_when_it_as
         assert not task.may_write
 
 
-def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes() -> None:
+def test_until_when_a_task_may_write_is_known_also_when_nothing_is_heard_of_it_any_more() -> None:
+    """One that is cut off goes on for as long as it was told last, or before."""
+    seconds = [600.0]
+    with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell:
+        assert bell.write_until == -math.inf, "nobody was told anything"
+        with closing(BellListener(bell.address)) as task:
+            wait_until(lambda: task.heard() is Heard.NOTHING and task.may_write, "an answer", timeout_seconds=60)
+            seconds[0] = 0.0
+            wait_until(lambda: task.heard() and not task.may_write, "another one", timeout_seconds=60)
+        assert bell.write_until > steady_seconds() + 300.0
+
+
+def test_who_does_not_listen_otherwise_hears_the_last_answer_before_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that takes partitions over reads logs for minutes, and then writes something down."""
     seconds = [600.0]
     with Bell("127.0.0.1", write_seconds=lambda: seconds[0]) as bell, closing(BellListener(bell.address)) as task:
         task.require_heard()
         seconds[0] = 0.0
         wait_until(lambda: task.heard() is Heard.NOTHING and not task.may_write, "another one", timeout_seconds=5)
+        monkeypatch.setattr("mirror.copier.bell._LAPSE_SECONDS", 0.1)
         with pytest.raises(ConnectionFailed, match="nothing is written"):
             task.require_heard()
 
@@ -216,8 +235,11 @@ def test_it_is_alone_when_the_last_task_has_ended(bell: Bell, listen: Listen) ->
     wait_until(lambda: bell.listeners == 0, "the bell to be alone", timeout_seconds=5)
 
 
-def test_an_epoch_is_over_at_once_when_some_of_its_tasks_find_no_core(bell: Bell, listen: Listen) -> None:
+def test_an_epoch_is_over_at_once_when_some_of_its_tasks_find_no_core(
+    bell: Bell, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cluster has lost a worker: whoever waited for another task to end would find the epoch over."""
+    monkeypatch.setattr("mirror.copier.epochs._LOOK_SECONDS", 0.01)
     listen(bell)
     assert await_all(bell, 60.0, tasks=2, patience_seconds=0.0)
     assert bell.most == 1

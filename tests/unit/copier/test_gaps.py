@@ -358,6 +358,27 @@ def test_a_detour_is_known_to_the_state_as_soon_as_it_is_taken() -> None:
     assert state.open_runs(SOURCE) == handover.runs
 
 
+def uncompared_after(detour: Detour | None, **before: object) -> tuple[int, int] | None:
+    """What of the copy is still to be looked at once a detour is taken from a position."""
+    handover, again = taken(detour, known(replace(POSITION, **before)))  # type: ignore[arg-type]
+    assert handover.position.compared == handover.position.downstream
+    return again.positions[SOURCE].uncompared
+
+
+def test_what_nobody_has_compared_of_a_copy_stays_to_be_compared_when_that_goes_back() -> None:
+    """The map forgets what lies there; others may have written between, and behind, what was the copy's own."""
+    behind = replace(ENDS, target_end=95, target_written=95)
+    back = found(work(), behind, diverged=65)
+    assert uncompared_after(back, compared=95) is None, "all of it was"
+    assert uncompared_after(back, compared=80) == (80, 95)
+    assert uncompared_after(back, compared=80, uncompared=(20, 40)) == (20, 95)
+    assert uncompared_after(back) is None, "of a version that compared nothing it is not known"
+    truncated = found(work(), replace(ENDS, target_end=70, target_written=60))
+    assert uncompared_after(truncated, compared=90) == (60, 70), "what is there now is another log"
+    renewed = found(work(target_id="new"), replace(ENDS, target_end=5, target_written=5))
+    assert uncompared_after(renewed, compared=90) == (0, 5)
+
+
 def test_only_where_nothing_tells_what_is_the_same_somebody_must_decide() -> None:
     for detour in (
         found(work(), diverged=65),

@@ -236,7 +236,7 @@ def test_what_lies_between_our_batches_was_written_by_others() -> None:
 
 
 def test_a_commit_takes_an_offset_and_is_nobody_else() -> None:
-    others = OtherWriters(100, has_markers=True)
+    others = OtherWriters(100, has_markers=True, is_marker_next=True)
     others.appended(101, 110)
     others.appended(110, 111)
     others.committed()
@@ -246,6 +246,28 @@ def test_a_commit_takes_an_offset_and_is_nobody_else() -> None:
     others.committed()
     others.appended(118, 119)
     assert others.found == ((113, 114), (115, 118))
+
+
+def test_an_offset_that_no_commit_of_ours_has_taken_may_hold_somebody_elses_record() -> None:
+    """A transaction in which nothing was appended to a partition leaves no marker there."""
+    others = OtherWriters(100, has_markers=True)
+    others.appended(101, 102)
+    assert others.found == ((100, 101),), "where it begins the marker may lie behind or before"
+    others.committed()
+    assert others.is_marker_next
+    others.committed()
+    others.appended(103, 104)
+    others.committed()
+    others.appended(105, 106)
+    others.appended(107, 108)
+    assert others.found == ((100, 101), (106, 107))
+    others.appended(108, 108)
+    others.committed()
+    others.committed()
+    others.appended(109, 110)
+    others.appended(110, 110)
+    assert others.found == ((100, 101), (106, 107))
+    assert not others.is_marker_next
 
 
 def test_of_many_stretches_the_last_ones_are_not_told_apart() -> None:

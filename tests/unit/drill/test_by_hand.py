@@ -57,6 +57,17 @@ def test_the_first_notebook_makes_a_run_and_the_others_take_it_up(runs: Path) ->
     assert first.run.journal.read().problem is None
 
 
+def test_a_run_about_clusters_of_ones_own_says_what_becomes_of_it(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
+    )
+    given: dict[str, ParameterValue] = {"properties_file": str(file), "flow": "east->west", "practice": False}
+    taken = take_up("readiness_review", runbook="readiness-review", given=given, runs=runs)
+    assert "nothing of it works on between cells" in taken.told
+    assert f"mirror runbook resume {taken.run.path}" in taken.told
+
+
 def test_the_first_notebook_run_again_takes_up_its_own_run(runs: Path) -> None:
     assert take_up("setup", runs=runs).run == take_up("setup", runs=runs).run
 

@@ -124,6 +124,23 @@ def test_a_dry_run_starts_nothing_and_is_never_pass(folder: Path, tmp_path: Path
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("groups", ["svc[/prod]", "billing-[ab]+|svc-[a-z]+", "a:key:b", "[bold]x"])
+def test_what_a_person_gives_stands_in_the_plan_as_it_was_given(folder: Path, groups: str) -> None:
+    """A pattern is full of what rich takes for styles: shown otherwise, the plan of a failover is of other groups."""
+    (folder / "tiny.py").write_text(
+        TINY.replace('"rate", 5, "records/s", "how many"', '"rate", ".*", "", "[a-z] which"')
+    )
+    write_notebook(
+        folder.parent / "notebooks" / "one.ipynb", "1 + 1", parameters=DECLARED.replace("int = 1", 'str = ""')
+    )
+
+    status, printed = invoke("run", "tiny", "--dry-run", "-p", f"rate={groups}", "--runbooks", folder)
+
+    assert status == 1
+    assert groups in printed
+    assert "[a-z] which" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

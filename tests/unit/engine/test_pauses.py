@@ -5,21 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from mirror.config.settings import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
+from mirror.engine.flow_control import FlowControl
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine
 from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
+from mirror.model.flow_state import (
+    FlowState,
+    Position,
+    RunReport,
+    StateRecord,
+    chunk_record,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
+from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from mirror.recovery.ousting import report_without_engine
@@ -68,7 +80,8 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     standing.handovers[ORDERS] = replace(CLEAN, is_recorded=False)
     assert planned(engine) == {"orders": True, "bills": False}
     del standing.handovers[ORDERS]
-    assert planned(engine) == {"bills": False}, "of what was never begun there is nothing to find out"
+    assert planned(engine) == {"orders": True, "bills": False}, "where it begins goes on record before it is resumed"
+    standing.handovers[ORDERS] = CLEAN
     standing.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
     standing.take_pauses(Pauses())
@@ -118,6 +131,30 @@ def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_th
     assert not any(map(standing.is_at_rest, COPIES))
 
 
+@pytest.mark.parametrize(
+    ("reset", "said"),
+    [
+        ("earliest", {}),
+        ("latest", {ORDERS: "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"}),
+    ],
+)
+def test_of_what_is_to_begin_at_the_end_of_the_source_a_pause_is_final_once_that_is_on_record(
+    standing: FlowStanding, reset: str, said: dict[TopicPartition, str]
+) -> None:
+    clients = standing.settings.clients
+    consumer = {**clients.source_consumer, "auto.offset.reset": reset}
+    standing.settings = replace(standing.settings, clients=replace(clients, source_consumer=consumer))
+    standing.take_pauses(Pauses((ALL,)))
+    del standing.handovers[ORDERS]
+    report = standing.pause_report("me")
+    assert report is not None
+    assert (report.busy, report.unsettled) == (frozenset(), said)
+    standing.handovers[ORDERS] = CLEAN
+    report = standing.pause_report("me")
+    assert report is not None
+    assert report.unsettled == {}
+
+
 def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:
     assert standing.pause_report("me") is None
 
@@ -133,6 +170,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         claim=None,
         renewed_at=0.0,
         was_settled=True,
+        former_seconds=0.0,
         differs_in=(),
         round=lambda _: True,
         say=said.append,
@@ -146,7 +184,48 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     leader._round(cast("object", None))  # type: ignore[arg-type]
     assert renewed_with == [Pauses((ALL,))] * 2
     assert said == [pause_report_record(PauseReport("me", ("all",)))]
+    standing.is_to_answer_again = True
+    leader._round(cast("object", None))  # type: ignore[arg-type]
+    leader._round(cast("object", None))  # type: ignore[arg-type]
+    assert said == [pause_report_record(PauseReport("me", ("all",)))] * 2
     assert leader._report().state == "PAUSED"
+
+
+def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
+    engine: Engine, standing: FlowStanding
+) -> None:
+    """What was read of it may be older than what a task has committed since, or the leader said."""
+    chunk, full = (chunk_record(ORDERS, number, [Run(0, 0, 5)])[0] for number in (0, 7))
+    gone, report = Position(1, 1, 0, True).record(TopicPartition("gone", 0))[0], RunReport("RUNNING", (), 5).record()[0]
+    paused = pause_report_record(PauseReport("me", ()))[0]
+    rung: list[None] = []
+    standing.changed = lambda: rung.append(None)
+    left = standing.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused})
+    assert (left, rung) == ({full, gone, report}, [None])
+    assert standing.is_to_answer_again
+    works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
+    recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}
+    assert recorded == {ORDERS: False, BILLS: True}
+    works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
+    assert all(one.handover == CLEAN for one in works), "once"
+    standing.take_pauses(Pauses((ALL,)))
+    assert planned(engine) == {}
+    standing.write_again({CLEAN.position.record(ORDERS)[0]})
+    assert planned(engine) == {"orders": True}, "also of what is paused"
+
+
+def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(standing: FlowStanding) -> None:
+    """In transactions a position that is older than the records is taken for the end of what was copied."""
+    state = FlowState(overwritten={CLEAN.position.record(ORDERS)[0]}, positions={ORDERS: Position(3, 3, 0, True)})
+    target: Any = SimpleNamespace(cluster_id="west")
+    log: Any = SimpleNamespace(poll=lambda: state, state=state)
+    written: list[object] = []
+    writer: Any = SimpleNamespace(append=lambda *records: written.extend(records[-1]))
+    ticking = Ticking(lambda _: None, lambda _: None)
+    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    assert control._follow(log, writer).problems == ()
+    assert written == []
+    assert standing.to_record == {ORDERS}
 
 
 def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(standing: FlowStanding) -> None:

@@ -276,6 +276,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
             stop.set()
 
     monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
     monkeypatch.setattr(module, "news_of", lambda of: ClusterNews(of.alias, lambda: None))
     monkeypatch.setattr(module, "FlowControl", Begun)
     monkeypatch.setattr(module, "Epochs", NoSpark)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirror.copier.work import Handover, PartitionResult
@@ -10,8 +12,9 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, Position
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish
 from tests.unit.control.builders import flow_settings
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
@@ -133,6 +136,47 @@ def test_what_a_running_epoch_wrote_as_the_producer_before_says_nothing_of_the_n
     assert standing.writing.sequences == {}
     standing.take_written(ORDERS_COPY, result(ORDERS, sequence=5, may_arrive_late=True), FIRST)
     assert not standing.needs_next_epoch({ORDERS_COPY})
+
+
+def test_a_pause_promises_nothing_of_what_was_sent_before_where_the_target_does_not_refuse_it(
+    standing: FlowStanding,
+) -> None:
+    """With a weak fence that is so until a batch of the next epoch is in the copy, which a paused topic never gets."""
+    standing.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED)
+    said = standing.pause_report("me")
+    assert said is not None
+    assert (said.busy, said.unrefused, said.weakness) == (frozenset(), frozenset(), ""), "its marker refuses it"
+
+    standing.weak_fence = "grant Write"
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED, DataProducer(FIRST.producer_id, FIRST.epoch))
+    said = standing.pause_report("me")
+    assert said is not None
+    assert (said.busy, said.unrefused, said.weakness) == (frozenset(), {ORDERS, BILLS}, "grant Write")
+    assert PauseReport.of(said.content()) == said
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=0), NEXT)
+    assert standing.unrefused, "nothing was appended"
+    standing.take_written(ORDERS_COPY, replace(result(ORDERS, sequence=3), records=3), NEXT)
+    said = standing.pause_report("me")
+    assert said is not None
+    assert said.unrefused == {BILLS}
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=3, may_arrive_late=True), NEXT)
+    standing.take_producer(replace(NEXT, epoch=NEXT.epoch + 1))
+    standing.take_fenced({ORDERS_COPY}, {}, COPIED)
+    assert standing.unrefused == {ORDERS_COPY: NEXT.producer_id, BILLS_COPY: NEXT.producer_id}, "an answer was missing"
+
+
+def test_what_was_sent_as_another_producer_than_the_one_that_is_fenced_is_not_refused(standing: FlowStanding) -> None:
+    standing.fence_note = "the transactional id had expired"
+    standing.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced({ORDERS_COPY, BILLS_COPY}, {}, COPIED, DataProducer(99, 3, "it had expired"))
+    standing.take_written(ORDERS_COPY, replace(result(ORDERS, sequence=3), records=3), NEXT)
+    said = standing.pause_report("me")
+    assert said is not None
+    assert (said.unrefused, said.weakness) == ({ORDERS, BILLS}, "the transactional id had expired")
 
 
 def test_a_partition_that_was_not_written_to_keeps_its_sequence(standing: FlowStanding) -> None:

@@ -8,24 +8,32 @@ from mirror.copier.work import Handover
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
 from mirror.engine.standing import FlowStanding
-from mirror.engine.state_loss import begun_anew, restored
+from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import (
+    Acknowledgement,
     FlowState,
     Gap,
     Loss,
     Position,
     StateRecord,
     chunk_record,
+    failover_record,
+    pause_record,
+    placement_record,
     source_record,
     writer_record,
 )
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
+from mirror.model.placement import Placement
 from mirror.model.translation import Bounded, Exact
 from tests.unit.control.builders import flow_settings
 
 ORDERS, IDLE = TopicPartition("orders", 0), TopicPartition("idle", 0)
+PAUSE = PauseWish("all", None, True, "ann", 5)
 READ: list[StateRecord] = [
     writer_record(7, 1),
     source_record("id"),
@@ -55,6 +63,47 @@ def test_all_that_was_read_is_written_again_also_of_idle_partitions_and_of_newer
     assert (set(state.unread), state.source_id, state.unsettled) == ({b'["a newer kind"]'}, "id", set())
     assert state.loss is not None
     assert "deleted; written again: 2 positions, 1 writers, 1 chunks of the offset maps; lost: 0" in state.loss.reason
+
+
+def test_what_people_had_put_on_record_is_written_again_and_told() -> None:
+    gap = Gap(ORDERS, 3, 5, "gone", 1)
+    entry = FailoverEntry("run", "planned", Phase.DONE, "here", 5)
+    people = [
+        pause_record(PAUSE),
+        gap.record(),
+        Acknowledgement("ann", "seen", 5).record(gap.key),
+        failover_record(entry),
+        placement_record(Placement("billing", TopicPartition("east.orders", 0), 3, 3, 3)),
+    ]
+    before = folded([*READ, *people])
+    state = folded(restored([*READ, *people], before, {}, "deleted", 5, are_certain=True))
+    assert (state.wishes, state.acknowledgements, state.failovers, state.placements) == (
+        before.wishes,
+        before.acknowledgements,
+        before.failovers,
+        before.placements,
+    )
+    assert state.loss is not None
+    assert "1 pause, 1 acknowledgement, 1 failover run, 1 group placement; lost:" in state.loss.reason
+
+
+def test_who_only_stood_by_writes_the_pauses_again_that_it_has_read_and_no_newer_wish_is_undone() -> None:
+    known = Pauses().with_wish(PAUSE)
+    assert lacking_pauses(known, FlowState()) == [pause_record(PAUSE)]
+    cut = PauseWish("cut", None, True, "mirror failover", 6, is_cut=True)
+    assert lacking_pauses(known.with_wish(cut), FlowState()) == [pause_record(PAUSE), pause_record(cut)]
+    resumed = PauseWish("later", None, False, "bob", 6)
+    assert lacking_pauses(known.with_wish(resumed), folded([pause_record(resumed)])) == []
+
+
+def test_who_starts_after_the_loss_says_that_pauses_are_not_known_any_more() -> None:
+    for lost in (
+        begun_anew(FlowState(), has_run=True, now_ms=5),
+        begun_anew(folded([Position(3, 3, 0, True).record(ORDERS)]), has_run=True, now_ms=5),
+    ):
+        assert lost is not None
+        assert "a topic that was paused is copied again (to pause it: mirror pause FILE)" in lost.reason
+        assert "acknowledgements of gaps, runs of a failover and placements of groups" in lost.reason
 
 
 def test_what_tasks_handed_back_counts_if_it_is_newer() -> None:

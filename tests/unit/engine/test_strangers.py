@@ -295,3 +295,51 @@ def looking(
     monkeypatch.setattr(strangers, "find_foreign", find)
     target: Any = SimpleNamespace(alias="west", topics=dict)
     return Strangers(standing.settings, standing, cast(Any, known), target, cast(Any, Written())).tick
+
+
+def test_of_a_copy_that_has_gone_back_what_nobody_had_compared_is_looked_at_for_others_than_the_flow(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own batches there are those that the map has forgotten, and none that came late."""
+    before = Position(9, 9, 0, True, compared=9)
+    standing.handovers[ORDERS] = Handover(before, (), clean=True)
+    known = Known(before, Run(0, 0, 9))
+    known.state.writers.add(7)
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, known, seen)
+    round_()
+    back = Position(5, 14, 0, True, turn=1, compared=14, uncompared=(9, 14))
+    flow = standing.settings.flow
+    standing.take_result(PartitionResult(flow, ORDERS, Handover(back, (), clean=True)))
+    assert (round_().problems, seen) == ((), []), "it is not on record yet"
+    assert standing.handovers[ORDERS].position.uncompared == (9, 14)
+    for key, value in (back.record(ORDERS), chunk_record(ORDERS, 0, [Run(0, 0, 5)])):
+        known.state.apply(key, value)
+    told: list[Any] = []
+
+    def find(
+        _: Any, _copy: TopicPartition, stretch: tuple[int, int], mirrors: frozenset[int], *rest: Any, **how: Any
+    ) -> Any:
+        told.append((stretch, mirrors, rest[-1], how["is_whole"]))
+        return {}
+
+    monkeypatch.setattr(strangers, "find_foreign", find)
+    assert round_().problems == ()
+    assert told == [((9, 14), frozenset({7}), (), True)]
+    assert standing.handovers[ORDERS].position == replace(back, uncompared=None)
+    # A task that was given the position before that hands it back as it knew it.
+    on = replace(back, upstream=6, downstream=15)
+    standing.take_result(PartitionResult(flow, ORDERS, Handover(on, (), clean=True)))
+    assert standing.handovers[ORDERS].position == replace(on, uncompared=None)
+    assert (round_().problems, len(told)) == ((), 1)
+
+
+def test_a_single_offset_that_the_map_lacks_is_looked_at_also_where_transactions_leave_markers(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing.settings = flow_settings("west.exactly.once.source.support = enabled")
+    position = Position(7, 8, 0, True, compared=0)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    seen: list[tuple[int, int]] = []
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 3), Run(3, 4, 4)), seen)
+    assert (round_().problems, seen) == ((), [(3, 4)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.evidence.failover_journal import instants_of, note_service
+from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.model.failover_instants import FailoverInstants
 
@@ -37,9 +37,17 @@ def journal(tmp_path: Path, clock: Clock) -> Journal:
     return journal
 
 
+def serving(journal: Journal, first_write_at_ms: int | None, **reading_at_ms: int) -> None:
+    """What the ledger says of the standby, as the procedure writes it down once it is seen."""
+    if first_write_at_ms is not None:
+        journal.append(Event.FIRST_WRITE, step="first write", facts={"first_at_ms": first_write_at_ms})
+    for group, at_ms in reading_at_ms.items():
+        journal.append(Event.GROUP_READING, step="first reads", facts={"group": group, "first_at_ms": at_ms})
+
+
 def test_what_was_noticed_later_counts_when_it_happened(journal: Journal, clock: Clock) -> None:
     clock.seconds = 30
-    note_service(journal, "west", 15_100, {"billing": 16_200, "audit": 17_300})
+    serving(journal, 15_100, billing=16_200, audit=17_300)
 
     found = instants_of(journal.read().entries, 10_000, ["audit", "billing"])
     assert found == FailoverInstants(
@@ -49,14 +57,14 @@ def test_what_was_noticed_later_counts_when_it_happened(journal: Journal, clock:
 
 
 def test_what_has_not_come_about_breaks_the_chain(journal: Journal) -> None:
-    note_service(journal, "west", None, {"billing": 16_200, "audit": None})
+    serving(journal, None, billing=16_200)
     found = instants_of(journal.read().entries, 10_000, ["audit", "billing"])
 
     assert (found.first_write_at_ms, found.groups_waiting, found.seconds) == (None, ("audit",), None)
 
 
 def test_a_group_that_is_not_of_this_failover_does_not_count(journal: Journal) -> None:
-    note_service(journal, "west", 15_000, {"billing": 16_000, "others": 90_000})
+    serving(journal, 15_000, billing=16_000, others=90_000)
 
     assert instants_of(journal.read().entries, 10_000, ["billing"]).groups_reading_at_ms == {"billing": 16_000}
 

@@ -72,7 +72,8 @@ def test_a_run_that_is_used_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert looks == 6
 
 
-def test_a_holder_whose_run_was_removed_ends(tmp_path: Path) -> None:
+def test_a_holder_whose_run_was_removed_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder, "_LOOK_SECONDS", 0.01)
     holder.wait_until_unused(tmp_path / "gone", 60.0, threading.Event())
 
 

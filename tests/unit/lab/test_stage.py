@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirror.lab import processes
-from mirror.lab.applications import Group, Load
+from mirror.lab.applications import Deployment, Group, Load
 from mirror.lab.service_times import Service
 from mirror.lab.stage import LOAD, READERS, Stage
 
@@ -40,7 +40,7 @@ def options(argv: list[str]) -> dict[str, list[str]]:
 
 
 def test_producers_are_told_what_was_declared(stage: Stage, started: dict[str, Any]) -> None:
-    stage.start_producers(Load("east", ("a", "b"), rate=20, give_up_seconds=30, client={"x": "1"}), "main", 5)
+    stage.start_load(Load("east", ("a", "b"), rate=20, give_up_seconds=30, client={"x": "1"}), "main", 5)
     (one,) = (started[name] for name in started if name.startswith(LOAD))
     told = options(one.argv)
 
@@ -51,12 +51,59 @@ def test_producers_are_told_what_was_declared(stage: Stage, started: dict[str, A
 
 
 def test_members_of_a_group_are_told_what_was_declared(stage: Stage, started: dict[str, Any]) -> None:
-    stage.start_members(Group("billing", "west", ("a", "east.a"), members=2, max_rate=3.0), "after")
+    stage.start_readers([Group("billing", "west", ("a", "east.a"), members=2, max_rate=3.0)], "after")
     (one,) = (started[name] for name in started if name.startswith(READERS))
     told = options(one.argv)
 
     assert (told["--group"], told["--name"]) == (["billing"], ["billing-west-after"])
     assert (told["--consumers"], told["--max-rate"], told["--topic"]) == (["2"], ["3.0"], ["a", "east.a"])
+
+
+def test_groups_of_one_process_read_the_same_there(stage: Stage, started: dict[str, Any]) -> None:
+    groups = [Group(f"group-{number}", "west", ("a",), process="many") for number in range(3)]
+    stage.start_applications(Deployment("west", (), tuple(groups), "after"))
+    (one,) = (started[name] for name in started if name.startswith(READERS))
+    told = options(one.argv)
+
+    assert (told["--group"], told["--name"]) == (["group-0", "group-1", "group-2"], ["many-west-after"])
+
+
+APPLICATIONS = Deployment(
+    "west", (Load("west", ("a",)), Load("west", ("b",))), (Group("billing", "west", ("a",)),), "after", 7
+)
+
+
+def test_applications_run_under_names_that_are_each_of_one_ledger(
+    stage: Stage, started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs is left alone; what was stopped, or has ended, is started under a name that was not there."""
+    alive: set[str] = set()
+
+    def find(_: Path, name: str) -> SimpleNamespace | None:
+        return SimpleNamespace(is_alive=lambda: name in alive) if name in started else None
+
+    monkeypatch.setattr(processes, "find", find)
+    stage.start_applications(APPLICATIONS)
+    first = {"load-west-after", "load-west-after-1", "readers-billing-west-after"}
+    assert set(started) == first
+    assert options(started["load-west-after"].argv)["--seed"] == ["7"]
+    alive |= first
+    stage.start_applications(APPLICATIONS)
+    assert set(started) == first
+    alive.remove("load-west-after")
+    stage.start_applications(APPLICATIONS)
+    assert set(started) - first == {"load-west-after.2"}
+
+
+def test_applications_are_stopped_and_what_else_writes_on_that_cluster_is_not(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Stage, "stop", lambda _, *prefixes: asked.extend(prefixes) or ())
+    stage.stop_applications(APPLICATIONS)
+
+    assert asked == ["load-west-after", "readers-billing-west-"]
+    assert not any("load-west-forgotten".startswith(prefix) for prefix in asked)
 
 
 @pytest.mark.parametrize("targets", [(), ("west",)])

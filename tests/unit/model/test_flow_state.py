@@ -434,6 +434,14 @@ def test_how_far_a_copy_was_compared_counts_for_its_turn_alone() -> None:
     ] == Position(7, 5, 0, True, turn=1)
 
 
+def test_what_was_not_compared_before_a_turn_counts_for_that_turn_alone() -> None:
+    position = Position(7, 12, 0, True, turn=3, compared=12, uncompared=(4, 12))
+    assert folded(position.record(ORDERS)).positions == {ORDERS: position}
+    later = json.loads(position.record(ORDERS)[1] or b"") | {"turn": 4}
+    assert folded((b'["position","orders",3]', json.dumps(later).encode())).positions[ORDERS].uncompared is None
+    assert b"uncompared" not in (Position(7, 12, 0, True).record(ORDERS)[1] or b"")
+
+
 def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
     written = b'["gap","orders",3,5,1234]', b'{"end":9,"reason":"new","kind":"newer","passed":false}'
     state = folded(written)

@@ -46,6 +46,29 @@ def test_compaction_changes_nothing(wishes: list[PauseWish]) -> None:
     assert folded(*left).pauses == folded(*records).pauses
 
 
+def cut(number: int, *, is_pause: bool = True) -> PauseWish:
+    return PauseWish(f"cut {number}", None, is_pause, "mirror failover", number, is_cut=True)
+
+
+@given(WISHES, WISHES, st.sampled_from(["orders", "bills", "else"]))
+def test_a_cut_stops_everything_and_its_end_leaves_the_pauses_by_hand_as_they_were(
+    before: list[PauseWish], meanwhile: list[PauseWish], topic: str
+) -> None:
+    by_hand = folded(*map(pause_record, (*before, *meanwhile))).pauses
+    during = folded(*map(pause_record, (*before, cut(1), *meanwhile))).pauses
+    assert (during.is_paused(topic), during.pauses_any, during.is_cut) == (True, True, True)
+    assert during.told()[-1].endswith("the cut of a failover")
+    records = [pause_record(each) for each in (*before, cut(1), *meanwhile, cut(2, is_pause=False))]
+    newest = {key: place for place, (key, _) in enumerate(records)}
+    for left in (records, [record for place, record in enumerate(records) if newest[record[0]] == place]):
+        after = folded(*left).pauses
+        assert (after.is_paused(topic), after.wishes, after.is_cut) == (by_hand.is_paused(topic), by_hand.wishes, False)
+        assert (after.shown, after.told()) == (by_hand.shown, by_hand.told())
+        assert after.has("cut 2"), "or nobody could tell that it was taken in"
+    key, _ = records[-1]
+    assert folded(*records, (key, None)).pauses == by_hand
+
+
 def test_a_record_without_a_value_takes_a_wish_back() -> None:
     key, value = pause_record(wish("orders", 1))
     assert folded((key, value)).pauses.is_paused("orders")

@@ -11,14 +11,15 @@ import pytest
 from mirror.config.settings import load
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseWish
+from mirror.model.pause import Pauses, PauseWish
 from mirror.recovery import engine_pausing
 from mirror.recovery.engine_pausing import EnginePausing
+from mirror.recovery.flow_ends import Cut
 from mirror.recovery.pause import Paused, PausedPosition, Resumed
 from mirror.waiting import WaitTimeout
 
 FLOW = Flow("east", "west")
-WISH = PauseWish("w", None, True, "ann", 5)
+WISH = PauseWish("w", None, True, "mirror failover", 5, is_cut=True)
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -36,7 +37,7 @@ def test_a_pause_counts_once_it_is_confirmed(pausing: EnginePausing, monkeypatch
     asked: list[Any] = []
 
     def pause(_: object, flow: Any, **named: Any) -> Paused:
-        asked.append((flow.flow, named["awaits_open_ends"]))
+        asked.append((flow.flow, named["awaits_open_ends"], named["is_cut"]))
         return found
 
     monkeypatch.setattr(engine_pausing, "pause", pause)
@@ -44,16 +45,35 @@ def test_a_pause_counts_once_it_is_confirmed(pausing: EnginePausing, monkeypatch
         pausing.pause(FLOW)
     position = PausedPosition(ORDERS, 5, ORDERS, 5, open_end="it was killed")
     found = replace(found, confirmed_by="no engine leads the flow", positions=(position,), problem=None)
-    assert pausing.pause(FLOW).endswith("copies that may reach further than is on record: orders-0: it was killed")
-    assert asked == [(FLOW, False)] * 2
+    confirmed = "east->west is paused, confirmed by no engine leads the flow"
+    assert pausing.pause(FLOW) == Cut(confirmed, {ORDERS: "it was killed"})
+    assert asked == [(FLOW, False, True)] * 2
+    found = replace(found, positions=(PausedPosition(ORDERS, 5, ORDERS, 5, may_arrive="grant Write"),))
+    assert pausing.pause(FLOW) == Cut(confirmed, {}, found.limit), "what may still be appended is told"
+    assert "grant Write" in str(found.limit)
 
 
-def test_so_does_a_resumption(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_does_a_resumption_of_what_was_cut(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = Pauses().with_wish(WISH)
+    monkeypatch.setattr(EnginePausing, "_pauses", lambda *_: (pauses, {"orders"}))
     found = Resumed(FLOW, WISH, problem="silence")
-    monkeypatch.setattr(engine_pausing, "resume", lambda *_, **__: found)
+    monkeypatch.setattr(engine_pausing, "resume", lambda *_, is_cut, **__: found if is_cut else None)
     with pytest.raises(WaitTimeout, match="silence"):
         pausing.resume(FLOW)
     found = Resumed(FLOW, WISH)
     assert pausing.resume(FLOW) == "east->west will be copied again by the next engine"
     found = Resumed(FLOW, WISH, has_engine=True)
     assert pausing.resume(FLOW) == "east->west is copied again"
+
+
+def test_a_pause_by_hand_is_named_and_not_ended(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_hand = Pauses().with_wish(PauseWish("h", "audit", True, "bob", 0))
+    for pauses, said in (
+        (by_hand, "east->west is not cut; "),
+        (by_hand.with_wish(WISH), "east->west will be copied again by the next engine; "),
+    ):
+        monkeypatch.setattr(EnginePausing, "_pauses", lambda *_, found=pauses: (found, {"orders"}))
+        monkeypatch.setattr(engine_pausing, "resume", lambda *_, **__: Resumed(FLOW, WISH))
+        assert pausing.resume(FLOW) == (
+            f"{said}paused by hand as before: topics that match audit, paused by bob at 1970-01-01T00:00:00Z"
+        )

@@ -9,7 +9,15 @@ import pytest
 
 from mirror.config.settings import MirrorSettings
 from mirror.control.flow_log import FlowLog
-from mirror.model.flow_state import FlowState, Position, StateRecord, claim_record, pause_record, pause_report_record
+from mirror.model.flow_state import (
+    DataProducer,
+    FlowState,
+    Position,
+    StateRecord,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
@@ -33,8 +41,11 @@ class Flow:
         # The election.
         self.term: int | None = None
         self.was_settled = False
+        self.former_seconds = 0.0
         # The hold.
-        self.unrefused = None
+        self.unrefused: DataProducer | None = None
+        self.weakness: str | None = None
+        self.note: str | None = None
         self.state = FlowState()
         for record in (
             pause_record(PauseWish("all", None, True, "ann", 1)),
@@ -90,6 +101,23 @@ def test_the_flow_is_led_until_what_was_sent_is_refused_everywhere(of: Any) -> N
     assert second is not None
     assert (second.busy, len(flow.said)) == (frozenset(), 1)
     assert flow.done == ["took 2", "fenced", "fenced", "released"]
+
+
+def test_what_was_sent_as_a_producer_that_nothing_refuses_may_arrive_once_its_right_to_write_is_over_too(
+    of: Any,
+) -> None:
+    flow = Flow(2, 2)
+    flow.unrefused, flow.weakness = DataProducer(7, 3), "grant Write"
+    one = of(flow)
+    one._timeout_seconds = 0.0
+    found = flow.try_once(one)
+    assert found is not None
+    assert (found.busy, found.unrefused, found.weakness) == (frozenset(), {ORDERS}, "grant Write")
+    flow = Flow(2, 2)
+    flow.unrefused, flow.weakness, flow.was_settled = DataProducer(7, 3), "grant Write", True
+    found = flow.try_once(of(flow))
+    assert found is not None
+    assert found.unrefused == frozenset(), "after a clean stop nothing is on its way"
 
 
 def test_nobody_is_said_to_be_gone_where_another_engine_leads_the_flow_by_then(of: Any) -> None:

@@ -72,11 +72,17 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PauseReport | None
 
 
 def look(
-    tmp_path: Path, *records: StateRecord, awaits_open_ends: bool = True, hidden: int = 0, wish: PauseWish = WISH
+    tmp_path: Path,
+    *records: StateRecord,
+    awaits_open_ends: bool = True,
+    hidden: int = 0,
+    wish: PauseWish = WISH,
+    more: str = "",
 ) -> Paused:
     file = tmp_path / "mirror.properties"
     file.write_text(
         "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
+        + more
     )
     settings = load(file)
     waiting = _Waiting(settings, settings.flows[0], wish)
@@ -91,6 +97,10 @@ def said(*, busy: TopicPartition | None = None, unsettled: TopicPartition | None
     return pause_report_record(
         PauseReport("engine", ("mine",), frozenset(filter(None, [busy])), {unsettled: "why"} if unsettled else {})
     )
+
+
+def said_nothing() -> StateRecord:
+    return said()
 
 
 def test_an_engine_that_has_said_so_confirms_and_the_positions_of_what_was_meant_are_told(
@@ -125,12 +135,41 @@ def test_what_may_arrive_late_is_no_confirmation_until_the_engine_says_otherwise
     assert found.open_ends == {ORDERS: "it was killed"}
 
 
+def test_that_something_may_arrive_which_nothing_refuses_is_what_a_confirmation_does_not_promise(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    report = PauseReport("engine", ("mine",), unrefused=frozenset({ORDERS, BILLS}), weakness="grant Write")
+    found = look(tmp_path, claim_record(ENGINE), pause_report_record(report))
+    assert (found.verdict, found.problem, found.open_ends) == (Verdict.UNKNOWN, None, {})
+    assert found.late == {ORDERS: "grant Write"}
+    said = found.as_json()["limit"]
+    assert said.startswith("what was sent before to the copies of 1 partition and has not arrived would still be")
+    assert "orders-0" in said
+    assert "grant Write" in said
+    assert [each["may_arrive"] for each in found.as_json()["positions"]] == ["grant Write"]
+    assert look(tmp_path, claim_record(ENGINE), said_nothing()).limit is None
+
+
 def test_open_ends_are_waited_for_if_that_is_wanted(tmp_path: Path, reports: list[PauseReport | None]) -> None:
     reports += [None, None]
     found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS))
     assert found.problem == "1 position not final yet, the first that of orders-0: why"
     found = look(tmp_path, claim_record(ENGINE), said(unsettled=ORDERS), awaits_open_ends=False)
     assert (found.verdict, found.problem) == (Verdict.UNKNOWN, None)
+
+
+def test_what_the_file_no_longer_selects_is_neither_waited_for_nor_told(
+    tmp_path: Path, reports: list[PauseReport | None]
+) -> None:
+    """The state topic keeps its positions, and nobody finds out any more how far it was copied."""
+    every = PauseWish("mine", None, True, "ann", 5)
+    records = (pause_record(every), claim_record(ENGINE), said(unsettled=ORDERS))
+    reports.append(None)
+    assert "orders-0" in str(look(tmp_path, *records, wish=every).problem)
+    reports.append(None)
+    found = look(tmp_path, *records, wish=every, more="topics = bills\n")
+    assert (found.verdict, found.problem) == (Verdict.PASS, None)
+    assert [each.source for each in found.positions] == [BILLS]
 
 
 def test_a_silent_engine_is_not_taken_for_gone_while_another_stands_by(

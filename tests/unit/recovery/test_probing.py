@@ -2,39 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
 
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.recovery.probing import StillThere, probe_each, wait_until_gone
+from mirror.kafka.cluster import AccessDenied, ClusterUnreachable
+from mirror.recovery import probing
+from mirror.recovery.probing import Heard, Known, Probe, StillThere, probe_each, wait_until_gone
 
 THREE = ClusterSettings("east", {"bootstrap.servers": "a:1, b:2,c:3", "client.id": "x"})
+ONE = ClusterSettings("east", {"bootstrap.servers": "a:1"})
+NOBODY = Heard("nobody is there")
 
 
-def answering(*rounds: str) -> Callable[[ClusterSettings, float], str | None]:
+def answering(*rounds: str, brokers: tuple[str, ...] = ()) -> Probe:
     """Answer in each round at the addresses named, in the last for ever."""
     seen: dict[str, int] = {}
 
-    def probe(settings: ClusterSettings, seconds: float) -> str | None:
+    def probe(settings: ClusterSettings, seconds: float, cluster_id: str) -> Heard:
         address = settings.bootstrap_servers
         turn = min(seen.get(address, 0), len(rounds) - 1)
         seen[address] = seen.get(address, 0) + 1
-        return None if address in rounds[turn].split() else "nobody is there"
+        return Heard(None, brokers) if address in rounds[turn].split() else NOBODY
 
     return probe
 
 
 def test_each_broker_is_asked_by_itself() -> None:
-    assert probe_each(THREE, 1.0, answering("b:2")) == {"a:1": "nobody is there", "b:2": None, "c:3": "nobody is there"}
+    assert probe_each(THREE, 1.0, answering("b:2")) == {"a:1": NOBODY, "b:2": Heard(None), "c:3": NOBODY}
 
 
 def test_it_is_gone_when_none_answers_three_times_in_a_row() -> None:
     """One broker of three that comes back in between makes it there again."""
-    assert wait_until_gone(THREE, probe=answering("a:1", "", "", "c:3", "")) == 7
-    assert wait_until_gone(THREE, probe=answering("")) == 3
+    assert wait_until_gone(THREE, probe=answering("a:1", "", "", "c:3", "")).probes == 7
+    assert wait_until_gone(THREE, probe=answering("")).probes == 3
 
 
 def test_one_that_goes_on_answering_is_named() -> None:
     with pytest.raises(StillThere, match=r"east is not gone: after 0\.2 s it still answers at c:3"):
         wait_until_gone(THREE, timeout_seconds=0.2, probe=answering("c:3"))
+
+
+def test_brokers_on_record_are_asked_beside_the_bootstrap_addresses() -> None:
+    """The file names one broker, which is dead; two others serve."""
+    known = Known(("a:1", "b:2", "c:3"))
+    with pytest.raises(StillThere, match="still answers at b:2, c:3"):
+        wait_until_gone(ONE, known=known, timeout_seconds=0.2, probe=answering("b:2 c:3"))
+    gone = wait_until_gone(ONE, known=known, probe=answering(""))
+    assert str(gone) == "asked at a:1, b:2, c:3"
+
+
+def test_brokers_are_learned_from_one_that_answers_before_it_dies() -> None:
+    with pytest.raises(StillThere, match="still answers at b:2"):
+        wait_until_gone(ONE, timeout_seconds=0.5, probe=answering("a:1 b:2", "b:2", brokers=("a:1", "b:2")))
+
+
+def test_that_only_bootstrap_addresses_are_known_is_said() -> None:
+    gone = wait_until_gone(ONE, probe=answering(""))
+    assert (gone.addresses, gone.others) == (("a:1",), 0)
+    assert str(gone) == (
+        "asked at the bootstrap addresses alone, a:1: nothing is on record of other brokers, which may be there"
+    )
+
+
+class AnotherCluster:
+    cluster_id = "other"
+
+    def __enter__(self) -> AnotherCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def broker_addresses(self) -> tuple[str, ...]:
+        return ("a:1", "b:2")
+
+
+def test_another_cluster_at_an_address_on_record_is_not_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing.Cluster, "connect", lambda *_, **__: AnotherCluster())
+    (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="ours")).values()
+    assert heard == Heard("another cluster answers there (other)")
+    (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="other")).values()
+    assert heard == Heard(None, ("a:1", "b:2"))
+
+
+def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(probing.Cluster, "connect", connect)
+    problem: Exception = AccessDenied("east", "describing", "not allowed")
+    assert probe_each(ONE, 1.0) == {"a:1": Heard(None)}
+    problem = ClusterUnreachable("east", "a:1", "connection refused")
+    (heard,) = probe_each(ONE, 1.0).values()
+    assert "connection refused" in str(heard.problem)
+
+
+def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody listens there, and its machine says so at once; a client would go on trying."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise AssertionError("no client is needed")
+
+    monkeypatch.setattr(probing.Cluster, "connect", connect)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        gone = wait_until_gone(ClusterSettings("east", {"bootstrap.servers": address}), probe_seconds=60.0)
+    assert gone.probes == 3

@@ -18,10 +18,14 @@ from mirror.model.failover import Phase
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody
+from mirror.recovery.denying import Denied
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import MovePlan, Unmoved
+from mirror.recovery.move import Times
+from mirror.recovery.recent_writers import RecentWriter, Writers
+from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
@@ -251,6 +255,94 @@ def test_a_run_that_was_killed_before_the_point_of_no_return_can_be_taken_back(t
             assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {}), number
 
 
+def test_a_cut_with_open_ends_is_no_pass_and_names_them(tmp_path: Path) -> None:
+    """The engine was killed with its site: the copy may reach further than it had said."""
+    killed = {ORDERS: "the engine ended before it had said how far it had copied"}
+    world = replace(lost(), open_ends=killed)
+    results = performed(world, tmp_path / "unplanned", unplanned)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("cut", Verdict.UNKNOWN)
+    assert "orders-0: the engine ended before" in unknown.result.detail
+    # Behind the point of no return nobody can find it out any more: it is not cut again, and is no PASS.
+    again = performed(world, tmp_path / "unplanned", unplanned)
+    assert [each.name for each in again if not each.was_proven] == []
+    assert (verdict(again), world.done.count("pause east->west")) == (Verdict.UNKNOWN, 1)
+    world.paused.clear()
+    resumed = performed(world, tmp_path / "unplanned", unplanned)
+    assert "east->west is not paused any more" in resumed[-1].result.detail
+
+    world = World(open_ends=killed)
+    results = performed(world, tmp_path / "planned")
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, "orders-0" in failed.result.detail) == ("cut", True)
+    assert (world.at_work, world.paused, world.groups[WEST]) == ({EAST}, set(), {})
+
+
+def test_a_cut_behind_which_something_may_still_be_appended_is_no_pass(tmp_path: Path) -> None:
+    world = replace(lost(), limit="what was sent before may be appended: grant Write")
+    results = performed(world, tmp_path, unplanned)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("cut", Verdict.UNKNOWN)
+    assert "grant Write" in unknown.result.detail
+
+
+def writer(interval_ms: int | None) -> RecentWriter:
+    return RecentWriter(ORDERS, 5, 1, 1_000, interval_ms)
+
+
+def test_a_producer_that_sends_at_long_intervals_is_waited_for_and_named(tmp_path: Path) -> None:
+    """The logs are quiet for as long as a fence waits; then it sends once more."""
+
+    class Slow(StandInEnds):
+        def writers(self) -> Writers:
+            self.world.at_work.add(EAST)
+            return super().writers()
+
+    world = World(writers=Writers((writer(100),)))
+    ends = Slow(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0))
+    results = carry_out(steps_of(Mode.PLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert failed.name == "fence"
+    assert "somebody still writes to east: orders-0 grew within 0.2 s" in failed.result.detail
+    assert "orders-0: producer 5 (epoch 1), last at 1970-01-01T00:00:01Z, every 0.1 s or less" in failed.result.detail
+    assert world.groups[WEST] == {}
+
+
+def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(tmp_path: Path) -> None:
+    for interval_ms, found in ((1, Verdict.PASS), (None, Verdict.UNKNOWN), (90_000, Verdict.UNKNOWN)):
+        world = World(writers=Writers((writer(interval_ms),)))
+        move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1))
+        journal = Journal(tmp_path / f"{interval_ms}.jsonl")
+        results = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+        (fence,) = [each.result for each in results if each.name == "fence"]
+        assert (fence.verdict, "orders-0: producer 5 (epoch 1)" in fence.detail) == (found, True)
+        assert (verdict(results), world.at_work) == (found, {WEST})
+        # It is of its moment: nobody asks the old cluster again when the applications are on the new one.
+        again = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+        assert all(each.was_proven for each in again)
+
+
+def test_before_the_point_of_no_return_a_cut_with_open_ends_is_made_again(tmp_path: Path) -> None:
+    world = replace(lost(), open_ends={ORDERS: "it was killed"}, refused=(Unmoved("audit", ORDERS, "in use"),))
+    assert performed(world, tmp_path, unplanned)[-1].name == "groups"
+    world.open_ends, world.refused = {}, ()
+    assert verdict(performed(world, tmp_path, unplanned)) is Verdict.PASS
+
+
+def test_pauses_by_hand_are_told_in_the_plan_and_stop_a_failback_that_needs_the_copy(tmp_path: Path) -> None:
+    told = "topics that match audit, paused by ann at 1970-01-01T00:00:00Z"
+    world = replace(lost(), by_hand={THERE.flow: told})
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.refusal is None
+    assert any(told in each and "after a failback" in each for each in plan.notes)
+    world = World(record={"before": replace(ENTRY, run="before", phase=Phase.DONE)}, by_hand={THERE.flow: told})
+    plan_home = look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow))
+    assert (plan_home.refusal, any(told in each for each in plan_home.notes)) == (None, True)
+    world.by_hand = {HOME.flow: told}
+    assert told in (look_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow)).refusal or "")
+
+
 def test_a_moment_that_passed_is_noticed_and_what_rests_on_it_is_done_again(tmp_path: Path) -> None:
     """Somebody has written to the source after the fence, while the process was dead; the flow was cut by then."""
     world = World()
@@ -415,6 +507,52 @@ def test_there_is_no_way_home_to_a_cluster_that_lacks_records_or_without_a_failo
     assert [each.phase for each in world.record.values()] == [Phase.DONE]
 
 
+def test_a_group_that_was_set_ahead_on_the_standby_is_named_in_the_plan_home_and_is_no_pass(tmp_path: Path) -> None:
+    class SetAhead(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            plan = super().plan_groups(ask_source=ask_source)
+            positions = [replace(each, source=ORDERS, leader_epoch=-1) for each in plan.positions]
+            return replace(plan, positions=tuple(positions))
+
+    world = World()
+    performed(world, tmp_path / "there")
+    world.groups[WEST]["audit"] = 9
+    move = replace(move_home(world, tmp_path), ends=SetAhead(world, HOME.flow))
+    plan = look_home(move, StandInEnds(world, THERE.flow))
+    assert any("group audit is at 9 of orders-0 on west" in each for each in plan.notes)
+    assert any(each.name == "positions" and "group audit is at 9" in each.doing for each in plan.steps)
+    results = carry_out(
+        steps_home(move, StandInEnds(world, THERE.flow)), Journal(tmp_path / "home.jsonl"), goes_back=True
+    )
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("positions", Verdict.UNKNOWN)
+    assert "group audit is at 9 of orders-0 on west" in unknown.result.detail
+
+
+def test_there_is_no_way_home_to_a_cluster_that_was_rewritten_and_what_cannot_be_told_is_no_pass(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    performed(world, tmp_path / "there")
+    forward = StandInEnds(world, THERE.flow)
+    world.rewritten = Rewritten({ORDERS: "it has other records than were copied from offset 5 on"})
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert "orders-0: it has other records than were copied from offset 5 on" in (plan.refusal or "")
+    results = performed(world, tmp_path / "home", homeward)
+    assert (results[1].name, results[1].result.verdict, world.at_work) == ("returned", Verdict.FAIL, {WEST})
+
+    world.rewritten = Rewritten(unknown={ORDERS: "its records are transformed on their way"})
+    plan = look_home(move_home(world, tmp_path), forward)
+    assert plan.refusal is None
+    assert any("orders-0: its records are transformed" in each for each in plan.notes)
+    results = performed(world, tmp_path / "home", homeward)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.verdict) == ("returned", Verdict.UNKNOWN)
+    # What it would find now is of another time: the applications are at home, and write there.
+    again = performed(world, tmp_path / "home", homeward)
+    assert [each.name for each in again if not each.was_proven] == []
+
+
 @pytest.mark.parametrize("at", ["verify", "groups"])
 def test_a_run_that_others_have_given_up_while_it_lives_neither_goes_on_nor_takes_back(tmp_path: Path, at: str) -> None:
     """They have moved the applications themselves by then: what would be taken back is theirs."""
@@ -556,3 +694,63 @@ def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path:
     assert "a failback of east->west is under way" in (plan.refusal or "")
     given_up = replace(move_of(world, tmp_path), given_up="home")
     assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
+
+
+class StandInDenying:
+    """Denies writes to the old cluster of the world."""
+
+    def __init__(self, found: Denied) -> None:
+        self.found = found
+        self.is_denied = False
+
+    def plan(self) -> tuple[str, ...]:
+        return ("DENY WRITE for everybody on 1 topic of east",)
+
+    def deny(self) -> Denied:
+        self.is_denied = self.found.is_denied
+        return self.found
+
+    def admit(self) -> str:
+        self.is_denied = False
+        return "admitted"
+
+
+def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way_home(tmp_path: Path) -> None:
+    denying = StandInDenying(Denied(True, "denied"))
+    world = World(verdict=Verdict.FAIL)
+    move = move_of(world, tmp_path)
+    assert "DENY WRITE for everybody on 1 topic of east" in look_ahead(Mode.PLANNED, move, None, denying=denying).notes
+    results = carry_out(steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "a.jsonl"), goes_back=True)
+    assert tuple(each.name for each in results if each.name.endswith("deny writes")) == (
+        "deny writes",
+        "back: deny writes",
+    )
+    assert not denying.is_denied
+
+    # Who is denied need not be waited for.
+    world = World(writers=Writers((writer(None),)))
+    move = move_of(world, tmp_path)
+    results = carry_out(steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "b.jsonl"), goes_back=True)
+    assert (verdict(results), denying.is_denied) == (Verdict.PASS, True)
+    world.writers = Writers()
+    home = steps_home(move_home(world, tmp_path), StandInEnds(world, THERE.flow), denying)
+    assert verdict(carry_out(home, Journal(tmp_path / "c.jsonl"), goes_back=True)) is Verdict.PASS
+    assert not denying.is_denied
+
+
+def test_who_writes_although_it_is_denied_stops_a_planned_run_and_what_cannot_be_denied_is_no_pass(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    denying = StandInDenying(Denied(True, "denied", ("orders-0 from 3 to 4: producer 5",)))
+    steps = steps_of(Mode.PLANNED, move_of(world, tmp_path), None, denying)
+    results = carry_out(steps, Journal(tmp_path / "a.jsonl"), goes_back=True)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, "producer 5" in failed.result.detail) == ("deny writes", True)
+    assert (world.at_work, denying.is_denied) == ({EAST}, False)
+
+    denying = StandInDenying(Denied(False, "east looks at no ACLs, so nothing is denied"))
+    steps = steps_of(Mode.CUT_OFF, move_of(world, tmp_path, mode="cut-off"), None, denying)
+    results = carry_out(steps, Journal(tmp_path / "b.jsonl"), goes_back=False)
+    (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
+    assert (unknown.name, unknown.result.detail) == ("deny writes", denying.found.detail)

@@ -17,11 +17,13 @@ from mirror.model.placement import Placement
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done
-from mirror.recovery.flow_ends import Copied, Ends
+from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.move import Move, Times
-from mirror.recovery.probing import StillThere
+from mirror.recovery.probing import Gone, StillThere
+from mirror.recovery.recent_writers import Writers
+from mirror.recovery.rewritten import Rewritten
 from tests.unit.config.files import flows_of
 
 EAST, WEST = "east", "west"
@@ -43,6 +45,11 @@ class World:
     written: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     copied: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     paused: set[Flow] = field(default_factory=set)
+    by_hand: dict[Flow, str] = field(default_factory=dict)
+    open_ends: dict[TopicPartition, str] = field(default_factory=dict)
+    limit: str | None = None
+    writers: Writers = field(default_factory=Writers)
+    rewritten: Rewritten = field(default_factory=Rewritten)
     record: dict[str, FailoverEntry] = field(default_factory=dict)
     groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7}, WEST: {}})
     refused: tuple[Unmoved, ...] = ()
@@ -72,11 +79,11 @@ class StandInEnds:
     def copy_of(self, topic: str) -> str:
         return f"{self.flow.source}.{topic}"
 
-    def wait_until_gone(self) -> int:
+    def wait_until_gone(self) -> Gone:
         self.world.call()
         if self.world.is_up[self.flow.source]:
             raise StillThere(f"{self.flow.source} still answers")
-        return 3
+        return Gone(3, ("east:1",), 0)
 
     def answering(self) -> Sequence[str]:
         self.world.call()
@@ -90,13 +97,19 @@ class StandInEnds:
             world.copied[source] = world.written[source]
         position = Position(world.copied[source], world.copied[source], 0, complete=True)
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
-        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers)
+        by_hand = world.by_hand.get(self.flow)
+        pauses = () if by_hand is None else (by_hand,)
+        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers, (), pauses)
 
     def ends(self) -> Ends:
         self.world.call()
         if self.flow.source in self.world.at_work:
             self.world.written[self.flow.source] += 1
         return Ends(f"id of {self.flow.source}", {ORDERS: 0}, {ORDERS: self.world.written[self.flow.source]})
+
+    def rewritten(self) -> Rewritten:
+        self.world.call()
+        return self.world.rewritten
 
     def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
         self.world.call()
@@ -105,6 +118,10 @@ class StandInEnds:
     def open_transactions(self) -> Sequence[str]:
         self.world.call()
         return self.world.open_transactions
+
+    def writers(self) -> Writers:
+        self.world.call()
+        return self.world.writers
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         self.world.call()
@@ -143,12 +160,14 @@ class StandInEnds:
         self.world.call("restore")
         return []
 
-    def pause(self) -> str:
+    def pause(self) -> Cut:
         self.world.paused.add(self.flow)
         self.world.call(f"pause {self.flow}")
-        return f"{self.flow} is paused"
+        return Cut(f"{self.flow} is paused", self.world.open_ends, self.world.limit)
 
     def resume(self) -> str:
+        if self.flow not in self.world.paused:
+            return f"{self.flow} is not cut"
         self.world.paused.discard(self.flow)
         self.world.call(f"resume {self.flow}")
         return f"{self.flow} is copied again"

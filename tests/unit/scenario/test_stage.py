@@ -20,7 +20,7 @@ def test_who_has_ended_before_anything_was_done_to_it_is_named(tmp_path: Path, m
     stage = Stage.of(RunFolder(tmp_path), SMALL, Replicator.MIRROR, 1)
     monkeypatch.setattr(Stage, "cluster", lambda *_: SimpleNamespace(bootstrap_servers="127.0.0.1:1"))
     stage.require_alive()
-    stage.start_load(replace(SMALL.loads[0], client={"no.such.setting": "1"}), "main")
+    stage.start_load(replace(SMALL.loads[0], client={"no.such.setting": "1"}), "main", 1)
     (load,) = stage._started
     wait_until(load.is_alive, "it to end", timeout_seconds=20, until=lambda alive: not alive)
     with pytest.raises(LabError, match=rf"(?s){load.name} has ended before anything was done to it.*no\.such\.setting"):

@@ -1,0 +1,267 @@
+"""Who still writes to a cluster whose applications were moved away: the sentinel of a failover, as a look of a second.
+
+It rests on what is on record on the target alone, so that it works wherever nobody runs: what the old cluster has that
+bears a time behind the cut was written after it, and what grows while it is looked at is being written. Brokers tell
+producer ids, epochs and transactional ids; of no producer they tell its client id or address.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.flow_log import FlowLog, NeverRun
+from mirror.control.gaps import iso_time
+from mirror.control.status import FlowStatus
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.flow import Flow
+from mirror.model.flow_state import state_topic
+from mirror.model.partition import TopicPartition
+from mirror.recovery.recent_writers import RecentWriter, find_writers
+from mirror.waiting import WaitTimeout, wait_until
+
+_PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
+_BOOTSTRAP_MS = 2_000
+# For so long it is looked whether logs grow: who writes with wrong times is seen by that alone.
+_LOOK_SECONDS = 1.0
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBehind:
+    """What was written to a partition of the old cluster after its flow was cut.
+
+    Attributes
+    ----------
+    start, end
+        the offsets: the first that is known to be of then, and where the log ends.
+    is_growing
+        whether it grew while it was looked at.
+    writers
+        who has written there since, as far as brokers and logs tell.
+    """
+
+    partition: TopicPartition
+    start: int
+    end: int
+    is_growing: bool
+    writers: tuple[RecentWriter, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs; client ids and addresses are None, since brokers tell none of producers."""
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "from": self.start,
+            "to": self.end,
+            "growing": self.is_growing,
+            "producers": [
+                {
+                    "producer_id": each.producer_id,
+                    "epoch": each.epoch,
+                    "transactional_id": each.transactional_id,
+                    "client_id": None,
+                    "address": None,
+                    "last_timestamp_ms": each.last_ms,
+                }
+                for each in self.writers
+            ],
+        }
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        who = "; ".join(str(each) for each in self.writers) or "who, brokers do not tell"
+        return f"{self.partition} from {self.start} to {self.end - 1}{', growing' if self.is_growing else ''} ({who})"
+
+
+@dataclass(frozen=True, slots=True)
+class FencedSide:
+    """The old cluster of a flow that is failed over.
+
+    Attributes
+    ----------
+    since_ms
+        when the flow was cut, in ms since the epoch.
+    written
+        the partitions that were written to after that.
+    problem
+        why it could not be looked at; None: it was.
+    """
+
+    flow: Flow
+    entry: FailoverEntry
+    since_ms: int
+    written: tuple[WrittenBehind, ...] = ()
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form of ``mirror status --json``."""
+        return {
+            "cluster": self.flow.source,
+            "failover": self.entry.run,
+            "mode": self.entry.mode,
+            "since": iso_time(self.since_ms),
+            "still_written": [each.as_json() for each in self.written],
+            "problem": self.problem,
+        }
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return, for people, who writes where nobody should."""
+        return tuple(
+            f"somebody writes to {self.flow.source}, which was failed over ({iso_time(self.since_ms)}), and nobody "
+            f"copies it: {each}"
+            for each in self.written
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what else there is to say."""
+        source = self.flow.source
+        if self.problem is not None:
+            return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
+        if self.written:
+            return (
+                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses",
+            )
+        return (f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})",)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What two looks at the old cluster tell.
+
+    Attributes
+    ----------
+    behind
+        by partition, the first offset with a time behind the cut.
+    before, ends
+        where the logs ended at the first look, and at the last.
+    """
+
+    behind: Mapping[TopicPartition, int] = field(default_factory=dict)
+    before: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    writers: tuple[RecentWriter, ...] = ()
+
+
+def written_behind(seen: Seen) -> tuple[WrittenBehind, ...]:
+    """Return what was written after the cut."""
+    found = []
+    for each, end in sorted(seen.ends.items()):
+        is_growing = end > seen.before.get(each, end)
+        start = min(seen.behind.get(each, end), seen.before.get(each, end) if is_growing else end)
+        if start < end:
+            writers = tuple(one for one in seen.writers if one.partition == each)
+            found.append(WrittenBehind(each, start, end, is_growing, writers))
+    return tuple(found)
+
+
+def entry_to_watch(status: FlowStatus) -> tuple[FailoverEntry, int] | None:
+    """Return the failover because of which nobody should write to the flow's source, and since when; None: none is."""
+    if any(each.phase is Phase.RETURNING for each in status.failovers):
+        # On the way home its applications are started there again.
+        return None
+    cut = status.pauses.cut
+    for each in status.failovers:
+        if each.phase is Phase.DONE:
+            return each, cut.at_ms if cut is not None and cut.is_pause else each.at_ms
+        if cut is not None and cut.is_pause:
+            return each, cut.at_ms
+    return None
+
+
+def look_at_fenced_side(
+    settings: MirrorSettings,
+    chosen: FlowSettings,
+    status: FlowStatus,
+    *,
+    seconds: float = _LOOK_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> FencedSide | None:
+    """Look who writes to the source of a flow that is failed over; None if it is not.
+
+    Parameters
+    ----------
+    seconds
+        for how long logs are watched; a cluster that does not answer is given up soon.
+    """
+    watched = entry_to_watch(status)
+    if watched is None:
+        return None
+    entry, since_ms = watched
+    flow = chosen.flow
+    side = FencedSide(flow, entry, since_ms)
+    partitions = [
+        TopicPartition(each.topic, each.partition)
+        for each in status.partitions
+        if not chosen.policy.is_heartbeats_topic(each.topic)
+    ]
+    if not partitions:
+        return side
+    try:
+        client = settings.clusters[flow.source].client
+        with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
+            # Asked once the cluster answers, since that takes longer to give up.
+            seen = _look(channel, partitions, since_ms, lambda: _own_writers(settings, flow.source), seconds, monotonic)
+    except _PROBLEMS as problem:
+        return replace(side, problem=str(problem))
+    return replace(side, written=written_behind(seen))
+
+
+def with_fenced_side(status: FlowStatus, side: FencedSide | None) -> FlowStatus:
+    """Return where a flow stands with what was seen of its old cluster; whoever writes there makes it DEGRADED."""
+    if side is None:
+        return status
+    reasons = (*side.reasons(), *status.reasons)
+    is_well = status.state in ("RUNNING", "PAUSED", "STARTING")
+    return replace(
+        status,
+        state="DEGRADED" if side.written and is_well else status.state,
+        reasons=reasons,
+        notes=(*side.notes(), *status.notes),
+    )
+
+
+def _look(
+    channel: Channel,
+    partitions: Sequence[TopicPartition],
+    since_ms: int,
+    own_writers: Callable[[], set[int]],
+    seconds: float,
+    monotonic: Callable[[], float],
+) -> Seen:
+    before, _ = channel.find_offsets(partitions, LATEST)
+    behind, _ = channel.find_offsets(partitions, since_ms)
+    began = monotonic()
+    with suppress(WaitTimeout):
+        wait_until(lambda: monotonic() - began >= seconds, "the time to be over", timeout_seconds=2 * seconds + 1)
+    ends, _ = channel.find_offsets(partitions, LATEST)
+    found = {each: offset for each, offset in behind.items() if offset >= 0}
+    grown = {each for each, end in ends.items() if end > before.get(each, end)}
+    concerned = sorted({*found, *grown})
+    if not concerned:
+        return Seen({}, before, ends)
+    own = own_writers()
+    writers = find_writers(channel, concerned, own=own, since_ms=since_ms).recent
+    if own:
+        # Under unchanged names the flow back writes there too: what mirrors alone have written is no application's.
+        foreign = {each.partition for each in writers}
+        found = {each: offset for each, offset in found.items() if each in foreign}
+        before = {each: end if each in foreign else ends.get(each, end) for each, end in before.items()}
+    return Seen(found, before, ends, writers)
+
+
+def _own_writers(settings: MirrorSettings, cluster: str) -> set[int]:
+    """Return the producer ids with which mirrors write to a cluster."""
+    own: set[int] = set()
+    for each in settings.enabled_flows:
+        if each.flow.target != cluster:
+            continue
+        log = FlowLog(settings.clusters[cluster].client, state_topic(each.flow.source), alias=cluster)
+        with closing(log), suppress(NeverRun):
+            own |= log.poll().writers
+    return own

@@ -1,0 +1,139 @@
+"""Who has written to a cluster lately, and for how long such a writer must be silent before it counts as stopped.
+
+That no log grows for some seconds says nothing of a producer that sends every half minute. The leaders of partitions
+tell which producers with an id have written, and when last (KIP-664); the ends of the logs tell at which intervals,
+also of clients without an id. A writer counts as stopped when it is silent for twice the longest of its intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from mirror.control.gaps import iso_time
+from mirror.kafka.channel import LATEST, Channel
+from mirror.kafka.log import LogReader
+from mirror.kafka.partition_state import active_producers, transactional_ids
+from mirror.model.partition import TopicPartition
+
+NO_ID = -1
+# Whoever has last written longer ago has stopped, or is as good as unknown.
+RECENT_MS = 300_000
+_LOOK_BACK = 200
+_LOOK_BACK_BYTES = 4_000_000
+# Of less than that, one burst, no interval can be told.
+_LEAST_SPAN_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecentWriter:
+    """A producer that has written to a partition lately.
+
+    Attributes
+    ----------
+    producer_id, epoch
+        -1 for clients without an id, which are not told apart.
+    last_ms
+        the timestamp of its last batch, in ms since the epoch.
+    interval_ms
+        the longest time between two of its last batches; None where too few are known.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    epoch: int
+    last_ms: int
+    interval_ms: int | None = None
+    transactional_id: str | None = None
+
+    def silence(self, least: float, most: float) -> float:
+        """Return for how many seconds it must be silent to count as stopped, of at most ``most``."""
+        return most if self.interval_ms is None else min(most, max(least, 2 * self.interval_ms / 1000))
+
+    def is_doubtful(self, most: float) -> bool:
+        """Tell whether it may write on all the same when it has been silent for ``most`` seconds."""
+        return self.interval_ms is None or 2 * self.interval_ms > 1000 * most
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        name = f", transactional id {self.transactional_id}" if self.transactional_id else ""
+        who = (
+            f"producer {self.producer_id} (epoch {self.epoch}{name})"
+            if self.producer_id != NO_ID
+            else "clients without a producer id"
+        )
+        every = (
+            "at intervals not known" if self.interval_ms is None else f"every {self.interval_ms / 1000:.1f} s or less"
+        )
+        return f"{self.partition}: {who}, last at {iso_time(self.last_ms)}, {every}"
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """Who has written lately, the one with the longest interval first, and of which partitions no leader tells."""
+
+    recent: tuple[RecentWriter, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def find_writers(
+    channel: Channel, partitions: Collection[TopicPartition], *, own: Collection[int], since_ms: int
+) -> Writers:
+    """Ask who has written to partitions since then, in ms since the epoch; ``own`` are the producer ids of mirrors.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the cluster does not answer.
+    """
+    producers, untold = active_producers(channel, partitions)
+    found: dict[tuple[TopicPartition, int], RecentWriter] = {
+        (each, one.producer_id): RecentWriter(each, one.producer_id, one.epoch, one.last_timestamp_ms)
+        for each, known in producers.items()
+        for one in known
+        if one.last_timestamp_ms >= since_ms and one.producer_id not in own
+    }
+    starts, _ = channel.find_offsets(list(partitions), since_ms)
+    ends, _ = channel.find_offsets(list(partitions), LATEST)
+    for each, start in starts.items():
+        # No offset: nothing is there that is as young as that.
+        if start < 0 or each not in ends or start >= ends[each]:
+            continue
+        for producer_id, times in _times(channel, each, start, ends[each]).items():
+            if producer_id in own or max(times) < since_ms:
+                continue
+            known = found.get((each, producer_id)) or RecentWriter(each, producer_id, NO_ID, max(times))
+            last_ms = max(known.last_ms, *times)
+            found[each, producer_id] = replace(known, last_ms=last_ms, interval_ms=longest_interval(times))
+    names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
+    writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
+    slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
+    return Writers(tuple(slowest), {each: str(why) for each, why in untold.items()})
+
+
+def longest_interval(times: Iterable[int]) -> int | None:
+    """Return the longest time between two batches, by their timestamps in ms; None: of one burst, or one batch."""
+    ordered = sorted(times)
+    if len(ordered) < 2 or ordered[-1] - ordered[0] < _LEAST_SPAN_MS:
+        return None
+    return max(later - earlier for earlier, later in pairwise(ordered))
+
+
+def _interval(writer: RecentWriter) -> float:
+    return float("inf") if writer.interval_ms is None else writer.interval_ms
+
+
+def _times(channel: Channel, partition: TopicPartition, start: int, end: int) -> dict[int, list[int]]:
+    """Return, by producer id, the timestamps of the last batches between two offsets, those of one fetch at the end."""
+    reader = LogReader(channel, partition, max(start, end - _LOOK_BACK))
+    times: dict[int, list[int]] = {}
+    read = 0
+    while reader.position < end and read < _LOOK_BACK_BYTES:
+        before = reader.position
+        for content, header in reader.fetch(wait_ms=0):
+            read += len(content)
+            times.setdefault(header.producer_id, []).append(header.max_timestamp)
+        if reader.position == before:
+            break
+    return times

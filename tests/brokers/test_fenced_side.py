@@ -1,0 +1,70 @@
+"""`mirror status` names who writes to the old cluster of a flow that is failed over, and ends with 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+
+from mirror.config.settings import ClusterSettings, load
+from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.flow_state import state_topic
+from mirror.recovery.engine_pausing import EnginePausing
+from mirror.recovery.flow_ends import ClusterEnds
+from tests.brokers.command import FACTORS, mirror
+from tests.brokers.copying import NewCopying, write
+
+
+def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_and_its_exit_code(
+    east: Cluster,
+    west: Cluster,
+    settings_of: Callable[[str], ClusterSettings],
+    new_copying: NewCopying,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    alias = unique("shop").replace("-", "")
+    client = dict(settings_of("east").client)
+    west.create_topics([NewTopic(state_topic(alias), 1, 1, {"cleanup.policy": "compact"})])
+    copying = new_copying(state_topic=state_topic(alias), partitions=2)
+    source, other = copying.pairs
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = {alias}, west\n{alias}.bootstrap.servers = {east.bootstrap_servers}\n"
+        f"west.bootstrap.servers = {west.bootstrap_servers}\n{alias}->west.enabled = true\n"
+        f"topics = {source.topic}\n{FACTORS}"
+    )
+    settings = load(file)
+    (flow,) = settings.enabled_flows
+    ends = ClusterEnds(settings, flow, EnginePausing(settings, awaits_open_ends=False), None)  # type: ignore[arg-type]
+
+    def status(*options: str) -> tuple[int, dict[str, Any]]:
+        done = mirror("status", str(file), "--json", *options)
+        (found,) = json.loads(done.stdout)["flows"]
+        return done.returncode, found
+
+    for each in (source, other):
+        write(client, each, range(20))
+    copying.until_caught_up()
+    assert status()[1]["fenced_side"] is None
+    ends.pause()
+    ends.put(FailoverEntry("run", "planned", Phase.DONE, "elsewhere", 1))
+    code, found = status()
+    assert (code, found["fenced_side"]["still_written"], found["fenced_side"]["problem"]) == (0, [], None)
+
+    producer = confluent_kafka.Producer({**client, "enable.idempotence": True})
+    producer.produce(source.topic, b"late", partition=source.partition)
+    assert producer.flush(20) == 0
+    for options in ((), ("--check",)):
+        code, found = status(*options)
+        (row,) = found["fenced_side"]["still_written"]
+        assert (code, row["topic"], row["partition"], row["from"], row["to"]) == (1, *source, 20, 21)
+        (who,) = row["producers"]
+        assert who["producer_id"] >= 0
+        assert any(f"somebody writes to {alias}" in each for each in found["reasons"])
+    done = mirror("status", str(file))
+    assert (done.returncode, "somebody writes to" in done.stdout) == (1, True)

@@ -1,0 +1,43 @@
+"""For how long a writer must be silent before it counts as stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.model.partition import TopicPartition
+from mirror.recovery.recent_writers import RecentWriter, longest_interval
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("times", "longest"),
+    [
+        ([], None),
+        ([5_000], None),
+        ([5_000, 5_100, 5_200], None),  # one burst: nobody knows when the next comes
+        ([0, 30_000, 60_000], 30_000),
+        ([60_000, 0, 30_000, 30_001], 30_000),
+        ([0, 1_000, 2_000, 3_000], 1_000),
+    ],
+)
+def test_the_longest_interval_is_told_where_there_was_more_than_one_burst(times: list[int], longest: int) -> None:
+    assert longest_interval(times) == longest
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "silence", "is_doubtful"),
+    [(10, 3.0, False), (2_000, 4.0, False), (30_000, 60.0, False), (45_000, 60.0, True), (None, 60.0, True)],
+)
+def test_who_sends_rarely_must_be_silent_for_longer(interval_ms: int | None, silence: float, is_doubtful: bool) -> None:
+    writer = RecentWriter(ORDERS, 5, 0, 1_000, interval_ms)
+    assert (writer.silence(3.0, 60.0), writer.is_doubtful(60.0)) == (silence, is_doubtful)
+
+
+def test_writers_are_named() -> None:
+    assert str(RecentWriter(ORDERS, -1, -1, 1_000)) == (
+        "orders-0: clients without a producer id, last at 1970-01-01T00:00:01Z, at intervals not known"
+    )
+    assert str(RecentWriter(ORDERS, 5, 2, 1_000, 30_000, "payments")) == (
+        "orders-0: producer 5 (epoch 2, transactional id payments), last at 1970-01-01T00:00:01Z, every 30.0 s or less"
+    )

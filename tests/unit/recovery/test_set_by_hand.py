@@ -1,0 +1,51 @@
+"""Which positions were set, and not read up to, on the way home."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror.control.group_view import TranslatedPosition
+from mirror.control.groups import GroupAction, GroupDecision
+from mirror.kafka.cluster import GroupPosition
+from mirror.model.flow import Flow
+from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
+from mirror.model.translation import Exact
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.set_by_hand import set_ahead
+from tests.unit.config.files import flows_of
+
+HOME = Flow("west", "east")
+(SETTINGS,) = flows_of("west->east")
+COPY, ORDERS = TopicPartition("east.orders", 0), TopicPartition("orders", 0)
+PUT = {("audit", COPY): Placement("audit", COPY, 7, 7, 7)}
+AT = TranslatedPosition("audit", "orders", 0, 9, Exact(9), source=COPY, leader_epoch=-1)
+
+
+def told(position: TranslatedPosition, *decisions: GroupDecision) -> list[str]:
+    return set_ahead(MovePlan(SETTINGS, (position,), decisions), HOME, PUT, {})
+
+
+def test_a_position_without_a_leader_epoch_beyond_where_the_group_was_put_is_named() -> None:
+    (said,) = told(AT)
+    assert said.startswith("group audit is at 9 of east.orders-0 on west, and was put at 7 by the failover: no reader")
+    assert told(replace(AT, leader_epoch=3)) == [], "a reader has committed it"
+    assert told(replace(AT, upstream=7)) == [], "it has not moved since"
+    assert told(replace(AT, upstream=5)) == [], "it was set back, and passes nothing"
+    assert told(replace(AT, source=None, leader_epoch=None)) == []
+    (said,) = told(replace(AT, group="billing"))
+    assert "billing is at 9 of east.orders-0 on west, where nothing had put it" in said
+
+
+def test_a_group_that_is_further_at_home_without_having_read_there_is_named() -> None:
+    read = replace(AT, leader_epoch=3)
+    there = GroupPosition(20)
+    placed = Placement("audit", ORDERS, 9, 9, 9)
+    left = GroupDecision("audit", ORDERS, there, GroupPosition(9), GroupAction.SKIP_REWIND, "", placed)
+    (said,) = told(read, left)
+    assert said.startswith("group audit is at 20 of orders-0 on east already, and west says 9: no reader")
+    # What it had read there before the disaster bears an epoch.
+    assert told(read, replace(left, present=GroupPosition(20, leader_epoch=2))) == []
+    plan = MovePlan(SETTINGS, (read,), (left,))
+    put_home = {("audit", ORDERS): replace(placed, written=20)}
+    assert set_ahead(plan, HOME, PUT, put_home) == [], "the flow home had put it there"

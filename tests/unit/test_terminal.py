@@ -1,0 +1,47 @@
+"""Strings are printed as they are, wherever rich would read them: lines, cells, headers, titles, bars."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from mirror import terminal
+
+OF_OTHERS = st.lists(
+    st.sampled_from(["[", "]", "/", "\\", ":", "key", "warning", "red", "prod", "[/prod]", "[bold]", ":key:", "="]),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+def printed(print_with: Callable[[Console], None]) -> str:
+    out = terminal.console(width=200)
+    out.file = stream = io.StringIO()
+    print_with(out)
+    return stream.getvalue()
+
+
+@given(OF_OTHERS)
+def test_a_line_a_cell_a_header_and_a_title_are_printed_as_they_are(text: str) -> None:
+    table = Table(title=text)
+    table.add_column(text)
+    table.add_row(text)
+
+    assert printed(lambda out: out.print(text)) == f"{text}\n"
+    assert printed(lambda out: out.print(table)).count(text) >= 3
+
+
+@pytest.mark.parametrize("text", ["svc[/prod]", "billing-[ab]+", "a:key:b"])
+def test_a_bar_shows_its_task_as_it_is(text: str) -> None:
+    def bar(out: Console) -> None:
+        with Progress(terminal.progress_text(), console=out) as bars:
+            bars.add_task(text, total=1)
+
+    assert text in printed(bar)
