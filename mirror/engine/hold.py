@@ -13,13 +13,13 @@ earlier epoch are refused only behind the first batch of the new one, and one th
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
+from mirror.control.tick import now_ms
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
@@ -28,6 +28,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     DataProducer,
+    FlowState,
     StateRecord,
     WrittenAs,
     data_transactional_id,
@@ -229,7 +230,7 @@ class FlowHold:
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
-                self._append([transactional_id_record(each, int(time.time() * 1000))], self._term)
+                self._append([transactional_id_record(each, now_ms())], self._term)
         return {
             partition: f"the last transaction of {each} has not ended there: its replicas take no marker"
             for each, transaction in self._unended.items()
@@ -264,7 +265,7 @@ class FlowHold:
     ) -> tuple[tuple[str, Producer], ...]:
         """Take every transactional id over that the flow has written transactions with; return this engine's own."""
         state, self._term = log.state, term
-        now = int(time.time() * 1000)
+        now = now_ms()
         producers: dict[str, Producer] = {}
         self._unended = {}
         before = dict(state.unended)
@@ -283,6 +284,8 @@ class FlowHold:
                     known_of = _Known(left | {_key(last)}, _key(last))
                 elif (used := state.written_as.get(each)) is not None:
                     known_of = _Known(left, used.key, is_alone=is_alone and used.term < term)
+                if each in self._mm2s and known_of.written_as is not None:
+                    known_of = replace(known_of, was_last=self._is_last(channel, each, known_of.written_as, state))
                 try:
                     found = self._take_id(channel, each, known_of)
                 except BrokerRefused as refusal:
@@ -305,6 +308,24 @@ class FlowHold:
         new = (producer.producer_id for _, producer in slots if producer.producer_id not in state.writers)
         self._append((writer_record(each, now) for each in new), term)
         return slots
+
+    def _is_last(self, channel: Channel, each: str, written_as: tuple[int, int], state: FlowState) -> bool:
+        """Whether nobody has written with an id that Java MirrorMaker uses too since it was written as that producer.
+
+        On record before the id is taken over: afterwards an abort with the next epoch might be Java's own.
+        """
+        if state.fencing.get(each) == written_as:
+            return True
+        try:
+            last = coordinator.last_written_as(channel, each)
+        except BrokerRefused:
+            # Its coordinator is waited for by who takes it over.
+            return False
+        if last != written_as:
+            return False
+        marks = state.unended.get(each), state.written_as.get(each), written_as
+        self._append([transactional_id_record(each, state.registered.get(each, now_ms()), *marks)], self._term)
+        return True
 
     def _own(self, unended: Set[str]) -> tuple[str, ...]:
         """Return the transactional ids to write with, as many as there are tasks: the first that are free."""
@@ -332,7 +353,7 @@ class FlowHold:
         """Obtain the producer with its next epoch, and write that down before it is used."""
         found = self._fenced_producer(channel, known) or _raised(channel, known)
         new = [] if known is not None and known.producer_id == found.producer_id else [found.producer_id]
-        now = int(time.time() * 1000)
+        now = now_ms()
         self._append([*(writer_record(each, now) for each in new), found.record()], term)
         return found
 
@@ -371,7 +392,7 @@ class FlowHold:
         return f"see why the cluster has no transaction coordinator for {self.data_id}"
 
     def _append(self, records: Iterable[StateRecord], term: int) -> None:
-        content = stamped(records, term, int(time.time() * 1000))
+        content = stamped(records, term, now_ms())
         if not content:
             return
         writer = LogWriter(self._client, alias=self._flow.target)
@@ -413,20 +434,25 @@ class _Known:
         the producer id and epoch with which it was written last.
     is_alone
         whether whoever wrote with that may write no more.
+    was_last
+        whether it is known, of an id that others use too, that nobody had written with it since, until it was taken
+        over.
     """
 
     left: Set[tuple[int, int]] = frozenset()
     written_as: tuple[int, int] | None = None
     is_alone: bool = False
+    was_last: bool = True
 
     def is_nobodys(self, last: Unended) -> bool:
         """Whether nobody can write with the id any more once its last transaction has ended.
 
         Aborted because the id was taken over, or by the cluster because it took too long, a transaction ends with the
         next epoch, which fences whoever had begun it. To be committed with that one it is another engine's, which has
-        taken the id meanwhile and may go on with it.
+        taken the id meanwhile and may go on with it; so is one that Java MirrorMaker, with an id that it shares, has
+        aborted itself.
         """
-        if self.written_as is not None:
+        if self.written_as is not None and self.was_last:
             producer_id, epoch = self.written_as
             if last.is_aborted and last.key == (producer_id, epoch + 1):
                 return True

@@ -161,6 +161,20 @@ def unended(channel: Channel, transactional_id: str) -> Unended | None:
     return Unended(found.producer_id, found.producer_epoch, frozenset(lacking), is_aborted)
 
 
+def last_written_as(channel: Channel, transactional_id: str) -> tuple[int, int] | None:
+    """Return producer id and epoch of the last transaction of an id; None if there is none, or it cannot be told.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed
+        if the cluster names no coordinator, or cannot be reached.
+    """
+    node = find_coordinator(channel, transactional_id)
+    answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), node)
+    (found,) = answer.transaction_states
+    return None if found.error_code else (found.producer_id, found.producer_epoch)
+
+
 def is_denied(channel: Channel, transactional_id: str) -> bool:
     """Whether the cluster denies the use of a transactional id; nothing is created or changed.
 

@@ -466,16 +466,20 @@ def transactional_id_record(
     since_ms: int,
     unended: tuple[int, int] | None = None,
     written_as: WrittenAs | None = None,
+    fencing: tuple[int, int] | None = None,
 ) -> StateRecord:
     """Return the record that registers a transactional id before its first use: whoever takes over must fence it.
 
     ``unended``: nobody writes with it any more, and its last transaction, of this producer id and epoch, is decided;
     the cluster has not ended it in all partitions yet. ``written_as`` is on record before the first transaction with
-    that producer: whoever finds its last one knows by it whose it is.
+    that producer: whoever finds its last one knows by it whose it is. ``fencing``: an engine was about to take the id
+    over while its last transaction was of this producer id and epoch, so it is that one which is aborted with the next.
     """
     said = {"unended": list(unended)} if unended is not None else {}
     if written_as is not None:
         said["written_as"] = [written_as.producer_id, written_as.epoch, written_as.term]
+    if fencing is not None:
+        said["fencing"] = list(fencing)
     return _record(["transactional_id", transactional_id], {"since_ms": since_ms} | said)
 
 
@@ -646,6 +650,8 @@ class FlowState:
     unended: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: As whom an engine has written with them since it took them over.
     written_as: dict[str, WrittenAs] = field(default_factory=dict)
+    #: With which producer the last transaction was written of an id that an engine was about to take over.
+    fencing: dict[str, tuple[int, int]] = field(default_factory=dict)
     acls: dict[Acl, Acl] = field(default_factory=dict)
     quotas: dict[QuotaKey, float] = field(default_factory=dict)
     placements: dict[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
@@ -774,6 +780,7 @@ class FlowState:
     def _forget_marks(self, transactional_id: str) -> None:
         self.unended.pop(transactional_id, None)
         self.written_as.pop(transactional_id, None)
+        self.fencing.pop(transactional_id, None)
 
     def _apply(self, key: Any, content: Any, value: bytes) -> None:
         match key:
@@ -815,6 +822,9 @@ class FlowState:
                     self.unended[transactional_id] = producer_id, epoch
                 if content.get("written_as"):
                     self.written_as[transactional_id] = WrittenAs(*content["written_as"])
+                if content.get("fencing"):
+                    producer_id, epoch = content["fencing"]
+                    self.fencing[transactional_id] = producer_id, epoch
             case ["foreign", topic, partition, producer_id]:
                 copy = TopicPartition(topic, partition)
                 found = {"copy": copy, "producer_id": producer_id}
@@ -912,9 +922,8 @@ class FlowState:
             case ["producer"] if self.producer is not None:
                 return self.producer.record()
             case ["transactional_id", name] if name in self.registered:
-                return transactional_id_record(
-                    name, self.registered[name], self.unended.get(name), self.written_as.get(name)
-                )
+                marks = self.unended.get(name), self.written_as.get(name), self.fencing.get(name)
+                return transactional_id_record(name, self.registered[name], *marks)
             case ["run"] if self.run is not None:
                 return self.run.record()
             case ["paused"] if self.pause_report is not None:

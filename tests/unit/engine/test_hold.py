@@ -177,6 +177,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         return Producer(9, 0, is_transactional=True)
 
     monkeypatch.setattr(coordinator, "take_over", take_over)
+    monkeypatch.setattr(coordinator, "last_written_as", lambda *_: (7, 3))
     monkeypatch.setattr("mirror.engine.hold.Channel", lambda *_: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr("mirror.engine.hold.LogWriter", lambda *_, **__: log)
     monkeypatch.setattr("mirror.engine.hold.FlowHold._wait_until_decided", lambda *_: None)
@@ -210,7 +211,37 @@ def test_what_is_known_of_an_id_stays_on_record_until_it_is_taken_over(
     with pytest.raises(BrokerRefused):
         transactional().take(cast(Any, log), 2)
     assert log.state.written_as == {"p-0": WrittenAs(7, 3, 1)}
-    assert log.written == []
+
+
+def test_of_an_id_that_java_mirror_maker_uses_too_an_abort_with_the_next_epoch_may_be_its_own(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has taken the id since, and goes on with it once its transaction has ended: nobody would have fenced it."""
+    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(7, 4, frozenset({SICK}), is_aborted=True))
+    for last in ((7, 4), None):
+        monkeypatch.setattr(coordinator, "last_written_as", lambda *_, last=last: last)
+        with pytest.raises(BrokerRefused):
+            transactional().take(cast(Any, log), 2)
+    monkeypatch.setattr(coordinator, "last_written_as", lambda *_: (7, 3))
+    ((name, _),) = transactional().take(cast(Any, log), 2).slots
+    assert name == "p-1", "it was aborted by taking it over from who had begun it"
+
+
+def test_that_an_engine_was_about_to_fence_an_id_is_on_record_before_it_does_it(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed then, it leaves a transaction of which its successor knows by whom it is aborted."""
+    monkeypatch.setattr(coordinator, "unended", lambda *_: None)
+    with pytest.raises(BrokerRefused):
+        transactional().take(cast(Any, log), 2)
+    log.poll()
+    assert log.state.fencing == {"p-0": (7, 3)}
+    assert log.state.written_as == {"p-0": WrittenAs(7, 3, 1)}
+    monkeypatch.setattr(coordinator, "last_written_as", lambda *_: (7, 4))
+    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(7, 4, frozenset({SICK}), is_aborted=True))
+    ((name, _),) = transactional().take(cast(Any, log), 3).slots
+    assert name == "p-1"
+    assert log.state.fencing == {}, "the mark that it was left has taken its place"
 
 
 def test_what_was_committed_by_an_engine_that_may_write_no_more_is_not_waited_for(

@@ -136,6 +136,7 @@ class Engine:
         monkeypatch.setattr(hold, "LogWriter", target.connect)
         monkeypatch.setattr(hold.coordinator, "take_over", target.take_over)
         monkeypatch.setattr(hold.coordinator, "unended", target.unended)
+        monkeypatch.setattr(hold.coordinator, "last_written_as", lambda *_: None)
         monkeypatch.setattr(hold.coordinator, "abort_empty", lambda *_: {})
         monkeypatch.setattr(hold.partition_state, "unable_to_append", lambda *_: {})
         monkeypatch.setattr(hold.partition_state, "undecided", target.undecided)
