@@ -115,6 +115,7 @@ class FlowHold:
         self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
         # Of transactional ids that take no transaction for now: the one that has not ended.
         self._unended: dict[str, Unended] = {}
+        self._registered: Mapping[str, int] = {}
         self._term = 0
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
@@ -230,7 +231,7 @@ class FlowHold:
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
-                self._append([transactional_id_record(each, now_ms())], self._term)
+                self._append([transactional_id_record(each, self._since_ms(each))], self._term)
         return {
             partition: f"the last transaction of {each} has not ended there: its replicas take no marker"
             for each, transaction in self._unended.items()
@@ -303,7 +304,14 @@ class FlowHold:
         marks = {each: last.key for each, last in self._unended.items()}
         written = {each: WrittenAs(*_key(producers[each]), term) for each in own}
         changed = sorted({*before, *marks, *written})
-        self._append((transactional_id_record(each, now, marks.get(each), written.get(each)) for each in changed), term)
+        self._registered = state.registered
+        self._append(
+            (
+                transactional_id_record(each, self._since_ms(each), marks.get(each), written.get(each))
+                for each in changed
+            ),
+            term,
+        )
         slots = tuple((each, producers[each]) for each in own)
         new = (producer.producer_id for _, producer in slots if producer.producer_id not in state.writers)
         self._append((writer_record(each, now) for each in new), term)
@@ -324,8 +332,13 @@ class FlowHold:
         if last != written_as:
             return False
         marks = state.unended.get(each), state.written_as.get(each), written_as
-        self._append([transactional_id_record(each, state.registered.get(each, now_ms()), *marks)], self._term)
+        self._registered = state.registered
+        self._append([transactional_id_record(each, self._since_ms(each), *marks)], self._term)
         return True
+
+    def _since_ms(self, transactional_id: str) -> int:
+        """Return since when an id is registered, in ms since the epoch: since now, if it was not."""
+        return self._registered.get(transactional_id, now_ms())
 
     def _own(self, unended: Set[str]) -> tuple[str, ...]:
         """Return the transactional ids to write with, as many as there are tasks: the first that are free."""

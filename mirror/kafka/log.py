@@ -176,6 +176,39 @@ def read_batches(
             yield found, header
 
 
+def holds_record(
+    channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
+) -> bool:
+    """Tell whether a log holds a record, and not only markers, from ``start`` up to, not including, ``end``.
+
+    Also if nothing is handed out although the end is not reached: behind a transaction that is open, or what is not
+    replicated yet, there may be one. What lies before the start of the log is gone.
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if it cannot be read.
+    """
+    first = channel.offsets([partition], EARLIEST)[partition]
+    reader = LogReader(channel, partition, max(start, first))
+    while reader.position < end:
+        before = reader.position
+        for content, header in reader.fetch(read_committed=read_committed):
+            if header.base_offset >= end or header.next_offset <= start:
+                continue
+            if start <= header.base_offset and header.next_offset <= end and header.record_count > 0:
+                return True
+            # Of a batch across an edge, or thinned out by compaction, the records that are left may lie outside.
+            try:
+                if any(start <= record.offset < end for record in batch.records(content)):
+                    return True
+            except CorruptBatch as problem:
+                raise BrokerRefused(f"{channel.alias}: {partition}: {problem}", CorruptBatch) from problem
+        if reader.position == before:
+            return True
+    return False
+
+
 def read_stretches(
     channel: Channel, partition: TopicPartition, stretches: Sequence[Stretch], *, read_committed: bool = False
 ) -> Generator[tuple[memoryview, Header], None, None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import cache, partial
 
 from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.control.status import observe
-from mirror.kafka.channel import EARLIEST, Channel
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, Found, GroupPosition
-from mirror.kafka.log import read_records
+from mirror.kafka.log import holds_record
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -82,10 +83,10 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
     ends: Found[TopicPartition, int] | None = None
     without_records: set[tuple[TopicPartition, int, int]] = set()
 
-    def holds_records(partition: TopicPartition, start: int, end: int) -> bool:
+    def holds_records(channels: Callable[[], Channel], partition: TopicPartition, start: int, end: int) -> bool:
         if (partition, start, end) in without_records:
             return False
-        if _has_records(settings, partition, start, end):
+        if holds_record(channels(), partition, start, end):
             return True
         without_records.add((partition, start, end))
         return False
@@ -93,12 +94,16 @@ def await_reading(settings: ClusterSettings, wanted: Mapping[str, Set[str]], *, 
     def behind() -> list[str]:
         nonlocal ends
         try:
-            with Cluster.connect(settings) as client:
+            with ExitStack() as connections:
+                client = connections.enter_context(Cluster.connect(settings))
+                # Nothing is read while everybody has read all.
+                channel = cache(lambda: connections.enter_context(closing(Channel(settings.alias, settings.client))))
                 if ends is None or ends.problems:
                     described = client.topics(set().union(*wanted.values()))
                     partitions = [one for topic in described.values() for one in topic.topic_partitions]
                     ends = client.offsets(partitions, "latest")
-                left = unread(wanted, ends, client.positions_of_groups(list(wanted)), holds_records)
+                positions = client.positions_of_groups(list(wanted))
+                left = unread(wanted, ends, positions, partial(holds_records, channel))
                 return [f"{settings.alias} {each}" for each in left]
         except AWAY as away:
             return [str(away)]
@@ -129,20 +134,6 @@ def unread(
             if holds_records(partition, position, end):
                 left.append(f"{partition}, group {group}: {counted(missing, 'record')}")
     return left
-
-
-def _has_records(settings: ClusterSettings, partition: TopicPartition, start: int, end: int) -> bool:
-    """Tell whether a log holds a record, and not only markers, from one offset up to, not including, another."""
-    channel = Channel(settings.alias, settings.client)
-    try:
-        first = channel.offsets([partition], EARLIEST)[partition]
-    finally:
-        channel.close()
-    if max(start, first) >= end:
-        return False
-    records = read_records(settings.client, partition, max(start, first), end, alias=settings.alias)
-    with closing(records):
-        return next(records, None) is not None
 
 
 def _left(behind: Callable[[], list[str]], what: str, seconds: float) -> list[str]:

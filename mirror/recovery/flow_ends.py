@@ -13,9 +13,9 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
-from mirror.kafka.channel import EARLIEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError
-from mirror.kafka.log import LogReader, LogWriter
+from mirror.kafka.log import LogWriter, holds_record
 from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
@@ -291,11 +291,10 @@ class ClusterEnds:
         """See `FlowEnds`."""
         committed = self.chosen.isolation_level == "read_committed"
         with self._source() as channel:
-            starts = channel.offsets(stretches, EARLIEST) if stretches else {}
             return {
                 each: (start, end)
                 for each, (start, end) in stretches.items()
-                if _has_records(channel, each, max(start, starts[each]), end, read_committed=committed)
+                if holds_record(channel, each, start, end, read_committed=committed)
             }
 
     def open_transactions(self) -> Sequence[str]:
@@ -418,17 +417,3 @@ class ClusterEnds:
         client = self.settings.clusters[self.flow.source].client
         with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             yield channel
-
-
-def _has_records(channel: Channel, partition: TopicPartition, start: int, end: int, *, read_committed: bool) -> bool:
-    """Tell whether a stretch of a log holds a record that a reader would be handed."""
-    reader = LogReader(channel, partition, start)
-    while reader.position < end:
-        before = reader.position
-        found = reader.fetch(read_committed=read_committed)
-        if any(header.next_offset > start for _, header in found):
-            return True
-        if reader.position == before:
-            # Behind an open transaction nothing is handed out, and it may become a record yet.
-            return True
-    return False

@@ -244,6 +244,15 @@ def test_that_an_engine_was_about_to_fence_an_id_is_on_record_before_it_does_it(
     assert log.state.fencing == {}, "the mark that it was left has taken its place"
 
 
+def test_since_when_an_id_is_registered_stays_on_record_whoever_takes_it_over(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(7, 4, is_transactional=True))
+    transactional().take(cast(Any, log), 2)
+    assert log.state.registered == {"p-0": 5}
+    assert log.state.written_as == {"p-0": WrittenAs(7, 4, 2)}
+
+
 def test_what_was_committed_by_an_engine_that_may_write_no_more_is_not_waited_for(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +279,7 @@ def test_a_transaction_that_was_left_is_asked_for_until_it_has_ended_though_no_p
     assert hold.fence(frozenset()) == {}
     assert not hold.has_unended
     assert log.state.unended == {}
+    assert log.state.registered["p-0"] == 5
 
 
 def test_what_has_its_positions_where_none_can_be_written_waits_until_they_can_be(
