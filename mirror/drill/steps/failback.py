@@ -51,11 +51,10 @@ _LISTED = arrow_schema((*SENDS, Column("in_own_log", "boolean")))
 
 def restart_active(stage: Stage) -> pd.DataFrame:
     """Start the old cluster again, with the disks it died on; no application knows its address yet."""
-    cluster = stage.cluster(stage.active)
     if not done(stage, Event.FAULT_HEALED, STEP):
         # Before the deed: a run that ends between the two starts the cluster when it is resumed.
         stage.run.journal.append(Event.FAULT_HEALED, step=STEP, facts={"cluster": stage.active})
-    cluster.start()
+    cluster = stage.start_cluster(stage.active)
     return pd.DataFrame([{"broker": broker.address, "alive": broker.is_alive()} for broker in cluster.brokers])
 
 

@@ -35,8 +35,15 @@ def wait_until_mirrored(stage: Stage) -> pd.DataFrame:
     """Wait until all that the applications have written so far is copied, then begin to sample the lag.
 
     What was written while the replicator started is a backlog, however slow the machine; the objective is for a copy
-    that keeps up.
+    that keeps up. Applications that have just been started may have written nothing yet: then all that is copied says
+    nothing.
     """
+    wait_until(
+        lambda: sorted(set(stage.topics) - _written_to(stage)),
+        "the applications to write to every topic",
+        timeout_seconds=_START_SECONDS,
+        until=lambda missing: not missing,
+    )
     with Cluster.connect(stage.settings.clusters[stage.active]) as cluster:
         written = cluster.offsets(
             [one for topic in cluster.topics(stage.topics).values() for one in topic.topic_partitions], "latest"
@@ -116,6 +123,12 @@ def conclude(stage: Stage, *, lag_objective_seconds: float) -> None:
         "mirrored_records": sum(partition.downstream_next for partition in status.partitions),
     }
     stage.conclude(Outcome(STEP, verdict, facts, tuple(reasons)))
+
+
+def _written_to(stage: Stage) -> set[str]:
+    """Return the topics of which the active cluster has acknowledged a record, by the ledger."""
+    sends = stage.sends()
+    return set(sends[(sends.cluster == stage.active) & (sends.status == "acked")].topic)
 
 
 def _samples(stage: Stage) -> int:

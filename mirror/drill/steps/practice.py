@@ -35,7 +35,7 @@ def prepare(stage: Stage, step: str) -> None:
         return
     for alias in (stage.standby,) if done(stage, Event.FAULT_INJECTED, step) else (stage.active, stage.standby):
         if not stage.cluster(alias).is_alive():
-            stage.cluster(alias).start()
+            stage.start_cluster(alias)
     if not (done(stage, Event.FAULT_INJECTED, step) or _copying_was_ended(stage, step) or stage.alive(REPLICATOR)):
         stage.start_replicator()
 

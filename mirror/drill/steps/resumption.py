@@ -91,7 +91,7 @@ def restore(stage: Stage) -> tuple[str, ...]:
         raise Drifted(f"{stage.run.name} cannot be gone on with: {'; '.join(wrong)}: stop it, and resume again")
     started = sorted(wanted.clusters - serving)
     for alias in started:
-        stage.cluster(alias).start()
+        stage.start_cluster(alias)
     if not stage.alive(REPLICATOR):
         # It goes on whatever is lost; what must not be copied is paused, on record.
         stage.start_replicator()

@@ -43,7 +43,7 @@ def start_clusters(stage: Stage, brokers: int, *, judged: bool = True) -> pd.Dat
     if judged and not stage.alive(JUDGES):
         stage.start_judges()
     stage.layout.save(stage.run)
-    lab = lab_clusters.up(stage.run.lab, [stage.active, stage.standby], brokers=brokers, owner_pid=stage.owner_pid)
+    lab = lab_clusters.up(stage.run.lab, [stage.active, stage.standby], brokers=brokers, owner_pid=stage.hold())
     return pd.DataFrame(
         [
             {
@@ -62,7 +62,7 @@ def start_spark(stage: Stage, workers: int) -> str:
     if not workers:
         return "the replicator runs Spark on this machine, inside its own processes"
     running = spark_cluster.load(stage.spark_home) or spark_cluster.up(
-        stage.spark_home, workers, owner_pid=stage.owner_pid
+        stage.spark_home, workers, owner_pid=stage.hold()
     )
     return f"the replicator runs on the Spark cluster {running.master_url} with {len(running.workers)} workers"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TextIO, TypeVar
@@ -22,8 +22,10 @@ from mirror.drill.steps.layout import Layout
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
-from mirror.lab import holder, stage
+from mirror.lab import clusters as lab_clusters
+from mirror.lab import holder, processes, stage
 from mirror.lab.applications import Deployment, Group, Load
+from mirror.lab.clusters import Lab, LabCluster
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
 from mirror.proof.service import ask
@@ -80,9 +82,9 @@ class Stage(stage.Stage):
 
     @classmethod
     def of(cls, run: RunDirectory, by_hand: ByHand | None = None) -> Stage:
-        """Return the stage of a run; what is started belongs to the run's holder."""
-        layout = Layout.of(run)
-        return cls(run.lab, run.logs, run.ledger, holder.hold(run.path).pid, _STOP_SECONDS, run, layout, by_hand)
+        """Return the stage of a run; what is started belongs to the run's holder, which that starts, if need be."""
+        holder.use(run.path)
+        return cls(run.lab, run.logs, run.ledger, None, _STOP_SECONDS, run, Layout.of(run), by_hand)
 
     @property
     def active(self) -> str:
@@ -113,6 +115,27 @@ class Stage(stage.Stage):
     def reverse(self) -> Flow:
         """The flow back."""
         return self.layout.reverse
+
+    def hold(self) -> int:
+        """Return the process that what is started ends with: the run's holder, started if there is none."""
+        return holder.hold(self.run.path).pid
+
+    @property
+    def lab(self) -> Lab:
+        """The clusters, to be looked at; see `start_cluster`."""
+        found = holder.holder_of(self.run.path)
+        return lab_clusters.load(self.home, owner_pid=found.pid if found is not None else None)
+
+    def start_cluster(self, alias: str) -> LabCluster:
+        """Start a cluster that is down; return it."""
+        self.hold()
+        cluster = self.cluster(alias)
+        cluster.start()
+        return cluster
+
+    def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> ManagedProcess:
+        """Start a process of the run."""
+        return processes.start(self.logs, name, argv, env=env, owner_pid=self.hold())
 
     def confirm(self, word: str, consequence: str) -> None:
         """Have a person type a word before the point of no return; the runner has settled that before.
