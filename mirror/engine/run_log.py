@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import select
 import threading
 from enum import StrEnum
 from typing import TypeAlias
@@ -64,7 +65,8 @@ class Lines(logging.Handler):
     """Writes lines to a file descriptor, in a thread: whoever logs neither waits for a reader nor fails with it.
 
     Lines that cannot be written (a full disk, a pipe nobody reads) are dropped and counted; their number, with the last
-    reason, goes before the next line that can.
+    reason, goes before the next line that can, or at the end. Of one that broke off what was written stands in a line
+    of its own. A pipe or socket that takes nothing for now is waited for, also if others have made it non-blocking.
     """
 
     def __init__(self, descriptor: int, most_waiting: int = _MOST_WAITING) -> None:
@@ -73,6 +75,7 @@ class Lines(logging.Handler):
         self._descriptor = descriptor
         self._waiting: queue.Queue[str | None] = queue.Queue(most_waiting)
         self._lost, self._why = 0, ""
+        self._is_broken_off = False
         self._counting = threading.Lock()
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
@@ -101,15 +104,42 @@ class Lines(logging.Handler):
 
     def _write_all(self) -> None:
         while (line := self._waiting.get()) is not None:
-            with self._counting:
-                lost, why, self._lost = self._lost, self._why, 0
-            said = f"{self._about_loss(lost, why)}\n{line}\n" if lost else f"{line}\n"
-            content = said.encode("utf-8", "backslashreplace")
+            if self._says_loss():
+                self._try(line)
+            else:
+                self._lose(1, self._why)
+        self._says_loss()
+
+    def _says_loss(self) -> bool:
+        """Say how much was lost, if anything was; return whether that could be said."""
+        with self._counting:
+            lost, why, self._lost = self._lost, self._why, 0
+        if not lost:
+            return True
+        try:
+            self._write(self._about_loss(lost, why))
+        except OSError as problem:
+            self._lose(lost, in_words(problem))
+            return False
+        return True
+
+    def _try(self, line: str) -> None:
+        try:
+            self._write(line)
+        except OSError as problem:
+            self._lose(1, in_words(problem))
+
+    def _write(self, line: str) -> None:
+        content = f"{line}\n".encode("utf-8", "backslashreplace")
+        content = b"\n" + content if self._is_broken_off else content
+        while content:
             try:
-                while content:
-                    content = content[os.write(self._descriptor, content) :]
-            except OSError as problem:
-                self._lose(lost + 1, in_words(problem))
+                written = os.write(self._descriptor, content)
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+                continue
+            content = content[written:]
+            self._is_broken_off = bool(content)
 
     def _about_loss(self, lost: int, why: str) -> str:
         said = "%s of this log could not be written: %s"

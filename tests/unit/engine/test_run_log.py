@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mirror.engine import run_log
 from mirror.engine.run_log import Lines, LogLevel, OneLine, logger_of, printable, set_up
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
@@ -88,6 +91,63 @@ def test_a_pipe_without_a_reader_ends_nothing() -> None:
     wait_until(lambda: handler._lost == 1, "the line to be lost", timeout_seconds=10)
     handler.close()
     os.close(writer)
+
+
+def test_what_could_not_be_written_is_said_at_the_end_if_no_line_follows(tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    handler = lines_to(full)
+    handler.emit(record("the last line"))
+    wait_until(lambda: handler._lost == 1, "the line to be lost", timeout_seconds=60)
+    file = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, full)
+    handler.close()
+    for each in (full, file):
+        os.close(each)
+    (lost,) = (tmp_path / "log").read_text().splitlines()
+    assert "1 line of this log could not be written: no space left on device" in lost
+
+
+def test_a_pipe_that_others_have_made_non_blocking_is_waited_for() -> None:
+    """Standard error may be shared with a shell, or another program, that has set it so."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handler = lines_to(writer)
+    lines = [f"{number} {'x' * 10_000}" for number in range(50)]
+    for each in lines:
+        handler.emit(record(each))
+    written = bytearray()
+    while written.count(b"\n") < len(lines):
+        written += os.read(reader, 1 << 16)
+    handler.close()
+    for descriptor in (reader, writer):
+        os.close(descriptor)
+    assert [each.endswith(line) for each, line in zip(written.decode().splitlines(), lines, strict=True)] == [True] * 50
+
+
+def test_of_a_line_that_broke_off_what_was_written_stands_alone_and_it_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = bytearray()
+    everything, nothing = 1 << 20, 0
+    takes = iter([nothing, everything, 4, nothing])
+
+    def write(_: int, content: bytes) -> int:
+        most = min(next(takes, everything), len(content))
+        if most == nothing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.extend(content[:most])
+        return most
+
+    monkeypatch.setattr(run_log, "os", SimpleNamespace(write=write))
+    handler = lines_to(-1)
+    for text in ("nothing of it", "some of it", "all of it"):
+        handler.emit(record(text))
+    handler.close()
+    told, broken_off, told_again, whole = written.decode().splitlines()
+    assert "1 line of this log could not be written" in told
+    assert len(broken_off) == 4
+    assert "1 line of this log could not be written" in told_again
+    assert whole.endswith("all of it")
 
 
 def test_a_reader_that_stands_still_holds_nobody_up() -> None:
