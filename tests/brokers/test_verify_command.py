@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, load
 from mirror.kafka import batch, wire
-from mirror.kafka.batch import Record
+from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
+from mirror.kafka.partition_state import active_producers
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import faults
 from mirror.model.flow_state import state_topic
@@ -29,6 +31,7 @@ from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import Copying, can_tell, ends_of, log_of, write
+from tests.brokers.engines import Engines
 from tests.brokers.java_copies import Java
 from tests.flows import flow_work
 from tests.spark.small import small_spark
@@ -329,6 +332,34 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     done = mirror("verify", str(file))
     assert done.returncode == 1
     assert "copied, and not on record" in " ".join(done.stdout.split())
+
+
+def test_a_record_of_the_flow_that_is_there_twice_is_extra_also_beside_a_running_engine_that_has_nothing_to_copy(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """What such an engine has on its way is waited for: that it is recorded, or that the position has gone by."""
+    first = engines.running["first"] = engines.start()
+    engines.send(400)
+    engines.await_all()
+    settings = load(engines.file)
+    (flow,) = settings.enabled_flows
+    small_spark(tmp_path)
+    found = verify_flow(flow, settings.clusters)
+    assert (found.verdict, sum(each.extra for each in found.partitions)) == (Verdict.PASS, 0)
+
+    copy = engines.copies[0]
+    with closing(Channel("west", engines.target)) as channel:
+        told, _ = active_producers(channel, [copy])
+    (writer,) = told[copy]
+    again = batch.encode(
+        [Record(0, 1, None, b"0", (), -1)], 0, Producer(writer.producer_id, writer.epoch), writer.last_sequence + 1
+    )
+    append_as_it_is(engines.target, copy, again)
+    found = verify_flow(flow, settings.clusters)
+    assert found.verdict is Verdict.FAIL
+    extra = [each for each in found.partitions if each.extra]
+    assert [(each.target, each.extra, each.missing) for each in extra] == [(copy, 1, 0)]
+    assert first.is_alive()
 
 
 def test_partitions_without_position_and_topics_of_other_settings_are_named(
