@@ -67,6 +67,9 @@ class Election:
         once it leads: whether the leader before had stopped with nothing sent that could arrive late.
     differs_in
         the settings in which this engine's file differs from that of the engine that leads, or led last.
+    former_seconds
+        once it leads: after how long without a renewal another might have led in place of the leader before, by that
+        one's file if it says more than this engine's.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Election:
         self.term: int | None = None
         self.was_settled = False
         self.differs_in: tuple[str, ...] = ()
+        self.former_seconds = timeout_seconds
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._settings = settings
@@ -199,7 +203,8 @@ class Election:
         if claim is None or claim.is_released or self._is_ours(claim) or claim.term == 0:
             return True
         silent_seconds = self._silence.look(claim, asked_at, steady_seconds())
-        return silent_seconds > self._timeout_seconds or self._has_died(claim)
+        # By its own file it may write for longer than by this engine's.
+        return silent_seconds > max(self._timeout_seconds, claim.timeout_seconds) or self._has_died(claim)
 
     def _has_died(self, claim: Claim) -> bool:
         """Whether the engine was a process of this very machine and container that is there no more."""
@@ -225,6 +230,7 @@ class Election:
             pid=me.pid,
             place=me.place,
             settings=self._settings,
+            timeout_seconds=self._timeout_seconds,
         )
         self._append([claim_record(bid)])
         self._read()
@@ -232,6 +238,7 @@ class Election:
             self.term = self.claim.term
             # A flow that nobody has led has no former engine either.
             self.was_settled = former is not None and former.is_released and former.is_settled
+            self.former_seconds = max(self._timeout_seconds, former.timeout_seconds if former is not None else 0.0)
             self._renew_at = 0.0
 
     def _renew(self, report: RunReport) -> None:

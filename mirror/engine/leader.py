@@ -171,7 +171,7 @@ class FlowLeader:
     def _begin(self, election: Election) -> None:
         assert election.term is not None
         self._said, self._answered = "", None
-        lease = Lease(LEASE_SHARE * self._timeout_seconds)
+        lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
         differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"

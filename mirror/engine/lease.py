@@ -21,10 +21,14 @@ class Lease:
     has another.
     """
 
-    def __init__(self, seconds: float = math.inf) -> None:
-        """Have the right for ``seconds`` after each renewal, at first not at all; without a limit always."""
+    def __init__(self, seconds: float = math.inf, *, former_seconds: float | None = None) -> None:
+        """Have the right for ``seconds`` after each renewal, at first not at all; without a limit always.
+
+        ``former_seconds``: for how long the leader before has had it; None: for as long.
+        """
         self._seconds = seconds
-        self._alone_at = -math.inf if seconds == math.inf else steady_seconds() + seconds
+        former_seconds = seconds if former_seconds is None else former_seconds
+        self._alone_at = -math.inf if seconds == math.inf else steady_seconds() + former_seconds
         self._until = math.inf if seconds == math.inf else -math.inf
         self._is_ended = False
         self._changed = threading.Condition()
@@ -48,7 +52,7 @@ class Lease:
         return self._until - steady_seconds()
 
     def is_alone(self, grace_seconds: float = 0.0) -> bool:
-        """Whether the right of the leader before, if that was as long, ended ``grace_seconds`` ago at least.
+        """Whether the right of the leader before ended ``grace_seconds`` ago at least.
 
         Nobody has renewed it since this one began.
         """

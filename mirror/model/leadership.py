@@ -35,6 +35,8 @@ class Claim:
         the machine's name, the process, and what tells apart the machines and containers that have such a process.
     settings
         digests of the settings that engines of one flow must have in common, by key.
+    timeout_seconds
+        after how long without a renewal another engine may lead, by the file of this one; 0 if it does not say.
     """
 
     engine: str
@@ -47,6 +49,7 @@ class Claim:
     pid: int = 0
     place: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 0.0
 
     def renewed(self) -> Claim:
         """Return the claim as its engine writes it next."""
@@ -69,7 +72,7 @@ class Claim:
             "pid": self.pid,
             "place": self.place,
             "settings": dict(self.settings),
-        }
+        } | ({"timeout_seconds": self.timeout_seconds} if self.timeout_seconds else {})
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Claim:
@@ -85,6 +88,7 @@ class Claim:
             content.get("pid", 0),
             content.get("place", ""),
             content.get("settings", {}),
+            content.get("timeout_seconds", 0.0),
         )
 
     @property

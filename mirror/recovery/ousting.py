@@ -72,7 +72,8 @@ class Ousting:
         if self._taken is None or self._taken[0] != term:
             # In another term engines may have written since.
             self._hold.take(log, term)
-            self._taken = term, Lease(LEASE_SHARE * self._timeout_seconds)
+            seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
+            self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
         _, lease = self._taken
         former = self._hold.unrefused
         grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0

@@ -74,11 +74,11 @@ class Topic:
 
         return SimpleNamespace(poll=poll, close=lambda: None)
 
-    def engine(self, name: str, **more: str | int | dict[str, str]) -> Election:
+    def engine(self, name: str, timeout: float = TIMEOUT, **more: str | int | dict[str, str]) -> Election:
         same = more.pop("settings", {})
         assert isinstance(same, dict)
         who = replace(HERE, engine=name, **more)  # type: ignore[arg-type]
-        return Election(Flow("east", "west"), {}, {}, who, timeout_seconds=TIMEOUT, settings=same)
+        return Election(Flow("east", "west"), {}, {}, who, timeout_seconds=timeout, settings=same)
 
     def claims(self) -> list[Claim]:
         """Every claim in the log, as it was written."""
@@ -128,7 +128,7 @@ def test_the_first_engine_bids_for_the_first_term_sees_its_bid_win_and_confirms_
     first = topic.engine("first", settings={"topics": "abc"})
     assert first.round(report)
     assert (first.term, first.was_settled, first.renewed_at) == (1, False, topic.now)
-    bid = Claim("first", 1, 0, False, False, False, "host", os.getpid(), "this machine", {"topics": "abc"})
+    bid = Claim("first", 1, 0, False, False, False, "host", os.getpid(), "this machine", {"topics": "abc"}, TIMEOUT)
     assert topic.claims() == [bid, bid.renewed()]
     assert topic.state.run == REPORT
 
@@ -207,6 +207,23 @@ def test_a_leader_is_given_the_whole_time_and_not_more(topic: Topic) -> None:
     topic.now += 0.001
     assert second.round(report)
     assert (second.term, second.was_settled) == (2, False)
+
+
+def test_a_leader_whose_file_gives_it_more_time_has_that_and_is_waited_for_as_long(topic: Topic) -> None:
+    """By its own clock it may write for two thirds of that, whatever the file of the engine says that stands by."""
+    first, second = topic.engine("first", timeout=10 * TIMEOUT), topic.engine("second")
+    first.round(report)
+    second.round(report)
+    topic.now += 10 * TIMEOUT
+    assert not second.round(report)
+    topic.now += 0.001
+    assert second.round(report)
+    assert second.former_seconds == 10 * TIMEOUT
+    third = topic.engine("third", timeout=2 * TIMEOUT)
+    third.round(report)
+    topic.now += 2 * TIMEOUT + 1
+    assert third.round(report)
+    assert third.former_seconds == 2 * TIMEOUT, "its own is more than that of the one before"
 
 
 def test_while_the_topic_cannot_be_read_a_leader_is_not_silent(topic: Topic) -> None:

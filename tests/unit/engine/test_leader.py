@@ -42,6 +42,7 @@ class Electing:
         self.terms = list(terms)
         self.term: int | None = None
         self.was_settled = False
+        self.former_seconds = 0.0
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
         self.renewed_at = steady_seconds()
@@ -173,6 +174,17 @@ def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released()
     election.release = lambda *_, **__: left.append(standing.lease.left)  # type: ignore[method-assign]
     leader._release(0)
     assert left == [-math.inf]
+
+
+def test_it_is_waited_for_as_long_as_the_leader_before_may_write_by_its_own_file() -> None:
+    leader, standing, election = leading(1, 2, timeout_seconds=0.003)
+    election.former_seconds = 900.0
+    a_round(leader)
+    wait_until(lambda: standing.lease.left <= 0, "its own right to be over", timeout_seconds=60)
+    assert not standing.lease.is_alone()
+    election.former_seconds = 0.003
+    a_round(leader)
+    wait_until(standing.lease.is_alone, "that of the one before to be over", timeout_seconds=60)
 
 
 def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_may_not() -> None:

@@ -45,6 +45,7 @@ class World:
         self.elected: tuple[object, ...] = ()
         self.term: int | None = None
         self.was_settled = False
+        self.former_seconds = 0.0
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
         self.pauses = Pauses()

@@ -170,6 +170,7 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         claim=None,
         renewed_at=0.0,
         was_settled=True,
+        former_seconds=0.0,
         differs_in=(),
         round=lambda _: True,
         say=said.append,

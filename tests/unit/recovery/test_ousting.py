@@ -41,6 +41,7 @@ class Flow:
         # The election.
         self.term: int | None = None
         self.was_settled = False
+        self.former_seconds = 0.0
         # The hold.
         self.unrefused: DataProducer | None = None
         self.weakness: str | None = None
