@@ -94,10 +94,12 @@ class Takeovers:
 
     def _take(self, work: PartitionWork, result: PartitionResult) -> None:
         standing = self._standings[result.flow]
-        if not standing.is_known or standing.takeovers.get(result.source) is not work.mm2:
-            # The engine has lost its place meanwhile, and reads it back; this is decided again.
-            return
-        standing.take_over(result)
+        with standing.lock:
+            # Begun anew in between, the flow may have been copied on by another engine.
+            if not standing.is_known or standing.takeovers.get(result.source) is not work.mm2:
+                # The engine has lost its place meanwhile, and reads it back; this is decided again.
+                return
+            standing.take_over(result)
         if result.note:
             logger_of(result.flow).info("%s: %s", result.source, result.note)
         elif result.handover is not None and result.trouble is None and result.stopped is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import cast
 
@@ -269,3 +270,24 @@ def test_the_status_says_how_far_a_long_match_is() -> None:
     # One that is decided is no match that goes on, until its partition is copied.
     run.standing.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
     assert run.standing.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
+
+
+def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun anew in between, the flow would go on from what was found before another engine had led it."""
+    run, alone = Run(ready), list[bool]()
+    take_over = FlowStanding.take_over
+
+    def is_free(standing: FlowStanding) -> bool:
+        is_taken = standing.lock.acquire(blocking=False)
+        if is_taken:
+            standing.lock.release()
+        return is_taken
+
+    def taken(standing: FlowStanding, result: PartitionResult) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            alone.append(not pool.submit(is_free, standing).result())
+        take_over(standing, result)
+
+    monkeypatch.setattr(FlowStanding, "take_over", taken)
+    run.takeovers.run(run.stop)
+    assert alone == [True]
