@@ -20,8 +20,7 @@ from mirror.kafka.cluster import Cluster
 from mirror.lab import holder, processes
 from mirror.model.partition import TopicPartition
 
-LAYOUT = Layout()
-ACTIVE, TOPICS = LAYOUT.active, LAYOUT.topics
+ACTIVE, TOPICS = Layout().active, Layout().topics
 
 
 @pytest.fixture
