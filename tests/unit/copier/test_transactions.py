@@ -859,15 +859,20 @@ def test_the_marker_of_a_commit_is_nobodys_record() -> None:
     lane = Lane(
         replace(target.lanes[0].work, is_watched=True), Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None
     )
-    inside = Lane(
-        lane.work, Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None, None, target.transactions
-    )
-    target.transactions.serve(inside)
-    target.lanes, target.streams = [inside], [inside.stream]
-    target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
-    target.take(0, 0)
-    target.commit()
-    assert inside.result().others == (), "before the first one there may be a marker too"
+
+    def before_the_first(*, is_marker_next: bool) -> tuple[tuple[int, int], ...]:
+        target = Target()
+        handover = Handover(Position(0, 0, 0, True), (), clean=True, is_marker_next=is_marker_next)
+        inside = Lane(lane.work, handover, OURS, 5, None, None, target.transactions)
+        target.transactions.serve(inside)
+        target.lanes, target.streams = [inside], [inside.stream]
+        target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
+        target.take(0, 0)
+        target.commit()
+        return inside.result().others
+
+    assert before_the_first(is_marker_next=True) == (), "the marker of what was committed before"
+    assert before_the_first(is_marker_next=False) == ((0, 1),), "it may be a marker, and is looked at"
     frame, part = fetched(dense([record(0)]))
     lane.take(frame, part, read_committed=False)
     lane.stream.take()

@@ -186,8 +186,8 @@ def test_an_engine_that_leads_in_another_term_begins_anew(
     renewed: list[tuple[int, int | None]] = []
 
     class OfOneTerm(Lease):
-        def __init__(self, *of: float) -> None:
-            super().__init__(*of)
+        def __init__(self, *of: float, former_seconds: float) -> None:
+            super().__init__(*of, former_seconds=former_seconds)
             self.term = world.term or 0
 
         def renew(self, at: float) -> None:
