@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from mirror.config.settings import FlowSettings
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.log import read_batches
-from mirror.kafka.prints import all_prints
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence
 from mirror.model.offset_map import OffsetMap
@@ -223,6 +222,8 @@ def _still_on(
 
 def _prints_at(channel: Channel, partition: TopicPartition, wanted: Iterable[int]) -> dict[int, int]:
     """Return the hashes of key, value and headers of the records at these offsets, as far as they are there."""
+    from mirror.kafka.prints import all_prints  # numpy is half of what a command would import
+
     offsets = set(wanted)
     found: dict[int, int] = {}
     for batch in all_prints(read_batches(channel, partition, min(offsets), max(offsets) + 1)):
