@@ -24,9 +24,10 @@ from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.failback import FailbackPlan, stranded_rows
 from mirror.recovery.failover import FailoverPlan, Mode
-from mirror.recovery.move import CUT, GROUPS, named, position_rows, positions_of
+from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK
+from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
 from mirror.tables import print_rows
 

@@ -11,8 +11,8 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import state_topic
 from mirror.model.pause import Pauses
 from mirror.recovery.flow_ends import Cut
-from mirror.recovery.move import named
 from mirror.recovery.pause import pause, resume
+from mirror.recovery.step_facts import named
 from mirror.waiting import WaitTimeout
 
 _BY = "mirror failover"

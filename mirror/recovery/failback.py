@@ -13,8 +13,9 @@ from mirror.recovery.denying import Denying, admit_step
 from mirror.recovery.failover import Loss, by_hand_of, cannot_drain, copies_again, loss_of, naming
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
+from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
 from mirror.recovery.rewritten import Rewritten
+from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
 

@@ -16,7 +16,8 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, named, told_of, with_unsure
+from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
+from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
 

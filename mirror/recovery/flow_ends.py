@@ -1,39 +1,27 @@
-"""Both ends of a flow, as the procedure of a failover asks and changes them; one class for any two clusters."""
+"""Both ends of a flow, as the procedure of a failover asks and changes them: the interface, and what it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mirror.config.settings import FlowSettings, MirrorSettings
-from mirror.control.groups import recorder
-from mirror.control.status import judge_state
-from mirror.control.tick import now_ms
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError
-from mirror.kafka.log import LogWriter, holds_record
-from mirror.kafka.partition_state import active_producers
-from mirror.model.counts import counted
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
+from mirror.kafka.cluster import ClusterError
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, failover_record, no_failover_record
+from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import Pauses
 from mirror.model.placement import Placement
 from mirror.model.verdict import Verdict
-from mirror.recovery.followed import FollowedStates
-from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
-from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
-from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
-from mirror.recovery.rewritten import Rewritten, find_rewritten
+from mirror.recovery.group_moves import GroupMoves, MovePlan
+from mirror.recovery.probing import Gone
+from mirror.recovery.recent_writers import Writers
+from mirror.recovery.rewritten import Rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
 AWAY = (ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown)
-_BOOTSTRAP_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,214 +196,3 @@ class Pausing(Protocol):
     def is_paused(self, flow: Flow) -> bool:
         """Tell whether it may not."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterEnds:
-    """The ends of a flow of a properties file.
-
-    They are connected to for each question, since clusters come and go meanwhile; only the state topics are followed.
-    """
-
-    settings: MirrorSettings
-    chosen: FlowSettings
-    pausing: Pausing
-    compare: Callable[[FlowSettings], tuple[Verdict, str]]
-    pattern: str = ".*"
-    probe_seconds: float = PROBE_SECONDS
-    detect_seconds: float = 30.0
-    followed: FollowedStates = field(default_factory=FollowedStates, compare=False, repr=False)
-
-    @property
-    def flow(self) -> Flow:
-        """See `FlowEnds`."""
-        return self.chosen.flow
-
-    def copy_of(self, topic: str) -> str:
-        """See `FlowEnds`."""
-        return self.chosen.copy_of(topic)
-
-    def wait_until_gone(self) -> Gone:
-        """See `FlowEnds`."""
-        return wait_until_gone(
-            self.settings.clusters[self.flow.source],
-            known=self._known(),
-            probe_seconds=self.probe_seconds,
-            timeout_seconds=self.detect_seconds,
-        )
-
-    def answering(self) -> Sequence[str]:
-        """See `FlowEnds`."""
-        found = probe_each(self.settings.clusters[self.flow.source], self.probe_seconds, known=self._known())
-        return [address for address, heard in found.items() if heard.problem is None]
-
-    def copied(self) -> Copied:
-        """See `FlowEnds`."""
-        state = self._state()
-        by_hand = state.pauses.without_cut()
-        stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
-        return Copied(
-            {each: position for each, position in sorted(state.positions.items()) if self._selects(each.topic)},
-            {each: why for each, why in stops.items() if self._selects(each.topic)},
-            [
-                f"{gap.source} from {gap.start}: {gap.reason}"
-                for gap in state.open_gaps
-                if self._selects(gap.source.topic)
-            ],
-            state.source_id,
-            judge_state(state.run, now_ms(), ())[0] != "STOPPED",
-            state.run.at_ms if state.run else None,
-            tuple(state.failovers.values()),
-            tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
-            by_hand.told(),
-            dict(state.placements),
-        )
-
-    def ends(self) -> Ends:
-        """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
-            topics = source.topics()
-            for name, why in topics.problems.items():
-                if self._selects(name):
-                    raise ClusterError(source.alias, f"looking at the topic {name}", why)
-            chosen = [each for name, topic in topics.items() if self._selects(name) for each in topic.topic_partitions]
-            starts, ends = source.offsets(chosen, "earliest"), source.offsets(chosen, "latest")
-            for each, why in (starts.problems | ends.problems).items():
-                raise ClusterError(source.alias, f"asking where {each} ends", why)
-            return Ends(source.cluster_id, starts, ends)
-
-    def rewritten(self) -> Rewritten:
-        """See `FlowEnds`."""
-        state = self._state()
-        own = {each: position for each, position in state.positions.items() if self._selects(each.topic)}
-        with self._source() as source, closing(self._target()) as target:
-            return find_rewritten(self.chosen, state, own, source, target)
-
-    def holding(self, stretches: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """See `FlowEnds`."""
-        committed = self.chosen.isolation_level == "read_committed"
-        with self._source() as channel:
-            return {
-                each: (start, end)
-                for each, (start, end) in stretches.items()
-                if holds_record(channel, each, start, end, read_committed=committed)
-            }
-
-    def open_transactions(self) -> Sequence[str]:
-        """See `FlowEnds`."""
-        partitions = list(self.ends().ends)
-        with self._source() as channel:
-            found, untold = active_producers(channel, partitions)
-        return [
-            *(
-                f"{each}: producer id {producer.producer_id} has a transaction open from {producer.open_since} on"
-                for each, producers in sorted(found.items())
-                for producer in producers
-                if producer.open_since is not None
-            ),
-            *(f"{each}: its leader does not tell of open transactions: {why}" for each, why in sorted(untold.items())),
-        ]
-
-    def writers(self) -> Writers:
-        """See `FlowEnds`."""
-        partitions = list(self.ends().ends)
-        own = {
-            each
-            for other in self.settings.enabled_flows
-            if other.flow.target == self.flow.source
-            for each in self._state_of(other.flow).writers
-        }
-        with self._source() as channel:
-            return find_writers(channel, partitions, own=own, since_ms=now_ms() - RECENT_MS)
-
-    def members(self, groups: Sequence[str]) -> Sequence[str]:
-        """See `FlowEnds`."""
-        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
-            found = source.describe_groups(groups)
-        return [
-            *(f"group {group}: {why}" for group, why in found.problems.items()),
-            *(
-                f"group {group} has {counted(state.members, 'member')} ({state.state})"
-                for group, state in found.items()
-                if state.is_active
-            ),
-        ]
-
-    def plan_groups(self, *, ask_source: bool) -> MovePlan:
-        """See `FlowEnds`."""
-        return plan_moves(
-            self.chosen,
-            self.settings.clusters,
-            pattern=self.pattern,
-            ask_source=ask_source,
-            flows=self.settings.enabled_flows,
-            log=self.followed.log(self.settings.clusters, self.flow),
-        )
-
-    def move_groups(self, plan: MovePlan, snapshot: Path) -> GroupMoves:
-        """See `FlowEnds`."""
-        return apply_moves(plan, self.settings.clusters, snapshot=snapshot)
-
-    def restore_groups(self, snapshot: Path) -> Sequence[str]:
-        """See `FlowEnds`."""
-        saved, target = GroupSnapshot.load(snapshot), self.settings.clusters[self.flow.target]
-        decisions = restore(look_at(saved, self.flow, target, snapshot), target, saved)
-        return [
-            f"group {each.saved.group}, {each.saved.partition}: {each.reason}"
-            for each in decisions
-            if each.action is RestoreAction.REFUSED
-        ]
-
-    def pause(self) -> Cut:
-        """See `FlowEnds`."""
-        return self.pausing.pause(self.flow)
-
-    def resume(self) -> str:
-        """See `FlowEnds`."""
-        return self.pausing.resume(self.flow)
-
-    def is_paused(self) -> bool:
-        """See `FlowEnds`."""
-        return self.pausing.is_paused(self.flow)
-
-    def verify(self) -> tuple[Verdict, str]:
-        """See `FlowEnds`."""
-        return self.compare(self.chosen)
-
-    def put(self, entry: FailoverEntry) -> None:
-        """See `FlowEnds`."""
-        self._record(failover_record(entry))
-
-    def take(self, run: str) -> None:
-        """See `FlowEnds`."""
-        self._record(no_failover_record(run))
-
-    def _known(self) -> Known:
-        state = self._state()
-        return Known(state.source_brokers, state.source_id)
-
-    def _record(self, record: StateRecord) -> None:
-        with closing(LogWriter(self.chosen.target_producer, alias=self.flow.target)) as writer:
-            recorder(self.chosen, writer)([record])
-
-    def _selects(self, topic: str) -> bool:
-        # Heartbeats come from the engine itself, whatever the applications do.
-        return self.chosen.replicates(topic) and not self.chosen.policy.is_heartbeats_topic(topic)
-
-    def _is_paused(self, by_hand: Pauses, topic: str) -> bool:
-        return self._selects(topic) and by_hand.is_paused(topic)
-
-    def _state(self) -> FlowState:
-        return self._state_of(self.flow)
-
-    def _state_of(self, flow: Flow) -> FlowState:
-        return self.followed.state(self.settings.clusters, flow)
-
-    def _target(self) -> Channel:
-        return Channel(self.flow.target, self.settings.clusters[self.flow.target].client, bootstrap_ms=_BOOTSTRAP_MS)
-
-    @contextmanager
-    def _source(self) -> Iterator[Channel]:
-        client = self.settings.clusters[self.flow.source].client
-        with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
-            yield channel

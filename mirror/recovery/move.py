@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirror.control.gaps import iso_time
-from mirror.control.groups import GroupAction
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.model.counts import are, counted
@@ -17,15 +16,16 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Applications, Done, NotDone, Unobserved
-from mirror.recovery.denying import is_denied
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
+from mirror.recovery.quiet_source import QuietSource
 from mirror.recovery.set_by_hand import set_ahead
+from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
+from mirror.recovery.unsure_groups import further_on_the_target, without_checkpoint
 from mirror.waiting import WaitTimeout, wait_until
 
-_NAMED = 5
 _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
@@ -224,93 +224,31 @@ class Move:
 
     def fence(self) -> Step:
         """Return the step that makes sure that nobody writes to the source any more, and fixes where its logs end."""
-
-        def act(known: Known) -> Result:
-            quiet = self._quiet()
-            if isinstance(quiet, Result):
-                return quiet
-            writers = self.ends.writers()
-            most = max((each.silence(self.times.quiet, self.times.slow) for each in writers.recent), default=0.0)
-            if is_denied(known):
-                most = 0.0
-            # Some send at long intervals: one that still does is to be seen doing so.
-            if most > self.times.quiet and (written := self._written_within(most, quiet)):
-                return self._still_written(written, most)
-            if unended := self.ends.open_transactions():
-                told = (
-                    f"transactions are open on {self.flow.source}, and nobody can tell how they end: {named(unended)}"
-                )
-                return Result(Verdict.FAIL, told)
-            groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}
-            if members := self.ends.members(sorted(groups)):
-                told = f"somebody still reads on {self.flow.source}: {named(members)}"
-                return Result(Verdict.FAIL, told)
-            silent = max(most, self.times.quiet)
-            said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
-            facts: dict[str, Json] = {"ends": _rows(quiet), "writers": [str(each) for each in writers.recent]}
-            doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.times.slow)]
-            if doubtful and not is_denied(known):
-                told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
-                return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
-            if writers.recent:
-                said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
-            return Result(Verdict.PASS, said, facts)
-
         doing = f"make sure that nobody writes to {self.flow.source}: no log grows, no transaction is open"
-        return Step(FENCE, doing, act, drift=self.grown, moments=when_passed(Event.FENCED), is_of_its_moment=True)
-
-    def _quiet(self) -> dict[TopicPartition, int] | Result:
-        """Wait until no log of the source has grown for a while; return where they end, or who still writes."""
-        last: dict[TopicPartition, int] = {}
-        quiet_since = self.monotonic()
-        moved: list[TopicPartition] = []
-
-        def look() -> bool:
-            nonlocal quiet_since
-            ends = dict(self.ends.ends().ends)
-            if ends != last:
-                moved[:] = [each for each in sorted(ends) if last and ends[each] != last.get(each)]
-                last.clear()
-                last.update(ends)
-                quiet_since = self.monotonic()
-            return self.monotonic() - quiet_since >= self.times.quiet
-
-        try:
-            wait_until(look, "the logs to end", timeout_seconds=self.times.fence, first_pause_seconds=0.2)
-        except WaitTimeout:
-            return self._still_written(moved, self.times.fence)
-        return last
-
-    def _written_within(self, seconds: float, before: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Watch the logs of the source for so long, or until one grows; return which did."""
-        began = self.monotonic()
-
-        def look() -> tuple[list[TopicPartition], bool]:
-            now = self.ends.ends().ends
-            grown = [each for each in sorted(now) if now[each] != before.get(each, 0)]
-            return grown, bool(grown) or self.monotonic() - began >= seconds
-
-        found, _ = wait_until(
-            look, "the time to be over", timeout_seconds=2 * seconds + self.times.fence, until=lambda seen: seen[1]
+        return Step(
+            FENCE,
+            doing,
+            self._source.look,
+            drift=self._source.grown,
+            moments=when_passed(Event.FENCED),
+            is_of_its_moment=True,
         )
-        return found
 
-    def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
-        grew = named([str(each) for each in moved])
-        told = f"somebody still writes to {self.flow.source}: {grew} grew within {seconds:g} s"
-        who = [str(each) for each in self.ends.writers().recent if each.partition in moved]
-        return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
+    @property
+    def _source(self) -> QuietSource:
+        times = self.times
+        return QuietSource(self.ends, times.quiet, times.fence, times.slow, self.monotonic)
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
 
         def act(known: Known) -> Result:
-            fixed = _positions(known[FENCE], "ends")
+            fixed = positions_named(known[FENCE], "ends")
             detail = self.await_copy(fixed)
-            return Result(Verdict.PASS, detail, {"ends": _rows(fixed)})
+            return Result(Verdict.PASS, detail, {"ends": rows_of(fixed)})
 
         def drift(facts: Mapping[str, Json]) -> str | None:
-            left = self.behind(_positions(facts, "ends"), self.ends.copied())
+            left = self.behind(positions_named(facts, "ends"), self.ends.copied())
             return f"the copy on {self.flow.target} lacks records: {named(left)}" if left else None
 
         doing = f"wait until {self.flow.target} has everything that {self.flow.source} has"
@@ -371,7 +309,7 @@ class Move:
             facts: dict[str, Json] = {
                 "flow": str(self.flow),
                 "at_ms": self.now_ms(),
-                "positions": _rows({each: position.upstream for each, position in copied.positions.items()}),
+                "positions": rows_of({each: position.upstream for each, position in copied.positions.items()}),
             }
             limit = "" if cut.limit is None else f", but {cut.limit}"
             if not cut.open_ends:
@@ -417,22 +355,12 @@ class Move:
         """Return the step that makes sure that nobody has written to the source since it was fenced."""
 
         def act(known: Known) -> Result:
-            if problem := self.off_record() or self.grown(known[FENCE]):
+            if problem := self.off_record() or self._source.grown(known[FENCE]):
                 return Result(Verdict.FAIL, problem)
             return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
 
         doing = f"make sure once more that nobody has written to {self.flow.source}"
         return Step("last look", doing, act)
-
-    def grown(self, facts: Mapping[str, Json]) -> str | None:
-        """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
-        fixed, now = _positions(facts, "ends"), self.ends.ends().ends
-        grown = [
-            f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
-            for each in sorted(now)
-            if now[each] != fixed.get(each)
-        ]
-        return f"logs of {self.flow.source} do not end where they did: {named(grown)}" if grown else None
 
     # The groups.
 
@@ -474,47 +402,7 @@ class Move:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
         if self.entry.phase is Phase.RETURNING:
             return set_ahead(plan, self.flow, self.record.copied().placed, copied.placed)
-        return [*self._ahead(plan), *self._untold(plan, copied)]
-
-    def _ahead(self, plan: MovePlan) -> list[str]:
-        """Return where groups are further on the target already than they were on the source; positions never go back.
-
-        On the way home they may be: they have read there what the other cluster lacks.
-        """
-        reached = {
-            (each.group, TopicPartition(each.topic, each.partition)): each.downstream + (each.behind_records or 0)
-            for each in plan.positions
-            if each.downstream is not None
-        }
-        return [
-            f"group {each.group} is at {each.present.position} of {each.partition} already, and {self.flow.source} "
-            f"says {each.wanted.position}"
-            for each in plan.decisions
-            if each.action is GroupAction.SKIP_REWIND
-            and each.present is not None
-            and each.present.position > reached[each.group, each.partition]
-        ]
-
-    def _untold(self, plan: MovePlan, copied: Copied) -> list[str]:
-        """Return of which groups no checkpoint says where they stand; nothing if the source has told."""
-        if plan.source_problem is None:
-            return []
-        if not plan.positions:
-            return [f"no checkpoint on {self.flow.target} says where any group stands"]
-        copies = {
-            TopicPartition(self.ends.copy_of(each.topic), each.partition)
-            for each, position in copied.positions.items()
-            if position.downstream > 0
-        }
-        of_groups: dict[str, set[TopicPartition]] = {}
-        for each in plan.positions:
-            of_groups.setdefault(each.group, set()).add(TopicPartition(each.topic, each.partition))
-        return [
-            f"no checkpoint says where group {group} stands in {partition}"
-            for group, told in sorted(of_groups.items())
-            for partition in sorted(copies - told)
-            if partition.topic in {each.topic for each in told}
-        ]
+        return [*further_on_the_target(plan, self.flow.source), *without_checkpoint(plan, self.ends, copied)]
 
     def positions(self) -> Step:
         """Return the step that names the groups that may pass what they have not read.
@@ -613,35 +501,12 @@ def with_unsure(steps: Sequence[Step], unsure: Sequence[str]) -> tuple[Step, ...
 def moved_groups(known: Known) -> set[str]:
     """Return the groups that have a position on the target by the step that moves them."""
     rows = known.get(GROUPS, {}).get("rows")
-    return {str(row["group"]) for row in _mappings(rows) if row.get("after") is not None}
+    return {str(row["group"]) for row in mappings_of(rows) if row.get("after") is not None}
 
 
 def snapshots_of(directory: Path) -> list[GroupSnapshot]:
     """Return what was saved of positions before they were changed, in order."""
     return [GroupSnapshot.load(each) for each in sorted(directory.glob(f"{_SNAPSHOT}-*.json"), key=_number)]
-
-
-def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
-    return position_rows(_positions(facts, "positions"))
-
-
-def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
-    """Return how far each partition was copied, by what the step that cuts the flow has found."""
-    return _positions(facts, "positions")
-
-
-def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    """Return a row for each position of a group, by what the step that moves them has found."""
-    return _mappings(facts.get("rows"))
-
-
-def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
-    """Return how far partitions are copied, as ``mirror failover --json`` shows it."""
-    return [
-        {"topic": each.topic, "partition": each.partition, "last_mirrored_upstream": offset - 1}
-        for each, offset in sorted(positions.items())
-    ]
 
 
 def _number(path: Path) -> int:
@@ -651,24 +516,6 @@ def _number(path: Path) -> int:
 def _since(known: Known) -> int:
     at_ms = known.get(CUT, {}).get("at_ms")
     return at_ms if isinstance(at_ms, int) else 0
-
-
-def _rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
-    return [
-        {"topic": each.topic, "partition": each.partition, "offset": offset}
-        for each, offset in sorted(positions.items())
-    ]
-
-
-def _positions(facts: Mapping[str, Json], name: str) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["offset"]))
-        for row in _mappings(facts.get(name))
-    }
-
-
-def _mappings(rows: Json) -> list[Mapping[str, Json]]:
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
 
 
 def _result(answer: Answer, **facts: Json) -> Result:
@@ -685,9 +532,3 @@ def _detail(answer: Answer) -> str:
     if isinstance(answer, Done):
         return answer.detail
     return f"nobody has looked: {answer.why}" if isinstance(answer, Unobserved) else str(answer)
-
-
-def named(told: Sequence[str]) -> str:
-    """Return the first of many things that are to be named, and how many more there are."""
-    more = f", and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return "; ".join(told[:_NAMED]) + more

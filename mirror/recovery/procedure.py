@@ -20,15 +20,16 @@ from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.denying import RECORD as DENIED
 from mirror.recovery.denying import AclDenying, denied_topics
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
-from mirror.recovery.flow_ends import ClusterEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import Move, Times, named
+from mirror.recovery.move import Move, Times
 from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
+from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.proof.group_move import GroupMove
-from mirror.recovery.move import positions_in, rows_in
+from mirror.recovery.step_facts import positions_in, rows_in
 
 
 @dataclass(frozen=True, slots=True)

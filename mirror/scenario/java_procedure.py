@@ -18,7 +18,8 @@ from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.failover import detect
 from mirror.recovery.flow_ends import Cut
-from mirror.recovery.move import DRAIN, GROUPS, Move, named
+from mirror.recovery.move import DRAIN, GROUPS, Move
+from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, Result, Step, when_passed
 from mirror.scenario.stage import Stage
 

@@ -24,8 +24,8 @@ from mirror.model.watch import nobody
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.service import ask
 from mirror.recovery.catching_up import await_copies, await_reading, await_return
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.failover import Mode
-from mirror.recovery.flow_ends import ClusterEnds
 from mirror.recovery.move import Move
 from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK, FAILOVER

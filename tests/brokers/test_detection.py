@@ -16,7 +16,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import clusters
 from mirror.model.flow_state import source_record, stamped, state_topic
-from mirror.recovery.flow_ends import ClusterEnds
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.probing import StillThere
 from tests.brokers.command import FACTORS
 

@@ -13,8 +13,8 @@ from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import state_topic
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing
-from mirror.recovery.flow_ends import ClusterEnds
 from tests.brokers.command import FACTORS, mirror
 from tests.brokers.copying import NewCopying, write
 

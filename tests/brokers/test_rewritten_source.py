@@ -18,7 +18,7 @@ from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.recovery.applications import Nobody
-from mirror.recovery.flow_ends import ClusterEnds
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.procedure import Request, plan_failback
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS

@@ -12,7 +12,7 @@ from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.lab import clusters
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.flow_ends import ClusterEnds
+from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS

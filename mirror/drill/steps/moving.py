@@ -20,9 +20,10 @@ from mirror.model.counts import counted
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan
 from mirror.recovery.failover import Mode
-from mirror.recovery.move import CUT, GROUPS, positions_of
+from mirror.recovery.move import CUT, GROUPS
 from mirror.recovery.procedure import Procedure, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK, FAILOVER
+from mirror.recovery.step_facts import positions_of
 from mirror.recovery.steps import StepResult
 
 UNPLANNED_FAILOVER, PLANNED_FAILOVER = "unplanned_failover", "planned_failover"

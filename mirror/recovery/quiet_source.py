@@ -1,0 +1,117 @@
+"""Making sure that nobody writes to the source of a planned move any more, and fixing where its logs end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mirror.evidence.facts import Json
+from mirror.model.counts import counted
+from mirror.model.partition import TopicPartition
+from mirror.model.verdict import Verdict
+from mirror.recovery.denying import is_denied
+from mirror.recovery.flow_ends import FlowEnds
+from mirror.recovery.step_facts import named, positions_named, rows_of
+from mirror.recovery.steps import Known, Result
+from mirror.waiting import WaitTimeout, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class QuietSource:
+    """The source of a move, and how long its logs are watched.
+
+    Attributes
+    ----------
+    quiet, tried, slow
+        as `mirror.recovery.move.Times` has them: `quiet`, `fence` and `slow`, in seconds.
+    """
+
+    ends: FlowEnds
+    quiet: float
+    tried: float
+    slow: float
+    monotonic: Callable[[], float]
+
+    def look(self, known: Known) -> Result:
+        """Watch until it is quiet, or it is known who still writes; ``known`` is what the steps before have found."""
+        quiet = self._ended()
+        if isinstance(quiet, Result):
+            return quiet
+        writers = self.ends.writers()
+        most = max((each.silence(self.quiet, self.slow) for each in writers.recent), default=0.0)
+        if is_denied(known):
+            most = 0.0
+        # Some send at long intervals: one that still does is to be seen doing so.
+        if most > self.quiet and (written := self._written_within(most, quiet)):
+            return self._still_written(written, most)
+        if unended := self.ends.open_transactions():
+            told = (
+                f"transactions are open on {self.ends.flow.source}, and nobody can tell how they end: {named(unended)}"
+            )
+            return Result(Verdict.FAIL, told)
+        groups = {each.group for each in self.ends.plan_groups(ask_source=True).positions}
+        if members := self.ends.members(sorted(groups)):
+            told = f"somebody still reads on {self.ends.flow.source}: {named(members)}"
+            return Result(Verdict.FAIL, told)
+        silent = max(most, self.quiet)
+        said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
+        facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": [str(each) for each in writers.recent]}
+        doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
+        if doubtful and not is_denied(known):
+            told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
+            return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
+        if writers.recent:
+            said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
+        return Result(Verdict.PASS, said, facts)
+
+    def _ended(self) -> dict[TopicPartition, int] | Result:
+        """Wait until no log of the source has grown for a while; return where they end, or who still writes."""
+        last: dict[TopicPartition, int] = {}
+        quiet_since = self.monotonic()
+        moved: list[TopicPartition] = []
+
+        def look() -> bool:
+            nonlocal quiet_since
+            ends = dict(self.ends.ends().ends)
+            if ends != last:
+                moved[:] = [each for each in sorted(ends) if last and ends[each] != last.get(each)]
+                last.clear()
+                last.update(ends)
+                quiet_since = self.monotonic()
+            return self.monotonic() - quiet_since >= self.quiet
+
+        try:
+            wait_until(look, "the logs to end", timeout_seconds=self.tried, first_pause_seconds=0.2)
+        except WaitTimeout:
+            return self._still_written(moved, self.tried)
+        return last
+
+    def _written_within(self, seconds: float, before: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Watch the logs of the source for so long, or until one grows; return which did."""
+        began = self.monotonic()
+
+        def look() -> tuple[list[TopicPartition], bool]:
+            now = self.ends.ends().ends
+            grown = [each for each in sorted(now) if now[each] != before.get(each, 0)]
+            return grown, bool(grown) or self.monotonic() - began >= seconds
+
+        found, _ = wait_until(
+            look, "the time to be over", timeout_seconds=2 * seconds + self.tried, until=lambda seen: seen[1]
+        )
+        return found
+
+    def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
+        grew = named([str(each) for each in moved])
+        told = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
+        who = [str(each) for each in self.ends.writers().recent if each.partition in moved]
+        return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
+
+    def grown(self, facts: Mapping[str, Json]) -> str | None:
+        """Return which logs of the source do not end any more where they did when it was fenced; None: all do."""
+        fixed, now = positions_named(facts, "ends"), self.ends.ends().ends
+        grown = [
+            f"{each} ended at {fixed.get(each, 0)}, and ends at {now[each]}"
+            for each in sorted(now)
+            if now[each] != fixed.get(each)
+        ]
+        return f"logs of {self.ends.flow.source} do not end where they did: {named(grown)}" if grown else None

@@ -1,0 +1,60 @@
+"""Positions and names in the facts and the details of steps: how they are written down, and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mirror.evidence.facts import Json
+from mirror.model.partition import TopicPartition
+
+_NAMED = 5
+
+
+def rows_of(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
+    """Return positions as the facts of a step hold them."""
+    return [
+        {"topic": each.topic, "partition": each.partition, "offset": offset}
+        for each, offset in sorted(positions.items())
+    ]
+
+
+def positions_named(facts: Mapping[str, Json], name: str) -> dict[TopicPartition, int]:
+    """Return the positions that the facts of a step hold under a name; none if there are none."""
+    return {
+        TopicPartition(str(row["topic"]), int(str(row["partition"]))): int(str(row["offset"]))
+        for row in mappings_of(facts.get(name))
+    }
+
+
+def mappings_of(rows: Json) -> list[Mapping[str, Json]]:
+    """Return the rows that facts hold."""
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
+
+
+def positions_in(facts: Mapping[str, Json]) -> Mapping[TopicPartition, int]:
+    """Return how far each partition was copied, by what the step that cuts the flow has found."""
+    return positions_named(facts, "positions")
+
+
+def rows_in(facts: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
+    """Return a row for each position of a group, by what the step that moves them has found."""
+    return mappings_of(facts.get("rows"))
+
+
+def positions_of(facts: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Return where the flow was cut, by what that step has found, as ``mirror failover --json`` shows it."""
+    return position_rows(positions_named(facts, "positions"))
+
+
+def position_rows(positions: Mapping[TopicPartition, int]) -> list[dict[str, Json]]:
+    """Return how far partitions are copied, as ``mirror failover --json`` shows it."""
+    return [
+        {"topic": each.topic, "partition": each.partition, "last_mirrored_upstream": offset - 1}
+        for each, offset in sorted(positions.items())
+    ]
+
+
+def named(told: Sequence[str]) -> str:
+    """Return the first of many things that are to be named, and how many more there are."""
+    more = f", and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return "; ".join(told[:_NAMED]) + more

@@ -1,0 +1,47 @@
+"""Groups of which nobody can tell that they pass nothing that they have not read, on the way to a standby."""
+
+from __future__ import annotations
+
+from mirror.control.groups import GroupAction
+from mirror.model.partition import TopicPartition
+from mirror.recovery.flow_ends import Copied, FlowEnds
+from mirror.recovery.group_moves import MovePlan
+
+
+def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
+    """Return where groups are further on the target already than they were on the source; positions never go back."""
+    reached = {
+        (each.group, TopicPartition(each.topic, each.partition)): each.downstream + (each.behind_records or 0)
+        for each in plan.positions
+        if each.downstream is not None
+    }
+    return [
+        f"group {each.group} is at {each.present.position} of {each.partition} already, and {source} "
+        f"says {each.wanted.position}"
+        for each in plan.decisions
+        if each.action is GroupAction.SKIP_REWIND
+        and each.present is not None
+        and each.present.position > reached[each.group, each.partition]
+    ]
+
+
+def without_checkpoint(plan: MovePlan, ends: FlowEnds, copied: Copied) -> list[str]:
+    """Return of which groups no checkpoint says where they stand; nothing if the source has told."""
+    if plan.source_problem is None:
+        return []
+    if not plan.positions:
+        return [f"no checkpoint on {ends.flow.target} says where any group stands"]
+    copies = {
+        TopicPartition(ends.copy_of(each.topic), each.partition)
+        for each, position in copied.positions.items()
+        if position.downstream > 0
+    }
+    of_groups: dict[str, set[TopicPartition]] = {}
+    for each in plan.positions:
+        of_groups.setdefault(each.group, set()).add(TopicPartition(each.topic, each.partition))
+    return [
+        f"no checkpoint says where group {group} stands in {partition}"
+        for group, told in sorted(of_groups.items())
+        for partition in sorted(copies - told)
+        if partition.topic in {each.topic for each in told}
+    ]
