@@ -106,6 +106,7 @@ class SyntheticRun:
     def __init__(self, runs: Path) -> None:
         self.run = RunDirectory.create(runs, "failover-drill", started_at=STARTED_AT)
         self._clock = Clock()
+        self._procedure = self.run.path / "failover" / "journal.jsonl"
         self._journal = Journal(self.run.journal.path, now=self._clock.now, monotonic=self._clock.monotonic)
         self._random = random.Random(7)
         settings = RunSettings(
@@ -145,6 +146,13 @@ class SyntheticRun:
         """Append to the journal as if it were `at` seconds into the run."""
         self._clock.at = at
         self._journal.append(event, step=step, facts=facts)
+
+    def moved(self, at: float, event: Event, step: str, facts: Mapping[str, object] | None = None) -> None:
+        """Append to the journal of the procedure."""
+        self._clock.at = at
+        self._procedure.parent.mkdir(exist_ok=True)
+        journal = Journal(self._procedure, now=self._clock.now, monotonic=self._clock.monotonic)
+        journal.append(event, step=step, facts=facts)
 
     def step(self, name: str, began: float, ended: float, outcome: Outcome) -> None:
         """Leave behind what a step leaves behind; its events must have been noted in order between the two calls."""
@@ -198,14 +206,14 @@ class SyntheticRun:
         self.note(51.9, Event.POINT_OF_NO_RETURN, name, {"undo": _settings(name).undo})
         self._begin(name, 51.95)
         self.note(60.0, Event.FAULT_INJECTED, name, {"cluster": "east", "fault": "brokers killed"})
-        self.note(62.13, Event.FAULT_DETECTED, name)
-        self.note(62.41, Event.FENCED, name, {"cluster": "east"})
-        self.note(64.02, Event.CUT, name, {"flow": "east->west"})
-        self.note(65.2, Event.OFFSETS_APPLIED, name)
+        self.moved(62.13, Event.FAULT_DETECTED, "detect")
+        self.moved(62.41, Event.FENCED, "stop", {"cluster": "east"})
+        self.moved(64.02, Event.CUT, "cut", {"flow": "east->west"})
+        self.moved(65.2, Event.OFFSETS_APPLIED, "groups")
         # Read in the ledger once all had come about: noticed later than it happened, and in another order.
-        self.note(70.1, Event.GROUP_READING, name, {"group": "shipping", "first_at_ms": ms(69.94)})
-        self.note(70.2, Event.GROUP_READING, name, {"group": "billing", "first_at_ms": ms(67.3)})
-        self.note(70.3, Event.FIRST_WRITE, name, {"cluster": "west", "first_at_ms": ms(66.07)})
+        self.moved(70.1, Event.GROUP_READING, "first reads", {"group": "shipping", "first_at_ms": ms(69.94)})
+        self.moved(70.2, Event.GROUP_READING, "first reads", {"group": "billing", "first_at_ms": ms(67.3)})
+        self.moved(70.3, Event.FIRST_WRITE, "first write", {"cluster": "west", "first_at_ms": ms(66.07)})
         failover = Failover(
             FailoverInstants(
                 fault_at_ms=ms(60.0),

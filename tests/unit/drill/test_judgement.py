@@ -34,6 +34,7 @@ def run(finished: RunDirectory, tmp_path: Path) -> RunDirectory:
         finished.journal.path,
         finished.seal,
         finished.lag,
+        *finished.procedures,
         *finished.outcomes.glob("*.json"),
     ):
         copy = tmp_path / path.relative_to(finished.path)
@@ -154,6 +155,15 @@ def test_a_failed_outcome_that_was_edited_to_pass_is_not_believed(tmp_path: Path
 
     assert judgement.verdict is Verdict.UNKNOWN
     assert judgement.reasons == ("Fail back to east and close the account: evidence altered: outcomes/failback.json",)
+
+
+def test_a_touched_journal_of_the_procedure_is_never_pass(run: RunDirectory) -> None:
+    """The chain of the recovery time rests on it."""
+    (journal,) = run.procedures
+    journal.write_text(journal.read_text().replace('"detect"', '"cut"'))
+    judgement = judge(read_evidence(run))
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert "the journal of the procedure in failover does not hold: journal.jsonl line 1" in judgement.reasons[0]
 
 
 def test_a_run_whose_journal_has_no_end_is_not_a_pass(tmp_path: Path) -> None:

@@ -104,6 +104,18 @@ def test_the_report_and_the_page_show_both_replicators_and_escape_what_they_are_
     assert "| Java MM2 | FAIL |" in page
 
 
+def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
+    def run(seed: int, detected: float, seconds: float | None = 9.0) -> RunOutcome:
+        links = (("detected", detected), ("fenced", None if seconds is None else 2.0))
+        return replace(RUN, seed=seed, figures=replace(FIGURES, rto_seconds=seconds, rto_links=links))
+
+    (line,) = summarise([run(1, 1.0), run(2, 2.0), run(3, 7.0), run(4, 50.0, seconds=None)])
+    assert words.links(line) == "detected 2.0 s, fenced 2.0 s"
+    assert "Links of the RTO, at the median:\n\n* mirror: detected 2.0 s, fenced 2.0 s\n" in render_page(
+        [SMALL], [line]
+    )
+
+
 def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> None:
     (group,) = RUN.figures.groups
     more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
