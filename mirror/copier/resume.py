@@ -15,7 +15,7 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_batches
-from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, Position, StateRecord, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, Position, StateRecord, Takeover, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
@@ -136,6 +136,23 @@ def begin(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
     is_passed = barrier is not None and barrier.kind is GapKind.UNKNOWN_ORIGIN
     passed = (replace(barrier, passed=True).record(),) if barrier is not None and is_passed else ()
     return Ready(Handover(position, (), clean=True), (*passed, position.record(work.source)))
+
+
+def begin_behind_others(work: PartitionWork, flow: FlowWork, ends: Ends) -> Ready:
+    """Begin with a partition whose copy holds records that mirrors alone should write, and say so.
+
+    Nothing says that they are this flow's: there is no trace of another mirror, nor of a state that was lost.
+    """
+    begun = begin(work, flow, ends)
+    at = begun.handover.position
+    note = (
+        f"{work.target} on {work.flow.target} holds records from offset {ends.target_start} up to {ends.target_end}, "
+        f"and nothing on record says that they are copies: they are taken for other writers', and the copy begins "
+        f"behind them with offset {at.upstream} of {work.flow.source}. If they are copies after all, they come twice: "
+        "delete the topic there to have it made anew"
+    )
+    report = Takeover(work.source, None, at.upstream, at.downstream, 0, 0, note=note)
+    return replace(begun, records=(*begun.records, report.record()), note=note)
 
 
 class Logs(NamedTuple):

@@ -167,6 +167,7 @@ class Share:
         self._mirrored = Mirrored(clusters[flow.flow, "source"], flow.mirrors)
         self._idle: list[PartitionResult] = []
         self._skipped: dict[TopicPartition, int] = {}
+        self._notes: dict[TopicPartition, str] = {}
         self._troubles: dict[TopicPartition, str] = {}
         self._is_over = threading.Event()
         self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
@@ -276,6 +277,7 @@ class Share:
         # Somebody may wait for its position, so the epoch is not a long one.
         self.has_news |= work.is_paused
         self._skipped[work.source] = ready.skipped_by_match
+        self._notes[work.source] = ready.note
 
     def close(self) -> list[PartitionResult]:
         """Return how everything ended, and where the producer of the lanes stands."""
@@ -290,6 +292,7 @@ class Share:
                 replace(
                     lane.result(),
                     skipped_by_match=self._skipped[lane.work.source],
+                    note=self._notes[lane.work.source],
                     sequence=lane.acknowledged_sequence,
                     may_arrive_late=not lane.stream.is_settled or lane.doubts is not None,
                 )
@@ -361,12 +364,14 @@ def _find_places(
 def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluster) -> Place:
     """Begin with a partition of which there is no position, unless Java MirrorMaker may have copied it."""
     try:
-        may_be_javas = work.mm2 is not None and not gaps.may_begin_behind(work)
-        if may_be_javas and resume.has_records(work, target.channel(), ends):
-            return Javas()
+        is_allowed = gaps.may_begin_behind(work)
+        is_asked = not is_allowed and (work.mm2 is not None or work.is_watched) and ends.target_end > ends.target_start
+        has_records = is_asked and resume.has_records(work, target.channel(), ends)
     except (LeaderUnknown, BrokerRefused, ConnectionFailed) as problem:
         return NotYet(str(problem))
-    return resume.begin(work, flow, ends)
+    if has_records and work.mm2 is not None:
+        return Javas()
+    return resume.begin_behind_others(work, flow, ends) if has_records else resume.begin(work, flow, ends)
 
 
 def _with_ids(work: PartitionWork, source: Channel, target: Channel) -> PartitionWork:

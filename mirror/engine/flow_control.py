@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from mirror.clock import steady_seconds
@@ -201,6 +201,8 @@ class FlowControl:
                 self._held = term, self._hold.take(log, term, self._standing.given_up, is_alone=is_alone)
             if self._may_be_written_by_others():
                 return 0, ()
+            if lost is None and log.loss is None and self._held[1].was_used_before and self._has_shared_copies():
+                lost = begun_anew(log.state, has_run=True, now_ms=now_ms())
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
@@ -265,11 +267,26 @@ class FlowControl:
         if settings.offset_syncs_location == "target":
             # On the source it is named after the target alone, and flows of other aliases share it.
             written.add(settings.offset_syncs_topic)
-        found = target.topics(sorted(written))
+        return self._holds_anything(written)
+
+    def _has_shared_copies(self) -> bool:
+        """Tell whether anything lies in topics that the flow copies to and others may write to as well.
+
+        That alone does not say that the flow has run. Java MirrorMaker's copies are looked up in any case.
+        """
+        settings = self._settings
+        if settings.config_storage_topic in self._target.topics([settings.config_storage_topic]):
+            return False
+        shared = (name for name in self._source.topics() if settings.replicates(name) and not settings.is_alone(name))
+        return self._holds_anything(map(settings.copy_of, shared))
+
+    def _holds_anything(self, topics: Iterable[str]) -> bool:
+        """Tell whether anything was ever written to one of these topics on the target."""
+        found = self._target.topics(sorted(set(topics)))
         partitions = [
             TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
         ]
-        return any(target.offsets(partitions, "latest").values())
+        return any(self._target.offsets(partitions, "latest").values())
 
     def _find_partitions(self) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)

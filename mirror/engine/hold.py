@@ -67,12 +67,16 @@ class Held:
     unended
         partitions in which a transaction has not ended that is decided: to be written to once it has; and those of
         positions that can take none now.
+    was_used_before
+        whether the cluster has given out one of these ids before, and the state topic knew of none: an engine has
+        written as this flow, and what was on record of it is lost.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
     producer: Producer | None = None
     is_first: bool = False
     unended: frozenset[TopicPartition] = frozenset()
+    was_used_before: bool = False
 
 
 class FlowHold:
@@ -117,6 +121,7 @@ class FlowHold:
         self._unended: dict[str, Unended] = {}
         self._registered: Mapping[str, int] = {}
         self._term = 0
+        self._has_asked = False
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
@@ -156,20 +161,25 @@ class FlowHold:
             if that cannot be done now.
         """
         self.unrefused = None
+        # Of an id that was asked for without an answer the cluster has perhaps raised the epoch.
+        is_unknown = not (self._has_asked or log.state.writers or log.state.registered or log.state.producer)
+        self._has_asked = True
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
             unended |= self._unwritable(channel, self._positions).keys()
+            was_used_before = is_unknown and any(producer.epoch > 0 for _, producer in slots)
             if self._slots and log.state.producer is None:
-                return Held(slots, unended=unended)
+                return Held(slots, unended=unended, was_used_before=was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
             if known is not None and (self.weakness is not None or known.producer_id != self._data.producer_id):
                 self.unrefused = known
             log.poll()
             is_first = known is None and self._data.epoch == 0
-            return Held(slots, _producer(self._data), is_first=is_first, unended=unended)
+            was_used_before |= is_unknown and self._data.epoch > 0
+            return Held(slots, _producer(self._data), is_first, unended, was_used_before)
         finally:
             channel.close()
 

@@ -374,6 +374,8 @@ class Engine:
                 if standing.begun != begun[flow]:
                     continue
                 standing.take_result(partition)
+                if partition.note:
+                    logger_of(flow).warning("%s: %s", partition.source, partition.note)
                 producer = producers.get(flow)
                 if producer is not None:
                     standing.take_written(targets[flow, partition.source], partition, producer)

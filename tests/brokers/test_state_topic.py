@@ -101,6 +101,10 @@ def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_
     "settings",
     [
         pytest.param("", id="default"),
+        pytest.param(
+            "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n",
+            id="unchanged names",
+        ),
         pytest.param("west.exactly.once.source.support = enabled\n", id="exactly once", marks=pytest.mark.soak),
     ],
 )
@@ -118,7 +122,8 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
         "heartbeats.replication.enabled = false\nemit.checkpoints.interval.seconds = 1\n" + settings
     )
     clients = {side: {"bootstrap.servers": address(east_west, side)} for side in ("east", "west")}
-    copies = [TopicPartition(f"{alias}.{topic}", number) for number in range(2)]
+    copy = topic if "Identity" in settings else f"{alias}.{topic}"
+    copies = [TopicPartition(copy, number) for number in range(2)]
 
     def status() -> dict[str, Any]:
         (flow,) = status_of(file)
@@ -173,7 +178,7 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
         until=lambda flow: any("the flow has run before" in reason for reason in flow["reasons"]),
     )
     assert engine.terminate(15)
-    for copy, count in zip(copies, (30, 20), strict=True):
-        (end,) = ends_of(clients["west"], [copy]).values()
-        copied_once = [each.value for each in read_records(clients["west"], copy, 0, end, read_committed=True)]
+    for each_copy, count in zip(copies, (30, 20), strict=True):
+        (end,) = ends_of(clients["west"], [each_copy]).values()
+        copied_once = [each.value for each in read_records(clients["west"], each_copy, 0, end, read_committed=True)]
         assert copied_once == [b"value %d" % each for each in range(count)]

@@ -12,7 +12,7 @@ from mirror.config.settings import TransactionSettings
 from mirror.engine import hold
 from mirror.engine.hold import FlowHold, Held
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, View
+from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
 from mirror.kafka.coordinator import Unended
 from mirror.model.flow_state import (
     DataProducer,
@@ -21,6 +21,7 @@ from mirror.model.flow_state import (
     WrittenAs,
     term_of,
     transactional_id_record,
+    writer_record,
 )
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
@@ -222,6 +223,47 @@ def test_what_is_written_outside_of_transactions_goes_on_where_it_once_began(mon
     held = Engine(monkeypatch, Target(DataProducer(7, 3, "id").record())).take()
     assert [name for name, _ in held.slots] == ["east-0", "east-1"]
     assert (held.producer, held.is_first) == (Producer(7, 0), False)
+
+
+@pytest.mark.parametrize("transactions", [TWO_TASKS, None])
+@pytest.mark.parametrize(
+    ("known", "epoch", "was_used_before"),
+    [
+        ((), 0, False),
+        ((), 4, True),
+        ((DataProducer(7, 3, "id").record(),), 4, False),
+        ((transactional_id_record("east-0", 0),), 4, False),
+        ((writer_record(7, 1),), 4, False),
+    ],
+)
+def test_a_producer_that_the_cluster_knows_and_the_state_topic_does_not_tells_of_a_state_that_is_lost(
+    transactions: TransactionSettings | None,
+    known: tuple[StateRecord, ...],
+    epoch: int,
+    was_used_before: bool,  # as in the table above
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target(*known)
+    target.taken, target._epochs = Producer(7, epoch), dict.fromkeys(("east-0", "east-1"), epoch - 1)
+    assert Engine(monkeypatch, target, transactions).take().was_used_before is was_used_before
+
+
+def test_an_epoch_that_this_engine_may_have_raised_itself_tells_of_nobody_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer to its first request was lost."""
+    target = Target()
+    engine = Engine(monkeypatch, target, None)
+    monkeypatch.setattr(hold.coordinator, "take_over", unanswered)
+    with pytest.raises(ConnectionFailed):
+        engine.take()
+    monkeypatch.setattr(hold.coordinator, "take_over", target.take_over)
+    target.taken = Producer(7, 1)
+    assert not engine.take().was_used_before
+
+
+def unanswered(*_: object, **__: object) -> Producer:
+    raise ConnectionFailed("west does not answer")
 
 
 def stuck(*partitions: TopicPartition) -> Unended:

@@ -1,0 +1,175 @@
+"""An engine that begins to lead reads back where the flow stands, once nothing can change that any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from mirror.control.tick import TickReport
+from mirror.engine import flow_control
+from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import Held
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import Producer
+from mirror.kafka.cluster import Found, Topic
+from mirror.model.flow_state import (
+    DataProducer,
+    FlowState,
+    StateRecord,
+    claim_record,
+    source_record,
+)
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from tests.unit.control.builders import flow_settings, topic
+
+ORDERS = TopicPartition("orders", 0)
+UNCHANGED = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+TRANSACTIONS = "west.exactly.once.source.support = enabled"
+TERM = 3
+NEW, USED = Producer(7, 0), Producer(7, 4)
+
+
+class Brokers:
+    """A cluster, and how many records its topics hold."""
+
+    def __init__(self, cluster_id: str, **ends: int) -> None:
+        self.cluster_id = cluster_id
+        self.ends = {name.replace("_", "-"): end for name, end in ends.items()}
+
+    def topics(self, names: Collection[str] | None = None) -> Found[str, Topic]:
+        return Found({name: topic(name) for name in self.ends if names is None or name in names})
+
+    def offsets(self, partitions: Sequence[TopicPartition], _: str) -> Mapping[TopicPartition, int]:
+        return {each: self.ends[each.topic] for each in partitions}
+
+
+class StateTopic:
+    """The flow's state topic, as who reads and who writes it sees it."""
+
+    def __init__(self, *records: StateRecord) -> None:
+        self.state = FlowState()
+        self.loss: str | None = None
+        self.written: list[StateRecord] = []
+        #: What another engine writes before the next look.
+        self.to_come: list[StateRecord] = []
+        self.takes(claim_record(Claim("this", TERM)), *records)
+
+    def takes(self, *records: StateRecord) -> None:
+        for key, value in records:
+            self.state.apply(key, value)
+
+    def poll(self) -> FlowState:
+        self.takes(*self.to_come)
+        return self.state
+
+    def records(self) -> list[StateRecord]:
+        return []
+
+    def restored(self) -> None:
+        self.loss = None
+
+    def append(self, _topic: str, _partition: int, records: Sequence[tuple[bytes, bytes | None, object, int]]) -> None:
+        found = [(key, value) for key, value, *_ in records]
+        self.written += found
+        self.takes(*found)
+
+
+class Hold:
+    """Gives the producers of the flow."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self.unrefused: DataProducer | None = None
+        self.weakness = self.note = None
+        self.taken = 0
+        self.next = Producer(7, 9)
+        self.before_next = lambda: None
+
+    def take(self, *_: object, **__: object) -> Held:
+        self.taken += 1
+        return self.held
+
+    def next_producer(self, _: int) -> Producer:
+        self.before_next()
+        return self.next
+
+
+class Engine:
+    """An engine that leads east->west in term 3."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *lines: str,
+        held: Held,
+        known: Sequence[StateRecord] = (),
+        copied: int = 0,
+    ) -> None:
+        monkeypatch.setattr(flow_control, "read_traces", lambda *_, **__: Mm2Traces())
+        self.standing = FlowStanding(flow_settings(*lines, "east->west.topics = orders"))
+        self.standing.lead(TERM, was_settled=False)
+        self.log = StateTopic(*known)
+        self.hold = Hold(held)
+        self.source = Brokers("the east", orders=5)
+        name = self.standing.settings.copy_of("orders")
+        self.target = Brokers("the west", **{name: copied})
+        self.control = FlowControl(
+            self.standing.settings,
+            self.standing,
+            cast(Any, self.source),
+            cast(Any, self.target),
+            cast(Any, None),
+            cast(Any, self.hold),
+            matches_mm2=True,
+        )
+
+    def read_back(self) -> TickReport:
+        report = self.control._keep_known(cast(Any, self.log), cast(Any, self.log))
+        assert report.is_ok, report.problems
+        return report
+
+
+@pytest.mark.parametrize(
+    ("lines", "held"),
+    [
+        ((), Held(producer=USED, was_used_before=True)),
+        ((TRANSACTIONS,), Held((("east-0", USED),), was_used_before=True)),
+    ],
+)
+def test_unchanged_names_with_all_of_the_state_lost_are_known_to_have_been_copied_by_the_flows_producer(
+    lines: tuple[str, ...], held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions, syncs and checkpoints may be gone, or never written; the cluster remembers the transactional id."""
+    engine = Engine(monkeypatch, UNCHANGED, *lines, held=held, copied=5)
+    engine.read_back()
+    assert engine.standing.loss is not None
+    assert "the flow has run before" in engine.standing.loss
+    assert engine.log.state.loss is not None
+    assert engine.standing.is_known
+
+
+@pytest.mark.parametrize(
+    ("copied", "was_used_before", "known", "others"),
+    [
+        pytest.param(0, True, (), {}, id="nothing is in the copy"),
+        pytest.param(5, False, (), {}, id="nobody has had the producer"),
+        pytest.param(5, True, (source_record("the east"),), {}, id="the state is there"),
+        pytest.param(5, True, (), {"mm2_configs.east.internal": 1}, id="Java MirrorMaker has run"),
+    ],
+)
+def test_a_flow_that_begins_on_a_topic_of_others_has_lost_nothing(
+    copied: int,
+    was_used_before: bool,  # as in the table above
+    known: Sequence[StateRecord],
+    others: Mapping[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = Held(producer=USED, was_used_before=was_used_before)
+    engine = Engine(monkeypatch, UNCHANGED, held=held, known=known, copied=copied)
+    engine.target.ends |= Brokers("", **others).ends
+    engine.read_back()
+    assert (engine.standing.loss, engine.standing.is_known) == (None, True)
