@@ -7,7 +7,6 @@ producers there is none (``mirror.engine.hold``).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
@@ -55,12 +54,13 @@ def find_foreign(
     found: dict[tuple[TopicPartition, int], ForeignWriter] = {}
     start, end = stretch
     reader = LogReader(channel, copy, start)
-    read_to = -1
-    for _ in itertools.count() if is_whole else range(_FETCHES):
-        if reader.position >= end or reader.position == read_to:
-            break
-        read_to = reader.position
-        for _, header in reader.fetch(most_bytes=_FETCH_BYTES if end - start > 1 else _SMALL_FETCH_BYTES):
+    left = _FETCHES
+    while reader.position < end and left:
+        position = reader.position
+        batches = reader.fetch(most_bytes=_FETCH_BYTES if end - start > 1 else _SMALL_FETCH_BYTES)
+        # Where nothing comes for now it is not waited for for ever.
+        left -= 0 if is_whole and reader.position > position else 1
+        for _, header in batches:
             if header.producer_id in own:
                 is_foreign = not header.is_transactional
             else:

@@ -327,9 +327,21 @@ class FlowControl:
             standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
             if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
-            return len(asked) - len(troubles), ()
+            return len(asked) - len(troubles), self._used_meanwhile()
 
         return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
+
+    def _used_meanwhile(self) -> Sequence[str]:
+        """Have positions read again if somebody else has written as this flow; return what people should know of it."""
+        used = sorted(self._hold.used_meanwhile)
+        if not used:
+            return ()
+        self._standing.read_again()
+        said = (
+            f"the transactional id {used[0]} was used by another while a transaction of it had not ended: does a Java "
+            "MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
+        )
+        return (said,)
 
     def _fenced(self, asked: Set[TopicPartition], log: FlowLog) -> Mapping[TopicPartition, str]:
         """Fence partitions; return of which it could not be done now, and why.

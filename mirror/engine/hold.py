@@ -119,6 +119,9 @@ class FlowHold:
         self._mm2s = frozenset(f"{self._prefix}{number}" for number in mm2)
         # Of transactional ids that take no transaction for now: the one that has not ended.
         self._unended: dict[str, Unended] = {}
+        #: Transactional ids that somebody else, as Java MirrorMaker, took once the transaction had ended that they were
+        #: left for: what was copied with them meanwhile is known to nobody.
+        self.used_meanwhile: set[str] = set()
         self._registered: Mapping[str, int] = {}
         self._term = 0
         self._has_asked = False
@@ -164,6 +167,7 @@ class FlowHold:
         # Of an id that was asked for without an answer the cluster has perhaps raised the epoch.
         is_unknown = not (self._has_asked or log.state.writers or log.state.registered or log.state.producer)
         self._has_asked = True
+        self.used_meanwhile.clear()
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
@@ -241,6 +245,9 @@ class FlowHold:
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
+                if each in self._mm2s and found.epoch > last.epoch + 1:
+                    # Each time it is taken over it has the next epoch.
+                    self.used_meanwhile.add(each)
                 self._append([transactional_id_record(each, self._since_ms(each))], self._term)
         return {
             partition: f"the last transaction of {each} has not ended there: its replicas take no marker"

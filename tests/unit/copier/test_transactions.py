@@ -853,26 +853,24 @@ def test_an_offset_sync_that_was_not_sent_yet_outlasts_the_next_commit() -> None
     assert lane.is_at_rest
 
 
-def test_the_marker_of_a_commit_is_nobodys_record() -> None:
-    """One offset behind each commit; two are somebody's."""
+@pytest.mark.parametrize("is_marker_next", [True, False])
+def test_the_marker_of_a_commit_is_nobodys_record(*, is_marker_next: bool) -> None:
+    """One offset behind each commit; where none is known to be, the log is asked whether it holds one."""
     target = Target()
+    begun = Handover(Position(0, 0, 0, True), (), clean=True, is_marker_next=is_marker_next)
     lane = Lane(
         replace(target.lanes[0].work, is_watched=True), Handover(Position(0, 0, 0, True), (), clean=True), OURS, 5, None
     )
-
-    def before_the_first(*, is_marker_next: bool) -> tuple[tuple[int, int], ...]:
-        target = Target()
-        handover = Handover(Position(0, 0, 0, True), (), clean=True, is_marker_next=is_marker_next)
-        inside = Lane(lane.work, handover, OURS, 5, None, None, target.transactions)
-        target.transactions.serve(inside)
-        target.lanes, target.streams = [inside], [inside.stream]
-        target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
-        target.take(0, 0)
-        target.commit()
-        return inside.result().others
-
-    assert before_the_first(is_marker_next=True) == (), "the marker of what was committed before"
-    assert before_the_first(is_marker_next=False) == ((0, 1),), "it may be a marker, and is looked at"
+    inside = Lane(lane.work, begun, OURS, 5, None, None, target.transactions)
+    target.transactions.serve(inside)
+    target.lanes, target.streams = [inside], [inside.stream]
+    target.logs[TARGETS[0]] = list(dense([record(0)])[:1])
+    target.take(0, 0)
+    target.commit()
+    assert inside.result().others == (() if is_marker_next else ((0, 1),))
+    handover = inside.result().handover
+    assert handover is not None
+    assert handover.is_marker_next, "behind what was committed now"
     frame, part = fetched(dense([record(0)]))
     lane.take(frame, part, read_committed=False)
     lane.stream.take()

@@ -11,7 +11,11 @@ import kafka.errors
 import pytest
 
 from mirror.config.settings import TransactionSettings
-from mirror.engine.hold import FlowHold, _Known
+from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import FlowHold, Held, _Known
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused
@@ -19,6 +23,7 @@ from mirror.kafka.coordinator import Unended
 from mirror.model.flow_state import DataProducer, FlowState, StateRecord, WrittenAs, transactional_id_record
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
+from tests.unit.control.builders import flow_settings
 
 ID = "mm2-state.east.internal.west"
 
@@ -280,6 +285,33 @@ def test_a_transaction_that_was_left_is_asked_for_until_it_has_ended_though_no_p
     assert not hold.has_unended
     assert log.state.unended == {}
     assert log.state.registered["p-0"] == 5
+
+
+@pytest.mark.parametrize(("epoch", "is_used"), [(5, False), (6, True)], ids=["nobody was", "somebody was faster"])
+def test_that_somebody_took_an_id_as_soon_as_its_transaction_had_ended_is_seen_by_its_epoch(
+    log: Log, monkeypatch: pytest.MonkeyPatch, *, epoch: int, is_used: bool
+) -> None:
+    """As a Java MirrorMaker does that waits for it: it is fenced by now, and what it has copied is not on record."""
+    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(7, 4, frozenset({SICK}), is_aborted=True))
+    hold = transactional()
+    hold.take(cast(Any, log), 2)
+    assert hold.used_meanwhile == set()
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(7, epoch, is_transactional=True))
+    hold.fence(frozenset())
+    assert hold.used_meanwhile == ({"p-0"} if is_used else set())
+    standing = FlowStanding(flow_settings())
+    target: Any = SimpleNamespace(cluster_id="west")
+    ticking = Ticking(lambda _: None, lambda _: None)
+    control = FlowControl(standing.settings, standing, target, target, ticking, hold, matches_mm2=False)
+    standing.lead(2, was_settled=False)
+    standing.take_state(FlowState(), Mm2Traces(), Held(unended=frozenset({SICK})))
+    said = control._fence(cast(Any, log)).problems
+    assert bool(said) is is_used
+    standing.between_epochs()
+    assert standing.is_known is not is_used, "positions are read again"
+    assert all("p-0 was used by another" in each for each in said)
+    hold.take(cast(Any, log), 2)
+    assert hold.used_meanwhile == set()
 
 
 def test_what_has_its_positions_where_none_can_be_written_waits_until_they_can_be(
