@@ -158,7 +158,10 @@ def take_up(
     runs = folder.absolute().parent / "runs" if runs is None else runs
     steps = loaded.runbook.steps
     step = next(each for each in steps if each.name == name)
+    is_practice = not values.get("properties_file")
     run = under_way(runs, runbook)
+    if run is None and not is_practice:
+        run = _left_unfinished(runs, runbook, values)
     if run is not None and given is not None and read_settings(run).parameters != values:
         raise NoRun(f"{run.name} is under way with other parameters; give those, or end it: {_ending(run)}")
     if run is None:
@@ -181,7 +184,25 @@ def take_up(
         run.set_aside(run.outcome_path(step.name))
         run.journal.append(Event.STEP_STARTED, step=step.name, facts={"notebook": step.notebook, "by_hand": True})
     holder.hold(run.path)
-    return ByHand(run, loaded, step, _told(run, loaded.runbook, is_practice=not values.get("properties_file")))
+    return ByHand(run, loaded, step, _told(run, loaded.runbook, is_practice=is_practice))
+
+
+def _left_unfinished(runs: Path, runbook: str, values: Mapping[str, ParameterValue]) -> RunDirectory | None:
+    """Return the newest run about the same clusters that has begun to move applications and is not over.
+
+    Nobody holds it any more, but nothing of it has ended with its holder: what it has done there is as it was, and a
+    new run would be refused because of it.
+    """
+    for journal in sorted(runs.glob("*/*/journal.jsonl"), reverse=True):
+        try:
+            run = RunDirectory.open(journal.parents[1])
+            settings = read_settings(run)
+        except (Refused, FactError):
+            continue
+        is_over = run.journal.read().entries[-1:] and run.journal.read().entries[-1].event is Event.RUN_FINISHED
+        if settings.runbook == runbook and settings.parameters == values and not is_over:
+            return run
+    return None
 
 
 def _told(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
@@ -196,7 +217,8 @@ def _told(run: RunDirectory, runbook: Runbook, *, is_practice: bool) -> str:
     return (
         f"{where} It is about clusters of your own: nothing of it works on between cells, and what a cell has done "
         f"there stays when it ends. It ends when {last} has passed, when no cell is run for {minutes}, or by: "
-        f"{_ending(run)}. To go on with it after that: mirror runbook resume {run.path}"
+        f"{_ending(run)}. If applications have begun to move by then, the same notebook with the same parameters goes "
+        f"on with it, as does mirror runbook resume {run.path}"
     )
 
 
@@ -229,10 +251,11 @@ def _ending(run: RunDirectory) -> str:
 
 
 def keep_in_use(run: Path) -> None:
-    """Have every cell that is run from now on in this kernel count as use of the run."""
+    """Have every cell that is run from now on in this kernel count as use of the run, from its beginning to its end."""
     shell = get_ipython()
     if shell is not None:
-        shell.events.register("pre_run_cell", lambda _: holder.use(run))
+        for moment in ("pre_run_cell", "post_run_cell"):
+            shell.events.register(moment, lambda _: holder.use(run))
 
 
 def _judged(what: str, verdict: Verdict, reasons: Sequence[str]) -> Sentences:

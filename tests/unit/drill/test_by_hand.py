@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mirror.drill.by_hand import ByHand, NoRun, NotConfirmed, take_up
 from mirror.drill.runbook import ParameterRefused
 from mirror.drill.steps import rehearsal
 from mirror.drill.unattended import UNATTENDED_VARIABLE
-from mirror.evidence.journal import Event
+from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome, StepNotPassed
 from mirror.evidence.run_directory import RunInUse
 from mirror.evidence.run_evidence import ParameterValue
@@ -66,6 +67,32 @@ def test_a_run_about_clusters_of_ones_own_says_what_becomes_of_it(runs: Path, tm
     taken = take_up("readiness_review", runbook="readiness-review", given=given, runs=runs)
     assert "nothing of it works on between cells" in taken.told
     assert f"mirror runbook resume {taken.run.path}" in taken.told
+
+
+def test_a_run_that_has_begun_to_move_applications_is_taken_up_also_when_it_was_abandoned(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Nothing of it has ended with its holder, and a new run would be refused because of it."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
+    )
+    given: dict[str, ParameterValue] = {"properties_file": str(file), "flow": "east->west", "practice": False}
+
+    def taken(**more: ParameterValue) -> ByHand:
+        return take_up("planned_failover", runbook="planned-failover", given=given | more, runs=runs)
+
+    looked = taken()
+    holder.release(looked.run.path)
+    begun = taken()
+    assert begun.run != looked.run, "of that one nothing is left anywhere"
+    procedure = begun.run.path / "failover"
+    procedure.mkdir()
+    Journal(procedure / "journal.jsonl").append(Event.STEP_STARTED, step="begin")
+    holder.release(begun.run.path)
+    assert taken().run == begun.run
+    holder.release(begun.run.path)
+    assert taken(groups="audit").run != begun.run, "it is about something else"
 
 
 def test_the_first_notebook_run_again_takes_up_its_own_run(runs: Path) -> None:
@@ -203,3 +230,20 @@ def test_a_runbook_of_a_flow_is_taken_up_with_the_values_it_was_begun_with(runs:
         take_up("mirror", runs=runs)
     with pytest.raises(ParameterRefused, match="properties_file is missing"):
         take_up("failback", runbook="failback", given={"practice": False}, runs=runs)
+
+
+def test_a_cell_counts_as_use_from_its_beginning_to_its_end(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for long, and then ends, has not been left alone since it began."""
+    registered: dict[str, Callable[[object], object]] = {}
+
+    class Shell:
+        class events:  # noqa: N801  # as IPython has it
+            register = registered.__setitem__
+
+    used: list[Path] = []
+    monkeypatch.setattr(by_hand, "get_ipython", Shell)
+    monkeypatch.setattr(holder, "use", used.append)
+    by_hand.keep_in_use(runs)
+    for moment in ("pre_run_cell", "post_run_cell"):
+        registered[moment](None)
+    assert used == [runs, runs]
