@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TypeAlias
 
 import kafka.errors
@@ -304,6 +303,7 @@ class LogWriter:
         ``before`` is called right before each request is sent; what it raises keeps that from being sent.
         """
         self._to = alias, client
+        self._opened: Channel | None = None
         self._before = before
         self._connections: dict[int, Connection] = {}
 
@@ -331,12 +331,16 @@ class LogWriter:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        if "_channel" in self.__dict__:
-            self._channel.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    @cached_property
+    @property
     def _channel(self) -> Channel:
-        return Channel(*self._to)
+        # No `cached_property`: up to Python 3.11 all instances have one lock, so that who reaches a dead cluster would
+        # keep those waiting who go to others.
+        if self._opened is None:
+            self._opened = Channel(*self._to)
+        return self._opened
 
     def _append_batch(self, address: TopicPartition, content: memoryview) -> int:
         node = self._channel.leader(address)
@@ -410,6 +414,7 @@ class LogTail:
         """
         self._committed = committed
         self._to = alias, client
+        self._opened: Channel | None = None
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
@@ -464,12 +469,15 @@ class LogTail:
 
     def close(self) -> None:
         """Close the connections."""
-        if "_channel" in self.__dict__:
-            self._channel.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    @cached_property
+    @property
     def _channel(self) -> Channel:
-        return Channel(*self._to)
+        # As in LogWriter: reaching one cluster must not hold up who follows a topic of another.
+        if self._opened is None:
+            self._opened = Channel(*self._to)
+        return self._opened
 
     def _look_for_another(self) -> None:
         """Begin anew with a topic that has another id; an offset alone does not tell a new log that is longer."""
