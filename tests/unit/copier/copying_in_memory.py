@@ -98,7 +98,7 @@ class Copying:
     """
 
     def __init__(self, world: World, clusters: dict[str, MemoryCluster]) -> None:
-        self.world = world
+        self.world, self.clusters = world, clusters
         self.east, self.west = (clusters.setdefault(each, MemoryCluster(world, each)) for each in ("east", "west"))
         self.driver = Driver()
         self.flow: FlowWork = flow_work(

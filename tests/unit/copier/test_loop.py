@@ -396,6 +396,25 @@ def test_what_a_socket_has_not_taken_waits_while_nothing_may_be_written(copying:
     assert copying.world.turns < 2_000, "it does not turn without waiting meanwhile"
 
 
+def test_nothing_goes_out_at_the_very_moment_at_which_it_may_not_any_more(copying: Copying) -> None:
+    copying.begin()
+    (line,) = copying.west.lines(1)
+    line.take(7)
+    copying.source().write(b"1")
+    seen: list[int] = []
+
+    def lapse() -> None:
+        copying.driver.allow(False)
+        line.take()
+
+    copying.world.after(0.5, lapse)
+    copying.world.after(0.8, lambda: seen.append(copying.copy().appended))
+    copying.world.after(0.9, lambda: copying.driver.allow(True))
+    copying.epoch(1.5)
+    assert seen == [1]
+    assert copying.copy().values() == [b"0", b"1"]
+
+
 def test_for_how_long_quotas_have_asked_for_silence_is_handed_over(copying: Copying) -> None:
     copying.begin()
     copying.east.throttle_ms, copying.west.throttle_ms = 30, 20

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from mirror.config.fetching import FetchLimits
+from mirror.copier import task
 from mirror.copier.bell import Heard
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy, PartitionResult
 from mirror.kafka.versions import FETCH, PRODUCE
+from mirror.model.flow import Flow
 from mirror.model.flow_state import GapKind
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
-from tests.unit.copier.copying_in_memory import ORDERS, PARKED, Copying
+from tests.unit.copier.clusters_in_memory import MemoryCluster
+from tests.unit.copier.copying_in_memory import MM2, ORDERS, PARKED, STATE, Copying
 
 PAID = TopicPartition("paid", 0)
 UNKNOWN, CORRUPT, TIMED_OUT, TOO_FEW_REPLICAS, DENIED, INVALID_RECORD = -1, 2, 7, 19, 29, 87
@@ -331,6 +335,49 @@ def test_no_batch_is_larger_than_what_the_broker_reads_at_once(copying: Copying)
     assert copying.copy().appended > 1
 
 
+def test_a_target_that_is_away_holds_up_no_flow_to_another(copying: Copying) -> None:
+    """Of the same source, too: each flow reads it over a connection of its own."""
+    north = copying.clusters.setdefault("north", MemoryCluster(copying.world, "north"))
+    for topic in (STATE, MM2, "east.orders"):
+        north.create(topic)
+    copying.begin()
+    fetching = len(copying.east.lines())
+    flow = replace(
+        copying.flow,
+        flow=Flow("east", "north"),
+        target_client={"bootstrap.servers": "north:9092"},
+        syncs_topic=None,
+    )
+    for broker in copying.west.brokers.values():
+        broker.stop()
+    copying.source().write(b"1")
+    plan = copying.work(3.0)
+    added = replace(plan.partitions[0], flow=flow.flow, handover=None, target_id=north.topic_id("east.orders"))
+    seen: list[tuple[list[bytes | None], int]] = []
+    target = north[TopicPartition("east.orders", 0)]
+    copying.world.after(1.0, lambda: seen.append((target.values(), len(copying.east.lines()))))
+    result = task.copy(replace(plan, flows=(*plan.flows, flow), partitions=(*plan.partitions, added)))
+    assert seen == [([b"0", b"1"], fetching + 1)]
+    by_flow = {each.flow.target: each for each in result.partitions}
+    assert (position(by_flow["north"]), by_flow["north"].trouble) == ((2, True), None)
+    assert by_flow["west"].trouble is not None
+    assert {flow for troubles, _ in copying.driver.told for flow, _ in troubles} == {EAST_WEST}
+
+
+def test_flows_of_one_source_ask_it_one_after_the_other_who_leads_what(copying: Copying) -> None:
+    north = copying.clusters.setdefault("north", MemoryCluster(copying.world, "north"))
+    for topic in (STATE, MM2, "east.orders"):
+        north.create(topic)
+    flow = replace(
+        copying.flow, flow=Flow("east", "north"), target_client={"bootstrap.servers": "north:9092"}, syncs_topic=None
+    )
+    copying.source().write(b"0")
+    plan = copying.work(1.0)
+    added = replace(plan.partitions[0], flow=flow.flow, target_id=north.topic_id("east.orders"))
+    task.copy(replace(plan, flows=(*plan.flows, flow), partitions=(*plan.partitions, added)))
+    assert north[TopicPartition("east.orders", 0)].values() == copying.copy().values() == [b"0"]
+
+
 # The source.
 
 
@@ -536,6 +583,17 @@ def test_what_is_wrong_with_a_follower_says_nothing_of_the_log(near: Copying, wr
     assert (position(result), result.stopped, result.trouble) == ((2, True), None, None)
     assert result.leader_alone is not None
     assert "broker 2" in result.leader_alone
+
+
+def test_a_follower_that_cannot_be_reached_is_not_asked_for_again(copying: Copying) -> None:
+    copying.told(fetch_limits=FetchLimits(rack="here"))
+    copying.source().preferred = 2
+    copying.source().write(b"0")
+    copying.east.brokers[2].stop()
+    result = copying.epoch(3.0)[ORDERS]
+    assert copying.copy().values() == [b"0"]
+    assert result.leader_alone == "east, broker 2: nobody answers"
+    assert (result.stopped, result.trouble) == (None, None)
 
 
 # What is told.

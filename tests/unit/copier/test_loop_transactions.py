@@ -177,6 +177,17 @@ def test_a_coordinator_that_cannot_be_reached_is_told_and_found_when_it_is_back(
     assert exact.driver.told[-1] == ({}, set())
 
 
+def test_a_target_that_is_away_for_a_while_is_told_and_loses_nothing(exact: Copying) -> None:
+    for broker in exact.west.brokers.values():
+        exact.world.after(0.1, broker.stop)
+        exact.world.after(1.0, broker.start)
+    exact.world.after(0.2, partial(exact.source().write, b"1"))
+    result = exact.epoch(6.0)[ORDERS]
+    assert (stands(result), left(exact).lost) == ((2, True), None)
+    assert any("nobody answers" in said for said in exact.driver.troubles())
+    assert exact.driver.told[-1] == ({}, set())
+
+
 def test_a_commit_that_is_refused_loses_the_slot_and_counts_nothing(exact: Copying) -> None:
     exact.west.coordinator.ended_with = [INVALID_EPOCH]
     exact.source().write(b"1")
