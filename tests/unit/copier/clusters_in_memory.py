@@ -108,6 +108,8 @@ class Wire:
         what the broker has to answer, the oldest first.
     takes
         how many more bytes the client's side takes before it is full; None: any.
+    brings
+        how many bytes of an answer arrive before it stops for a while; None: all.
     """
 
     def __init__(self, cluster: MemoryCluster, node: int) -> None:
@@ -115,6 +117,7 @@ class Wire:
         self.broker = cluster.brokers[node]
         self.requests: deque[Asked] = deque()
         self.takes: int | None = None
+        self.brings: int | None = None
         self.is_cut = False
         # Whoever polls it never waits; what waits here waits for the simulated time.
         self._file, other = socket.socketpair()
@@ -152,20 +155,21 @@ class Wire:
         return len(content)
 
     def recv_into(self, target: memoryview) -> int:
-        if not self._incoming and not self.is_cut:
+        if not self.is_readable:
             self.cluster.world.wait(0.02, lambda: self.is_readable)
-        if not self._incoming:
-            if self.is_cut:
-                return 0
+        if not self.is_readable:
             raise BlockingIOError
-        count = min(len(target), len(self._incoming))
+        if self.is_cut:
+            return 0
+        count = min(len(target), len(self._incoming) if self.brings is None else self.brings)
+        self.brings = None if self.brings is None else self.brings - count
         target[:count] = self._incoming[:count]
         del self._incoming[:count]
         return count
 
     @property
     def is_readable(self) -> bool:
-        return self.is_cut or bool(self._incoming)
+        return self.is_cut or (bool(self._incoming) and self.brings != 0)
 
     @property
     def is_writable(self) -> bool:
@@ -181,6 +185,10 @@ class Wire:
     def take(self, count: int | None = None) -> None:
         """Have room for so many more bytes, or for all that comes."""
         self.takes = None if count is None else count + (self.takes or 0)
+
+    def bring(self, count: int | None = None) -> None:
+        """Let so many bytes of an answer arrive, or all that comes."""
+        self.brings = count
 
     def cut(self) -> None:
         """Break the connection; what was sent and not carried out is gone."""

@@ -276,6 +276,7 @@ def test_a_line_on_which_something_moves_is_waited_for_but_not_for_ever(copying:
     copying.source().write(large(1))
     copying.epoch(1.0)
     assert copying.took == pytest.approx(1.0 + GRACE_SECONDS, abs=0.2)
+    assert GRACE_SECONDS > 5 * 1.5, "each of the requests in flight can wait in vain for replicas"
 
 
 def test_commits_that_are_not_answered_leave_the_position_unrecorded(copying: Copying) -> None:
@@ -365,6 +366,19 @@ def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copyi
     copying.epoch(60.0)
     assert line not in copying.west.lines()
     assert len(copying.east.lines()) == 1, "nor that of the fetch"
+
+
+@pytest.mark.parametrize("of", ["a fetch", "a produce request"])
+def test_an_answer_that_arrives_in_pieces_is_taken_in_when_it_is_there(copying: Copying, of: str) -> None:
+    copying.begin()
+    lines = copying.east.lines() if of == "a fetch" else copying.west.lines(1)
+    for line in lines:
+        line.bring(9)
+        copying.world.after(0.4, line.bring)
+    copying.source().write(b"1")
+    result = copying.epoch()[ORDERS]
+    assert (copying.copy().values(), copying.recorded()) == ([b"0", b"1"], 2)
+    assert (result.trouble, set(lines) <= {*copying.east.lines(), *copying.west.lines()}) == (None, True)
 
 
 def test_what_a_socket_does_not_take_at_once_goes_out_when_there_is_room(copying: Copying) -> None:
