@@ -8,8 +8,9 @@ import pytest
 
 from mirror.copier import links, task
 from mirror.kafka.channel import Channel
-from tests.unit.copier.clusters_in_memory import MemoryCluster, connected_with
-from tests.unit.copier.copying_in_memory import Copying
+from tests.unit.copier.clusters_in_memory import MemoryCluster
+from tests.unit.copier.connected_in_memory import connected_with
+from tests.unit.copier.copying_in_memory import PAID, Copying
 from tests.unit.copier.simulated import World
 
 
@@ -34,3 +35,15 @@ def copying(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copying]:
     monkeypatch.setattr(task, "BellListener", lambda _: made.driver)
     yield made
     made.driver.end()
+
+
+@pytest.fixture
+def two(copying: Copying) -> Copying:
+    """A second partition, whose copy has the same leader but other replicas; of both the first record is copied."""
+    copying.create("paid", (1, 2))
+    copying.west[copying.pairs[PAID]].replicas = (1,)
+    for source in copying.pairs:
+        copying.source(source).write(b"0")
+    copying.epoch(0.5)
+    copying.driver.told.clear()
+    return copying

@@ -25,13 +25,25 @@ from tests.unit.copier.logs_in_memory import Partition
 from tests.unit.copier.simulated import World
 
 STATE, MM2, SYNCS, PARKED = "mirror-state.east", "mm2-offsets.east.internal", "mm2-offset-syncs.west", "parked"
-ORDERS = TopicPartition("orders", 0)
+ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
 OURS = Producer(7, 0)
 IN_TRANSACTIONS = Producer(7, 3, is_transactional=True)
 
 
 def slot(seconds: float = 0.5, idle_seconds: float | None = 0.1, patience_seconds: float = 2.0) -> Slot:
     return Slot("east->west-0", IN_TRANSACTIONS, {}, seconds, idle_seconds, patience_seconds)
+
+
+def stands(result: PartitionResult) -> tuple[int, bool]:
+    """How far a partition got, and whether that is all that was sent."""
+    assert result.handover is not None
+    return result.handover.position.upstream, result.handover.clean
+
+
+def both_positions(result: PartitionResult) -> tuple[int, int, bool]:
+    """How far it got on source and target, and whether that is all that was sent."""
+    assert result.handover is not None
+    return result.handover.position.upstream, result.handover.position.downstream, result.handover.clean
 
 
 class Driver(BellListener):

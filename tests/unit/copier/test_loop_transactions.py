@@ -9,13 +9,12 @@ import pytest
 
 from mirror.copier.bell import Heard
 from mirror.copier.loop import GRACE_SECONDS
-from mirror.copier.work import PartitionResult, SlotEnd
+from mirror.copier.work import SlotEnd
 from mirror.kafka import batch
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
-from tests.unit.copier.copying_in_memory import MM2, ORDERS, SYNCS, Copying, slot
+from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, SYNCS, Copying, slot, stands
 
-PAID = TopicPartition("paid", 0)
 TIMED_OUT, NOT_COORDINATOR, TOO_FEW_REPLICAS, INVALID_EPOCH, CONCURRENT = 7, 16, 19, 47, 51
 
 
@@ -26,11 +25,6 @@ def exact(copying: Copying) -> Copying:
     copying.begin()
     copying.west.coordinator.asked.clear()
     return copying
-
-
-def stands(result: PartitionResult) -> tuple[int, bool]:
-    assert result.handover is not None
-    return result.handover.position.upstream, result.handover.clean
 
 
 def left(copying: Copying) -> SlotEnd:

@@ -1,4 +1,4 @@
-"""The copy loop when brokers fail, refuse, move, or are silent: who needs them waits, and nobody else."""
+"""The copy loop when target brokers fail, refuse, move, or are silent: who needs them waits, and nobody else."""
 
 from __future__ import annotations
 
@@ -7,44 +7,19 @@ from functools import partial
 
 import pytest
 
-from mirror.config.fetching import FetchLimits
 from mirror.copier import task
 from mirror.copier.bell import Heard
 from mirror.copier.loop import TROUBLED_SECONDS
-from mirror.copier.work import GapPolicy, PartitionResult
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
 from mirror.model.flow_state import GapKind
-from mirror.model.leader_epochs import EpochEnd
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 from tests.unit.copier.clusters_in_memory import MemoryCluster
-from tests.unit.copier.copying_in_memory import MM2, ORDERS, PARKED, STATE, Copying
+from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, PARKED, STATE, Copying, stands
 
-PAID = TopicPartition("paid", 0)
 UNKNOWN, CORRUPT, TIMED_OUT, TOO_FEW_REPLICAS, DENIED, INVALID_RECORD = -1, 2, 7, 19, 29, 87
 SESSION_NOT_FOUND = 70
-
-
-@pytest.fixture
-def two(copying: Copying) -> Copying:
-    """A second partition, whose copy has the same leader but other replicas."""
-    copying.create("paid", (1, 2))
-    copying.west[copying.pairs[PAID]].replicas = (1,)
-    for source in copying.pairs:
-        copying.source(source).write(b"0")
-    copying.epoch(0.5)
-    copying.driver.told.clear()
-    return copying
-
-
-def position(result: PartitionResult) -> tuple[int, bool]:
-    """How far it got, and whether that is all that was sent."""
-    assert result.handover is not None
-    return result.handover.position.upstream, result.handover.clean
-
-
-# The target.
 
 
 @pytest.mark.parametrize("is_appended", [True, False], ids=["behind the append", "before the append"])
@@ -63,7 +38,7 @@ def test_a_connection_lost_between_send_and_answer_doubles_nothing(copying: Copy
     )
     result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"0", b"1", b"2"]
-    assert (position(result), result.trouble, result.sequence) == ((3, True), None, 3)
+    assert (stands(result), result.trouble, result.sequence) == ((3, True), None, 3)
     assert line not in copying.west.lines()
 
 
@@ -83,7 +58,7 @@ def test_a_connection_lost_with_five_requests_in_flight_sends_them_again_in_orde
     copying.world.after(0.3, break_off)
     result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"0", *values]
-    assert position(result) == (7, True)
+    assert stands(result) == (7, True)
 
 
 def test_a_partition_whose_leader_moves_goes_on_at_the_next_one(copying: Copying) -> None:
@@ -93,7 +68,7 @@ def test_a_partition_whose_leader_moves_goes_on_at_the_next_one(copying: Copying
     copying.world.after(0.3, partial(copying.source().write, b"1"))
     result = copying.epoch(2.0)[ORDERS]
     assert copying.copy().values() == [b"0", b"1"]
-    assert position(result) == (2, True)
+    assert stands(result) == (2, True)
     assert (2, PRODUCE.key) in copying.west.frames
     assert (2, FETCH.key) in copying.east.frames
     assert copying.driver.troubles() == [] or copying.driver.told[-1] == ({}, set())
@@ -131,7 +106,7 @@ def test_what_the_target_refuses_for_good_stops_its_partition_and_no_other(two: 
     assert results[ORDERS].stopped == (
         "the target refuses the batch behind upstream offset 1: InvalidRecord as the test wants"
     )
-    assert position(results[ORDERS]) == (1, True)
+    assert stands(results[ORDERS]) == (1, True)
     assert (results[PAID].stopped, results[PAID].trouble) == (None, None)
     assert two.took == pytest.approx(TROUBLED_SECONDS, abs=0.3), "somebody is to hear of it"
 
@@ -147,7 +122,7 @@ def test_a_sick_partition_holds_up_no_other_and_recovers(two: Copying) -> None:
     results = two.epoch(4.0)
     assert seen == [[b"%d" % number for number in range(6)]]
     assert two.copy().values() == seen[0]
-    assert position(results[ORDERS]) == (6, True)
+    assert stands(results[ORDERS]) == (6, True)
     assert two.driver.troubles() == ["the target answers NotEnoughReplicas as the test wants"]
     assert two.driver.troubles(PAID) == []
     assert two.driver.told[-1] == ({}, set())
@@ -158,9 +133,9 @@ def test_a_partition_that_stays_sick_is_handed_over_at_the_end_without_holding_i
     for source in two.pairs:
         two.source(source).write(b"1")
     results = two.epoch(3.0)
-    assert position(results[ORDERS]) == (1, True), "nothing of it was appended"
+    assert stands(results[ORDERS]) == (1, True), "nothing of it was appended"
     assert results[ORDERS].trouble == "the target answers NotEnoughReplicas as the test wants"
-    assert (position(results[PAID]), results[PAID].trouble) == ((2, True), None)
+    assert (stands(results[PAID]), results[PAID].trouble) == ((2, True), None)
     assert two.took < 3.5
 
 
@@ -172,7 +147,7 @@ def test_one_whose_append_is_unsure_is_not_clean_and_waits_over_a_connection_of_
     two.world.after(1.0, lambda: seen.append(len(two.west.lines())))
     results = two.epoch(2.0)
     assert seen == [before + 1]
-    assert position(results[ORDERS]) == (1, False)
+    assert stands(results[ORDERS]) == (1, False)
     assert results[ORDERS].may_arrive_late
     assert two.took < 2.0 + 3.0
     two.copy().refuse(0)
@@ -201,7 +176,7 @@ def test_a_target_that_is_away_for_a_while_is_told_and_written_to_when_it_is_bac
     copying.world.after(0.3, partial(copying.source().write, b"1"))
     result = copying.epoch(6.0)[ORDERS]
     assert copying.copy().values() == [b"0", b"1"]
-    assert position(result) == (2, True)
+    assert stands(result) == (2, True)
     assert any("nobody answers" in said for said in copying.driver.troubles())
     assert copying.driver.told[-1] == ({}, set())
 
@@ -220,8 +195,8 @@ def test_a_frozen_broker_keeps_only_those_waiting_that_it_leads(two: Copying) ->
     results = two.epoch(1.0)
     assert seen == [[b"0", b"2"]]
     assert two.took < 4.0
-    assert position(results[PAID]) == (2, True)
-    assert position(results[ORDERS]) == (2, True)
+    assert stands(results[PAID]) == (2, True)
+    assert stands(results[ORDERS]) == (2, True)
     two.west.brokers[2].thaw()
     two.epoch(15.0)
     assert two.copy().values() == [b"0", b"1", b"2"]
@@ -251,7 +226,7 @@ def test_a_log_that_ended_before_the_position_is_found_out_by_the_first_acknowle
     copying.world.after(0.5, partial(copying.source().write, b"4"))
     result = copying.epoch(60.0)[ORDERS]
     assert result.trouble == "the target appends at offset 1, before the position 3 already written"
-    assert position(result) == (3, False)
+    assert stands(result) == (3, False)
     assert result.handover is not None
     assert result.handover.target_ended_at == 1
     assert copying.copy().values() == [b"3"], "nothing is written behind it"
@@ -266,7 +241,7 @@ def test_what_others_have_written_before_the_first_acknowledgement_is_told(copyi
     result = copying.epoch()[ORDERS]
     assert result.others == ((1, 2),)
     assert result.handover is not None
-    assert (position(result), result.handover.position.downstream) == ((2, True), 3)
+    assert (stands(result), result.handover.position.downstream) == ((2, True), 3)
 
 
 def test_a_producer_that_was_fenced_writes_nothing_more_and_is_looked_up(copying: Copying) -> None:
@@ -276,7 +251,7 @@ def test_a_producer_that_was_fenced_writes_nothing_more_and_is_looked_up(copying
     result = copying.epoch(60.0)[ORDERS]
     assert result.trouble is not None
     assert "InvalidProducerEpoch" in result.trouble
-    assert (position(result)[1], result.stopped, result.may_arrive_late) == (False, None, True)
+    assert (stands(result)[1], result.stopped, result.may_arrive_late) == (False, None, True)
     assert copying.took < 1.0
 
 
@@ -287,7 +262,7 @@ def test_batches_that_are_too_large_go_in_smaller_ones(copying: Copying) -> None
     copying.source().write(*values)
     result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"0", *values]
-    assert (position(result), result.trouble) == ((11, True), None)
+    assert (stands(result), result.trouble) == ((11, True), None)
 
 
 def test_a_record_that_is_too_large_is_parked_and_the_next_goes_on_behind_it(copying: Copying) -> None:
@@ -301,7 +276,7 @@ def test_a_record_that_is_too_large_is_parked_and_the_next_goes_on_behind_it(cop
     assert copying.copy().values() == [b"0", b"1", b"3"]
     assert [len(value or b"") for value in copying.west[TopicPartition(PARKED, 0)].values()] == [2_000]
     assert [(gap.start, gap.kind, gap.passed) for gap in copying.state().gaps.values()] == [(2, GapKind.PARKED, True)]
-    assert (position(result), result.stopped) == ((4, True), None)
+    assert (stands(result), result.stopped) == ((4, True), None)
 
 
 def test_what_waits_for_a_parked_record_does_not_wait_for_the_next_commit(copying: Copying) -> None:
@@ -323,7 +298,7 @@ def test_a_record_that_is_too_large_stops_its_partition_when_none_are_parked(cop
     result = copying.epoch(60.0)[ORDERS]
     assert result.stopped is not None
     assert "mirror.oversized.records = park" in result.stopped
-    assert position(result) == (1, True)
+    assert stands(result) == (1, True)
 
 
 def test_no_batch_is_larger_than_what_the_broker_reads_at_once(copying: Copying) -> None:
@@ -359,7 +334,7 @@ def test_a_target_that_is_away_holds_up_no_flow_to_another(copying: Copying) -> 
     result = task.copy(replace(plan, flows=(*plan.flows, flow), partitions=(*plan.partitions, added)))
     assert seen == [([b"0", b"1"], fetching + 1)]
     by_flow = {each.flow.target: each for each in result.partitions}
-    assert (position(by_flow["north"]), by_flow["north"].trouble) == ((2, True), None)
+    assert (stands(by_flow["north"]), by_flow["north"].trouble) == ((2, True), None)
     assert by_flow["west"].trouble is not None
     assert {flow for troubles, _ in copying.driver.told for flow, _ in troubles} == {EAST_WEST}
 
@@ -376,224 +351,6 @@ def test_flows_of_one_source_ask_it_one_after_the_other_who_leads_what(copying: 
     added = replace(plan.partitions[0], flow=flow.flow, target_id=north.topic_id("east.orders"))
     task.copy(replace(plan, flows=(*plan.flows, flow), partitions=(*plan.partitions, added)))
     assert north[TopicPartition("east.orders", 0)].values() == copying.copy().values() == [b"0"]
-
-
-# The source.
-
-
-def test_what_the_source_removed_before_it_was_copied_is_a_gap(copying: Copying) -> None:
-    copying.begin()
-    copying.source().write(b"1")
-    copying.source().write(b"2")
-    copying.source().write(b"3")
-    copying.source().delete_records(3)
-    result = copying.epoch()[ORDERS]
-    assert copying.copy().values() == [b"0", b"3"]
-    (gap,) = copying.state().gaps.values()
-    assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.RETENTION, True)
-    assert (position(result), result.stopped, copying.recorded()) == ((4, True), None, 4)
-
-
-def test_a_gap_stops_the_copy_where_that_is_wanted(copying: Copying) -> None:
-    copying.begin()
-    copying.works[ORDERS] = {"gaps": GapPolicy(stops=True)}
-    copying.source().write(b"1")
-    copying.source().write(b"2")
-    copying.source().delete_records(2)
-    result = copying.epoch(60.0)[ORDERS]
-    assert result.stopped is not None
-    assert "no longer had the offsets 1 of orders-0" in result.stopped
-    assert copying.copy().values() == [b"0"]
-    assert [gap.passed for gap in copying.state().gaps.values()] == [False]
-    assert copying.took == pytest.approx(TROUBLED_SECONDS, abs=0.5)
-
-
-def test_a_source_that_ends_before_the_position_is_looked_up(copying: Copying) -> None:
-    copying.begin(b"0", b"1", b"2")
-    copying.source().log.clear()
-    copying.source().end = 0
-    copying.source().write(b"new")
-    result = copying.epoch(60.0)[ORDERS]
-    assert result.trouble == (
-        "orders-0 on the source has the offsets 0 to 1 and does not know the position 3: it was truncated, or the "
-        "topic was created anew"
-    )
-    assert (position(result), result.stopped) == ((3, False), None)
-    assert copying.took < 1.0
-
-
-def test_a_source_that_parts_from_what_was_read_is_looked_up(copying: Copying) -> None:
-    copying.begin(b"0", b"1", b"2")
-    copying.source().diverging = EpochEnd(0, 2)
-    result = copying.epoch(60.0)[ORDERS]
-    assert result.trouble == (
-        "orders-0 on the source is no longer the log that was read: it parts from it at the end of leader epoch 0, at "
-        "offset 2 at the latest"
-    )
-    assert position(result) == (3, False)
-    assert copying.took < 1.0
-
-
-def test_a_topic_that_was_created_anew_is_read_no_further_however_much_it_looks_like_the_old_one(
-    copying: Copying,
-) -> None:
-    copying.begin(b"0", b"1")
-
-    def create_anew() -> None:
-        copying.east.create("orders")
-        for value in (b"new 0", b"new 1", b"new 2"):
-            copying.source().write(value)
-        copying.source().elect(2)
-
-    copying.world.after(0.3, create_anew)
-    result = copying.epoch(60.0)[ORDERS]
-    assert copying.copy().values() == [b"0", b"1"]
-    assert result.trouble == "orders on the source was deleted and created anew"
-    assert position(result) == (2, False)
-    assert copying.took < 2.0
-
-
-def test_a_source_that_refuses_to_be_read_is_told_and_asked_again(two: Copying) -> None:
-    two.source().refuse_fetch(DENIED)
-    for source in two.pairs:
-        two.source(source).write(b"1")
-    two.world.after(1.0, partial(two.source().refuse_fetch, 0))
-    two.epoch(4.0)
-    assert two.copy().values() == two.copy(PAID).values() == [b"0", b"1"]
-    assert two.driver.troubles() == ["the source refuses to read orders-0: TopicAuthorizationFailed"]
-    assert two.driver.troubles(PAID) == []
-    assert two.driver.told[-1] == ({}, set())
-
-
-def test_a_batch_that_cannot_be_read_stops_its_partition_behind_those_before_it(two: Copying) -> None:
-    two.source().write(b"1")
-    two.world.after(0.3, partial(setattr, two.source(), "is_damaged", True))
-    two.world.after(0.4, partial(two.source().write, b"2"))
-    two.world.after(0.5, partial(two.source(PAID).write, b"1"))
-    results = two.epoch(60.0)
-    assert "orders-0 on the source cannot be read further: " in (results[ORDERS].stopped or "")
-    assert position(results[ORDERS]) == (2, True)
-    assert two.copy(PAID).values() == [b"0", b"1"]
-
-
-def test_a_lost_fetch_session_is_begun_anew(copying: Copying) -> None:
-    copying.begin()
-    lines = copying.east.lines()
-    copying.world.after(0.2, partial(setattr, copying.east, "refuses_fetches", SESSION_NOT_FOUND))
-    copying.world.after(0.8, partial(copying.source().write, b"1"))
-    copying.epoch(2.0)
-    assert copying.copy().values() == [b"0", b"1"]
-    assert copying.east.lines() == lines, "over the same connection"
-
-
-def test_a_fetch_that_fails_as_a_whole_goes_on_over_another_connection(copying: Copying) -> None:
-    copying.begin()
-    lines = copying.east.lines()
-    copying.world.after(0.2, partial(setattr, copying.east, "refuses_fetches", UNKNOWN))
-    copying.world.after(0.8, partial(copying.source().write, b"1"))
-    copying.epoch(3.0)
-    assert copying.copy().values() == [b"0", b"1"]
-    assert len(set(copying.east.lines()) & set(lines)) == 1, "that of the offset syncs"
-    assert copying.driver.troubles() == ["the broker answered a fetch with error -1"]
-
-
-def test_a_source_that_is_away_for_a_while_is_told_and_read_when_it_is_back(copying: Copying) -> None:
-    copying.begin()
-    for broker in copying.east.brokers.values():
-        copying.world.after(0.2, broker.stop)
-        copying.world.after(1.5, broker.start)
-    copying.world.after(1.6, partial(copying.source().write, b"1"))
-    result = copying.epoch(6.0)[ORDERS]
-    assert copying.copy().values() == [b"0", b"1"]
-    assert position(result) == (2, True)
-    assert copying.driver.troubles()
-    assert copying.driver.told[-1] == ({}, set())
-
-
-def test_a_fetch_that_is_not_answered_does_not_hold_up_the_end(copying: Copying) -> None:
-    copying.begin()
-    copying.world.after(0.2, copying.east.brokers[1].freeze)
-    result = copying.epoch(1.0)[ORDERS]
-    assert copying.took == pytest.approx(0.2 + 0.5 + 2.0, abs=0.6)
-    assert position(result) == (1, True)
-    copying.east.brokers[1].thaw()
-    copying.source().write(b"1")
-    copying.epoch()
-    assert copying.copy().values() == [b"0", b"1"]
-
-
-def test_a_source_that_is_silent_for_long_is_read_over_another_connection(copying: Copying) -> None:
-    copying.begin()
-    copying.world.after(0.2, copying.east.brokers[1].freeze)
-    copying.world.after(42.0, copying.east.brokers[1].thaw)
-    copying.world.after(42.1, partial(copying.source().write, b"1"))
-    copying.epoch(150.0)
-    assert copying.copy().values() == [b"0", b"1"]
-    assert copying.driver.troubles()[:1] == ["east, broker 1: no answer for 40 s"]
-
-
-# Followers.
-
-
-@pytest.fixture
-def near(copying: Copying) -> Copying:
-    """A leader that names a closer replica."""
-    copying.told(fetch_limits=FetchLimits(rack="here"))
-    copying.source().preferred = 2
-    copying.begin()
-    return copying
-
-
-def test_a_partition_is_read_from_the_follower_that_its_leader_names(near: Copying) -> None:
-    near.east.frames.clear()
-    near.source().write(b"1")
-    result = near.epoch()[ORDERS]
-    assert near.copy().values() == [b"0", b"1"]
-    assert near.east.frames.count((1, FETCH.key)) == 1
-    assert (2, FETCH.key) in near.east.frames
-    assert result.leader_alone is None
-
-
-@pytest.mark.parametrize("wrong", ["refuses", "parts", "damaged", "goes away", "is not reached"])
-def test_what_is_wrong_with_a_follower_says_nothing_of_the_log(near: Copying, wrong: str) -> None:
-    def go_wrong() -> None:
-        match wrong:
-            case "refuses":
-                near.source().preferred = -1
-            case "parts":
-                near.source().diverging = EpochEnd(0, 1)
-            case "damaged":
-                near.source().is_damaged = True
-            case _:
-                near.east.brokers[2].stop()
-
-    def mend() -> None:
-        near.source().diverging, near.source().is_damaged = None, False
-
-    if wrong == "is not reached":
-        for line in near.east.lines(2):
-            line.cut()
-        go_wrong()
-    else:
-        near.world.after(0.2, go_wrong)
-    near.world.after(0.25, partial(near.source().write, b"1"))
-    near.world.after(0.3, mend)
-    result = near.epoch(3.0)[ORDERS]
-    assert near.copy().values() == [b"0", b"1"]
-    assert (position(result), result.stopped, result.trouble) == ((2, True), None, None)
-    assert result.leader_alone is not None
-    assert "broker 2" in result.leader_alone
-
-
-def test_a_follower_that_cannot_be_reached_is_not_asked_for_again(copying: Copying) -> None:
-    copying.told(fetch_limits=FetchLimits(rack="here"))
-    copying.source().preferred = 2
-    copying.source().write(b"0")
-    copying.east.brokers[2].stop()
-    result = copying.epoch(3.0)[ORDERS]
-    assert copying.copy().values() == [b"0"]
-    assert result.leader_alone == "east, broker 2: nobody answers"
-    assert (result.stopped, result.trouble) == (None, None)
 
 
 # What is told.

@@ -1,0 +1,376 @@
+"""A copy task that goes on where somebody stopped: what lies on the target, what became of the logs, what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from mirror.copier.bell import Heard
+from mirror.copier.work import GapPolicy
+from mirror.kafka import batch
+from mirror.kafka.batch import Producer, Record
+from mirror.model.flow_state import GapKind, writer_record
+from mirror.model.mm2_trace import Mm2Trace, Pair
+from mirror.model.offset_map import Run
+from mirror.model.partition import TopicPartition
+from tests.unit.copier.copying_in_memory import MM2, ORDERS, OURS, Copying, both_positions
+
+BACK = "mirror-state.west"
+
+
+def lose_the_answer(copying: Copying, *values: bytes) -> None:
+    """Copy records of which nobody knows afterwards: the next task has only what the state topic says."""
+    copying.copy().mute()
+    copying.state_log.hold()
+    for value in values:
+        copying.source().write(value)
+    copying.world.after(0.3, lambda: copying.driver.say(Heard.SILENCE))
+    copying.epoch(60.0)
+    copying.copy().release()
+    copying.state_log.release()
+    copying.driver.told.clear()
+    copying.writes_as(OURS.producer_id + 1)
+
+
+def test_what_lies_on_the_target_already_is_not_copied_again(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    assert copying.copy().values() == [b"0", b"1"]
+    copying.source().write(b"2")
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"1", b"2"]
+    assert (both_positions(result), result.skipped_by_match, result.records) == ((3, 3, True), 1, 1)
+    assert copying.recorded() == 3
+
+
+def test_a_tail_that_is_not_replicated_yet_is_waited_for(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().high = 1
+    copying.world.after(3.0, lambda: setattr(copying.copy(), "high", None))
+    copying.epoch(10.0)
+    assert copying.copy().values() == [b"0", b"1"]
+    (said,) = copying.driver.troubles()
+    assert said == (
+        "east.orders-0 on the target has 1 records that are not replicated yet; what was written last cannot be read "
+        "before they are"
+    )
+
+
+def test_what_the_target_replicates_within_a_moment_is_not_even_told(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().high = 1
+    copying.world.after(0.3, lambda: setattr(copying.copy(), "high", None))
+    copying.epoch(2.0)
+    assert copying.driver.troubles() == []
+
+
+def long_tail(copying: Copying) -> None:
+    """A tail of which a fetch brings one batch, in a while."""
+    copying.begin()
+    values = [b"%d" % number + b"x" * 20_000 for number in range(1, 7)]
+    copying.source().write(values[0])
+    copying.world.once(lambda: copying.copy().appended == 2, copying.copy().mute)
+    for number, value in enumerate(values[1:]):
+        copying.world.after(0.1 + number / 100, partial(copying.source().write, value))
+    copying.state_log.hold()
+    copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
+    copying.epoch(60.0)
+    copying.copy().release()
+    copying.west.carry_out_left()
+    copying.state_log.release()
+    copying.writes_as(OURS.producer_id + 1)
+    copying.copy().most_bytes = 1
+    copying.driver.told.clear()
+
+
+def test_a_long_tail_is_matched_piece_by_piece(copying: Copying) -> None:
+    long_tail(copying)
+    held = copying.copy().values()
+    assert len(held) == 7
+    copying.west.latency_seconds = 0.4
+    result = copying.epoch(20.0)[ORDERS]
+    assert copying.copy().values() == held
+    assert both_positions(result) == (7, 7, True)
+    assert result.handover is not None
+    assert result.handover.runs == (Run(0, 0, 7),)
+    assert len(copying.driver.troubles()) > 1
+    assert all(said.startswith("matching what lies on the target: at offset ") for said in copying.driver.troubles())
+    assert copying.recorded() == 7
+
+
+def test_a_line_so_slow_that_a_batch_takes_longer_than_a_piece_may_still_gets_on(copying: Copying) -> None:
+    long_tail(copying)
+    copying.west.latency_seconds = 1.2
+    result = copying.epoch(25.0)[ORDERS]
+    assert both_positions(result) == (7, 7, True)
+
+
+def test_a_match_that_an_end_interrupts_goes_on_in_the_next_epoch(copying: Copying) -> None:
+    long_tail(copying)
+    copying.west.latency_seconds = 0.4
+    copying.world.after(5.5, lambda: copying.driver.say(Heard.RING))
+    first = copying.epoch(60.0)[ORDERS]
+    assert 1 < both_positions(first)[0] < 7
+    assert not both_positions(first)[2]
+    assert first.trouble is not None
+    second = copying.epoch(20.0)[ORDERS]
+    assert both_positions(second) == (7, 7, True)
+    known = copying.state().offset_map(ORDERS)
+    assert known is not None
+    assert list(known.runs) == [Run(0, 0, 7)]
+
+
+def test_a_tail_that_is_not_the_sources_stops_the_copy(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().write(b"no copy", producer=OURS)
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "is not what east has behind the position 1" in result.stopped
+    assert [gap.kind for gap in copying.state().gaps.values()] == [GapKind.UNMATCHED]
+    assert copying.took < 3.0
+
+
+def test_a_tail_that_cannot_be_read_stops_the_copy(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    damaged = bytearray(copying.copy().log[-1][0])
+    damaged[-3] ^= 1
+    copying.copy().log[-1] = (memoryview(damaged), copying.copy().log[-1][1])
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None or result.trouble is not None
+
+
+def test_what_others_have_written_behind_the_position_is_passed_over(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().write(b"of somebody else")
+    copying.epoch()
+    assert copying.copy().values() == [b"0", b"1", b"of somebody else"]
+    assert copying.recorded() == 2
+
+
+def test_a_batch_behind_the_position_that_java_mirror_maker_has_synced_is_its_own(copying: Copying) -> None:
+    copying.begin()
+    lose_the_answer(copying, b"1")
+    copying.copy().write(b"java's")
+    copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(2, 2),),))}
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.was_javas
+
+
+def test_a_settled_position_needs_no_match(copying: Copying) -> None:
+    """Nothing of ours lies behind it, whatever the producer ids say."""
+    copying.begin()
+    copying.copy().write(b"aborted", producer=Producer(OURS.producer_id, 0))
+    handover = copying.handovers[ORDERS]
+    copying.handovers[ORDERS] = replace(handover, clean=False, position=replace(handover.position, settled=True))
+    copying.source().write(b"1")
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"aborted", b"1"]
+    assert (both_positions(result), result.stopped) == ((2, 3, True), None)
+
+
+# What has become of the logs meanwhile.
+
+
+def test_a_source_created_anew_is_copied_from_its_start_behind_a_gap(copying: Copying) -> None:
+    copying.begin(b"0", b"1")
+    copying.east.create("orders")
+    copying.source().write(b"new")
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"1", b"new"]
+    assert [(gap.kind, gap.passed) for gap in copying.state().gaps.values()] == [(GapKind.RECREATED, True)]
+    assert both_positions(result) == (1, 3, True)
+    assert result.handover is not None
+    assert result.handover.position.topic_id == copying.east.topic_id("orders")
+    assert copying.mm2_position() == 1, "it went back before the new one was begun"
+
+
+def test_whether_a_topic_is_another_one_is_asked_of_the_clusters_and_not_taken_from_the_plan(copying: Copying) -> None:
+    """The plan may be some seconds old."""
+    copying.begin(b"0", b"1")
+    handover = copying.handovers[ORDERS]
+    copying.works[ORDERS] = {"topic_id": handover.position.topic_id}
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    copying.east.create("orders")
+    copying.source().write(b"new")
+    copying.epoch()
+    assert [gap.kind for gap in copying.state().gaps.values()] == [GapKind.RECREATED]
+    assert copying.copy().values() == [b"0", b"1", b"new"]
+
+
+def test_mm2s_position_goes_back_before_ours_does(copying: Copying) -> None:
+    """One of MirrorMaker's that is ahead of ours would be taken for Java MirrorMaker's own."""
+    copying.begin(b"0", b"1")
+    copying.east.create("orders")
+    mm2 = copying.west[TopicPartition(MM2, 0)]
+    before = mm2.end
+    ends: list[tuple[int, int | None]] = []
+    copying.world.once(
+        lambda: bool(copying.state().gaps), lambda: ends.append((mm2.end - before, copying.mm2_position()))
+    )
+    copying.epoch()
+    assert ends == [(1, None)]
+
+
+def test_a_source_that_lost_its_end_goes_back_to_where_it_parts(copying: Copying) -> None:
+    copying.begin(b"0")
+    copying.source().write(b"1")
+    copying.epoch(0.5)
+    copying.source().truncate(1)
+    copying.source().write(b"another")
+    first = copying.epoch(1.0)[ORDERS]
+    assert first.trouble is not None or first.stopped is None
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 2, GapKind.TRUNCATED, True)
+    assert copying.recorded() == 2
+
+
+def test_a_source_that_lost_all_of_two_leaders_goes_back_behind_what_is_left_of_the_one_before(
+    copying: Copying,
+) -> None:
+    copying.begin(b"0", b"1")
+    for value in (b"2", b"3"):
+        copying.source().elect(1)
+        copying.source().write(value)
+        copying.epoch(0.5)
+    copying.source().truncate(2)
+    copying.source().write(b"another")
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"3", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (2, 4, GapKind.TRUNCATED, True)
+
+
+def test_which_of_the_leaders_before_is_common_is_asked_for_one_after_the_other(copying: Copying) -> None:
+    """The source has one that was never read, of which it tells first."""
+    copying.begin(b"0", b"1")
+    copying.source().leader_epoch = 2
+    copying.source().write(b"2")
+    copying.epoch(0.5)
+    copying.source().truncate(1)
+    copying.source().leader_epoch = 1
+    copying.source().write(b"another")
+    copying.source().leader_epoch = 5
+    copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], clean=False)
+    copying.epoch(1.0)
+    assert copying.copy().values() == [b"0", b"1", b"2", b"another"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (0, 3, GapKind.TRUNCATED, True)
+
+
+def test_copies_that_are_gone_from_the_target_stop_the_copy(copying: Copying) -> None:
+    copying.begin(b"0")
+    copying.source().write(b"1")
+    copying.epoch(0.5)
+    copying.copy().truncate(1)
+    handover = copying.handovers[ORDERS]
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "ended at offset 1, before the position 2 recorded for it" in result.stopped
+    (gap,) = copying.state().gaps.values()
+    copying.works[ORDERS] = {"gaps": GapPolicy(barrier=gap, is_lifted=True)}
+    again = copying.epoch()[ORDERS]
+    assert (again.stopped, copying.copy().values(), copying.recorded()) == (None, [b"0", b"1"], 2)
+
+
+def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_tail(copying: Copying) -> None:
+    copying.begin()
+    copying.source().write(b"1")
+    copying.source().write(b"2")
+    copying.source().delete_records(3)
+    handover = copying.handovers[ORDERS]
+    lose_the_answer(copying, b"3")
+    assert copying.copy().values() == [b"0", b"3"]
+    copying.handovers[ORDERS] = replace(handover, clean=False)
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"3"]
+    (gap,) = copying.state().gaps.values()
+    assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.RETENTION, True)
+    assert (both_positions(result), result.stopped) == ((4, 2, True), None)
+
+
+def test_an_offset_map_that_is_lost_on_the_way_is_read_from_the_state_topic(copying: Copying) -> None:
+    copying.begin(b"0", b"1")
+    copying.west.create("east.orders")
+    copying.copy().write(b"of somebody else")
+    result = copying.epoch(60.0)[ORDERS]
+    assert result.stopped is not None
+    assert "was deleted and created anew; 2 copies of orders-0's records are gone" in result.stopped
+
+
+# What is left out, and what was learned.
+
+
+def test_what_other_flows_have_mirrored_into_the_source_is_left_out_of_a_match_too(copying: Copying) -> None:
+    copying.east.create(BACK)
+    key, value = writer_record(40, 0)
+    log = copying.east[TopicPartition(BACK, 0)]
+    log.put(bytes(batch.encode([Record(0, 5, key, value, (), -1)], 0, batch.PLAIN, -1)))
+    copying.works[ORDERS] = {"left_out": (BACK,)}
+    copying.begin()
+    copying.source().write(b"mirrored", producer=Producer(40, 0))
+    lose_the_answer(copying, b"1")
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().values() == [b"0", b"1"]
+    assert result.handover is not None
+    assert (both_positions(result), result.handover.position.left_out) == ((3, 2, True), 1)
+
+
+def test_what_cannot_be_told_to_be_left_out_waits(copying: Copying) -> None:
+    copying.east.create(BACK)
+    copying.works[ORDERS] = {"left_out": (BACK,)}
+    copying.begin()
+    copying.east[TopicPartition(BACK, 0)].leader = None
+    copying.source().write(b"1", producer=Producer(40, 0))
+    copying.world.after(2.0, partial(copying.east[TopicPartition(BACK, 0)].elect, 1))
+    seen: list[list[bytes | None]] = []
+    copying.world.after(1.5, lambda: seen.append(copying.copy().values()))
+    copying.epoch(8.0)
+    assert seen == [[b"0"]]
+    assert copying.copy().values() == [b"0", b"1"]
+    assert any(
+        "whether the batches of producer id 40 were mirrored there" in said for said in copying.driver.troubles()
+    )
+    assert copying.driver.told[-1] == ({}, set())
+
+
+def test_how_large_a_joined_batch_may_be_is_kept_from_one_epoch_to_the_next(copying: Copying) -> None:
+    copying.begin()
+    copying.copy().limit = 5_000
+    copying.copy().hold()
+
+    def epoch(first: int) -> int:
+        for number in range(first, first + 12):
+            copying.world.after(0.1 + number / 1000, partial(copying.source().write, b"x" * 1_000))
+        copying.world.after(0.5, copying.copy().release)
+        before = copying.copy().refused
+        copying.epoch()
+        return copying.copy().refused - before
+
+    assert epoch(1) > 0
+    copying.copy().hold()
+    assert epoch(1) == 0
+    assert len(copying.copy().values()) == 25
+
+
+def test_a_partition_that_was_not_reached_says_nothing_of_its_sequence(copying: Copying) -> None:
+    copying.source().leader = None
+    result = copying.epoch(0.5)[ORDERS]
+    assert (result.sequence, result.may_arrive_late) == (None, False)
+
+
+def test_what_is_handed_over_has_the_time_it_took(copying: Copying) -> None:
+    copying.epoch(1.0)
+    assert copying.last is not None
+    assert copying.last.wall_seconds == pytest.approx(1.0, abs=0.1)
+    assert 0.0 <= copying.last.cpu_seconds < 60.0
