@@ -19,7 +19,6 @@ from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, Copying, both_positions
 
-
 # Beginning.
 
 
@@ -82,26 +81,26 @@ def test_a_copy_whose_beginning_somebody_has_allowed_is_begun_behind_what_it_hol
 
 def test_a_copy_begun_behind_records_that_mirrors_alone_should_write_says_so(copying: Copying) -> None:
     """If they are copies after all, they come twice: nobody could tell."""
-    copying.works[SOURCE] = {"is_watched": True}
+    copying.works[ORDERS] = {"is_watched": True}
     copying.copy().write(b"of whoever")
     copying.source().write(b"0")
-    result = copying.epoch()[SOURCE]
+    result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"of whoever", b"0"]
     assert "east.orders-0 on west holds records from offset 0 up to 1, and nothing on record says" in result.note
-    assert copying.state().takeovers[SOURCE].note == result.note
-    assert copying.epoch()[SOURCE].note == "", "once"
+    assert copying.state().takeovers[ORDERS].note == result.note
+    assert copying.epoch()[ORDERS].note == "", "once"
 
 
 @pytest.mark.parametrize("told", [{"is_watched": False}, {"is_watched": True}])
 def test_of_a_copy_that_is_empty_or_that_others_write_to_as_well_nothing_is_said(
     copying: Copying, told: dict[str, bool]
 ) -> None:
-    copying.works[SOURCE] = dict(told)
+    copying.works[ORDERS] = dict(told)
     if not told["is_watched"]:
         copying.copy().write(b"of an application")
     copying.source().write(b"0")
-    assert copying.epoch()[SOURCE].note == ""
-    assert SOURCE not in copying.state().takeovers
+    assert copying.epoch()[ORDERS].note == ""
+    assert ORDERS not in copying.state().takeovers
 
 
 def test_whether_a_copy_has_records_is_asked_again_when_it_cannot_be_told(copying: Copying) -> None:
