@@ -232,6 +232,7 @@ def test_a_ring_while_a_batch_is_unanswered_waits_for_the_answer(copying: Copyin
     copying.world.after(1.5, copying.copy().release)
     result = copying.epoch(60.0)[ORDERS]
     assert 1.5 < copying.took < 2.0
+    assert copying.world.turns < 500, "it does not turn without waiting meanwhile"
     assert result.handover is not None
     assert (result.handover.clean, result.may_arrive_late, copying.recorded()) == (True, False, 2)
 

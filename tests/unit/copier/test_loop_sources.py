@@ -31,6 +31,31 @@ def test_what_the_source_removed_before_it_was_copied_is_a_gap(copying: Copying)
     assert (stands(result), result.stopped, copying.recorded()) == ((4, True), None, 4)
 
 
+@pytest.mark.parametrize("fails", ["the cluster", "the leader"])
+def test_where_the_source_begins_now_is_asked_again_when_it_cannot_be_told(copying: Copying, fails: str) -> None:
+    copying.begin()
+    copying.source().write(b"1")
+    copying.source().write(b"2")
+    copying.source().delete_records(2)
+    copying.east.asked.clear()
+
+    def stop() -> None:
+        for broker in copying.east.brokers.values():
+            broker.stop()
+            copying.world.after(0.5, broker.start)
+
+    if fails == "the cluster":
+        copying.world.once(lambda: "ListOffsetsRequest" in copying.east.asked, stop)
+    else:
+        copying.source().not_told = "start"
+        copying.world.after(0.5, partial(setattr, copying.source(), "not_told", ""))
+    result = copying.epoch(8.0)[ORDERS]
+    assert copying.copy().values() == [b"0", b"2"]
+    assert (stands(result), result.stopped, result.trouble) == ((3, True), None, None)
+    assert [(gap.start, gap.end) for gap in copying.state().gaps.values()] == [(1, 2)]
+    assert copying.driver.troubles()
+
+
 def test_a_gap_stops_the_copy_where_that_is_wanted(copying: Copying) -> None:
     copying.begin()
     copying.works[ORDERS] = {"gaps": GapPolicy(stops=True)}

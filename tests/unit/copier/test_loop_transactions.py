@@ -110,6 +110,16 @@ def test_a_flow_that_writes_in_transactions_no_longer_does_not_say_that_it_does(
     assert not exact.state().positions[ORDERS].atomic
 
 
+def test_a_partition_without_a_leader_is_looked_up_again_in_transactions_too(copying: Copying) -> None:
+    copying.told(slot=slot(), producer=None)
+    copying.copy().leader = None
+    copying.source().write(b"0")
+    copying.world.after(0.5, partial(copying.copy().elect, 2))
+    result = copying.epoch(4.0)[ORDERS]
+    assert copying.copy().committed() == [b"0"]
+    assert (stands(result), copying.recorded()) == ((1, True), 1)
+
+
 def test_a_ring_commits_what_was_sent(exact: Copying) -> None:
     assert exact.flow.slot is not None
     exact.told(slot=replace(exact.flow.slot, seconds=30.0, idle_seconds=None))

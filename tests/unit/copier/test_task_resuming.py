@@ -15,6 +15,7 @@ from mirror.model.flow_state import GapKind, writer_record
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from tests.unit.copier.builders import TIME
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, OURS, Copying, both_positions
 
 BACK = "mirror-state.west"
@@ -295,6 +296,7 @@ def test_a_gap_that_was_passed_but_not_recorded_is_recorded_by_who_matches_the_t
     result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"0", b"3"]
     (gap,) = copying.state().gaps.values()
+    assert gap.found_at_ms > TIME, "in milliseconds"
     assert (gap.start, gap.end, gap.kind, gap.passed) == (1, 3, GapKind.RETENTION, True)
     assert (both_positions(result), result.stopped) == ((4, 2, True), None)
 
