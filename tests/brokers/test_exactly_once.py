@@ -9,6 +9,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings
+from mirror.control.foreign import find_foreign
 from mirror.copier import links
-from mirror.copier.work import FlowWork
+from mirror.copier.work import FlowWork, PartitionResult
 from mirror.kafka import coordinator
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
@@ -138,6 +140,47 @@ def test_records_and_positions_are_committed_together_over_epochs_and_engines(ne
         offset_map = known.offset_map(source)
         assert offset_map is not None
         assert all(offset_map.translate(sync.upstream) == Exact(sync.downstream) for sync in own)
+
+
+def test_a_single_offset_between_batches_is_somebody_elses_record_or_a_marker_as_the_log_tells(
+    new_copying: NewCopying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an engine begins behind its marker, one record of a stranger takes as many offsets as a marker would."""
+    copying = new_copying()
+    copying.is_watched = True
+    ((source, target),) = copying.pairs.items()
+    client = copying.flow.target_client
+    met: list[tuple[int, int]] = []
+    copy_on = copying.copy_on
+
+    def noting(seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+        results = copy_on(seconds, bell)
+        met.extend(stretch for each in results.values() for stretch in each.others)
+        return results
+
+    monkeypatch.setattr(copying, "copy_on", noting)
+
+    def strangers() -> list[tuple[int, int]]:
+        with closing(Channel("west", client)) as channel:
+            return [
+                (each.first, each.end)
+                for stretch in met
+                for each in find_foreign(channel, target, stretch, frozenset(copying.flow.writers), {}, 5).values()
+            ]
+
+    for turn in range(2):
+        write(copying.flow.source_client, source, range(5 * turn, 5 * turn + 5))
+        copying.until_caught_up()
+    assert strangers() == [], "between the commits of one engine lie markers alone"
+    copying.restart()
+    links.forget_all()
+    copying.until_caught_up()
+    (end,) = ends_of(client, [target]).values()
+    assert copying.handovers[source].position.downstream == end
+    write(client, target, [1_000])
+    write(copying.flow.source_client, source, range(10, 15))
+    copying.until_caught_up()
+    assert strangers() == [(end, end + 1)]
 
 
 def test_a_frozen_task_adds_nothing_and_what_it_had_begun_leaves_neither_records_nor_positions(
