@@ -8,7 +8,7 @@ its own; whatever else nobody here reads is told, with what may have been meant.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mirror.config.definitions import (
@@ -26,23 +26,33 @@ from mirror.config.definitions import (
 )
 from mirror.config.mirror_maker import PASSED_TO_WORKERS, MirrorMakerConfig
 from mirror.config.providers import CONFIG_PROVIDERS
+from mirror.config.transforms import keys_of_predicate, keys_of_transform
+from mirror.config.worker_keys import CLIENT_ONLY_KEYS, WORKER_KEYS
 from mirror.model.flow import Flow
+from mirror.model.patterns import parse_list
 
 # Below it two names have little in common: "group.id" and "groups" come to 0.71, "topic" and "topics" to 0.91.
 _ALIKE = 0.8
 # Short, and nothing is refused for them: "eats" and "east" come to 0.75.
 _ALIKE_ALIASES = 0.7
-# Workers and clients have hundreds of keys that are not known here.
+# Of the hundreds of keys of workers and clients many are nearly another one; what is less alike is told, not refused.
 _ALIKE_OF_A_CLUSTER = 0.9
+_MOST_MEANT = 3
 _OF_PLUGINS = (
     *("topic.filter.class", "group.filter.class", "config.property.filter.class", "replication.policy.class"),
     *("forwarding.admin.class", "metric.reporters"),
 )
 _CLIENTS = ("producer.", "consumer.", "admin.")
+_CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
+_POLICY = "replication.policy."
 _OPEN_TO_A_FLOW = (
     *_CLIENTS,
-    *("source.", "target.", "transforms.", "predicates.", "topic.creation.", "mirror."),
-    *(CONFIG_PROVIDERS, "replication.policy.", "key.converter.", "value.converter.", "header.converter."),
+    *(f"{end}.{part}" for end in ("source", "target") for part in ("cluster.", *_CLIENTS)),
+    *("topic.creation.", "mirror.", CONFIG_PROVIDERS, *_CONVERTERS),
+)
+_OPEN_TO_A_CLUSTER = (
+    *(*_CLIENTS, CONFIG_PROVIDERS, *_CONVERTERS, "listeners.", "metrics.context."),
+    *("offset.storage.", "config.storage.", "status.storage."),
 )
 _OPEN_AT_THE_TOP = (
     *(*PASSED_TO_WORKERS, CONFIG_PROVIDERS, "mirror.", *_CLIENTS),
@@ -55,18 +65,6 @@ _OF_A_FLOW = frozenset(
     }
 )  # fmt: skip
 _OF_THE_TOP = frozenset({*CONNECTOR_KEYS, *MIRROR_MAKER, *RETENTION, *ENGINE, *FILTERS, *CLIENT_KEYS})
-# Other settings of Connect's workers that come near to a name above.
-_OTHER_WORKER_KEYS = frozenset(
-    {
-        "admin.listeners",
-        "client.id",
-        "group.id",
-        "metrics.num.samples",
-        "plugin.path",
-        "retry.backoff.ms",
-        "tasks.max.ms",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def misspelt(config: MirrorMakerConfig) -> Iterator[Misspelt]:
         elif alias is not None:
             found = _below_cluster(key, alias)
         elif key not in _OF_THE_TOP:
-            found = _at_the_top(key, aliases)
+            found = _at_the_top(config, flows, key)
         if found is not None:
             yield found
 
@@ -107,10 +105,36 @@ def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | N
     name = key.removeprefix(f"{flow}.")
     if name in _OF_A_FLOW or name.startswith(_OPEN_TO_A_FLOW):
         return None
+    has_plugins = _has_plugins(config, flow)
+    if name.startswith(_POLICY) and has_plugins:
+        return None
+    for kind, keys_of in (("transforms", keys_of_transform), ("predicates", keys_of_predicate)):
+        if name.startswith(f"{kind}."):
+            return _below_chain(config, flow, key, kind, keys_of)
     near = nearest(name, _OF_A_FLOW)
     if near is None:
-        return Misspelt(key, "is not a key that is read here; a class of one's own may read it")
-    return Misspelt(key, f"there is no such key; did you mean {flow}.{near}?", not _has_plugins(config, flow))
+        return Misspelt(key, _unread(f"{flow}.", name, _OF_A_FLOW))
+    return Misspelt(key, f"there is no such key; did you mean {flow}.{near}?", not has_plugins)
+
+
+def _below_chain(
+    config: MirrorMakerConfig, flow: Flow, key: str, kind: str, keys_of: Callable[[str], frozenset[str]]
+) -> Misspelt | None:
+    """Look at a key of a transform or predicate, which are read of those that are named in the list of their kind."""
+    forms = (f"{flow}.{kind}", kind)
+    listed = parse_list(next((config.resolved[form] for form in forms if form in config.resolved), ""))
+    alias = max((each for each in listed if key.startswith(f"{flow}.{kind}.{each}.")), key=len, default=None)
+    if alias is None:
+        there = f"there are {', '.join(listed)}" if listed else "there is none"
+        return Misspelt(key, f"has no effect: it is of none of those that {flow}.{kind} names; {there}")
+    prefix = f"{flow}.{kind}.{alias}."
+    known, name = keys_of(config.resolved.get(f"{prefix}type", "")), key.removeprefix(prefix)
+    if name in known:
+        return None
+    near = nearest(name, known)
+    if near is not None:
+        return Misspelt(key, f"there is no such key; did you mean {prefix}{near}?", is_refused=True)
+    return Misspelt(key, f"is not a key that is read here; {prefix[:-1]} has {', '.join(sorted(known))}")
 
 
 def _has_plugins(config: MirrorMakerConfig, flow: Flow) -> bool:
@@ -129,16 +153,39 @@ def _of_no_flow(key: str, flows: list[Flow]) -> Misspelt:
 
 def _below_cluster(key: str, alias: str) -> Misspelt | None:
     name = key.removeprefix(f"{alias}.")
-    if name in _OTHER_WORKER_KEYS | CLIENT_KEYS | WORKER.keys() or name.startswith((*_CLIENTS, *PASSED_TO_WORKERS)):
+    if name in WORKER_KEYS | CLIENT_KEYS or name.startswith(_OPEN_TO_A_CLUSTER):
         return None
-    if name in CONNECTOR_KEYS - CLIENT_KEYS - {"header.converter", "config.providers", "metric.reporters"}:
+    if name in CLIENT_ONLY_KEYS:
+        forms = " or ".join(f"{alias}.{client}{name}" for client in _CLIENTS[:2])
+        return Misspelt(key, f"is for the worker's own topics alone, as in MirrorMaker 2; for the copy write {forms}")
+    if name in CONNECTOR_KEYS:
         return Misspelt(key, f"has no effect below a cluster; write it for a flow, A->{alias}.{name}")
-    near = nearest(name, {*CLIENT_KEYS, *WORKER}, _ALIKE_OF_A_CLUSTER)
-    return Misspelt(key, f"there is no such key; did you mean {alias}.{near}?", True) if near is not None else None
+    read = {*CLIENT_KEYS, *WORKER}
+    near = nearest(name, read, _ALIKE_OF_A_CLUSTER)
+    if near is None:
+        return Misspelt(key, _unread(f"{alias}.", name, read))
+    return Misspelt(key, f"there is no such key; did you mean {alias}.{near}?", is_refused=True)
 
 
-def _at_the_top(key: str, aliases: tuple[str, ...]) -> Misspelt | None:
-    if key.startswith(_OPEN_AT_THE_TOP) or key in _OTHER_WORKER_KEYS | WORKER.keys():
+def _unread(prefix: str, name: str, known: Iterable[str]) -> str:
+    """Say that a key is not read, and what of ``known`` is like it, or has it as its beginning or end."""
+    known = sorted(known)
+    near = nearest(name, known)
+    meant = [each for each in known if each == near or each.startswith(f"{name}.") or each.endswith(f".{name}")]
+    hint = f"; did you mean {' or '.join(f'{prefix}{each}' for each in meant[:_MOST_MEANT])}?" if meant else ""
+    return f"is not a key that is read here, though a class of one's own may read it{hint}"
+
+
+def _at_the_top(config: MirrorMakerConfig, flows: list[Flow], key: str) -> Misspelt | None:
+    aliases = config.clusters
+    if key.startswith(_POLICY):
+        if any(_has_plugins(config, flow) for flow in flows):
+            return None
+        near = nearest(key, _OF_THE_TOP)
+        if near is None:
+            return Misspelt(key, _unread("", key, _OF_THE_TOP))
+        return Misspelt(key, f"there is no such key; did you mean {near}?", is_refused=True)
+    if key.startswith(_OPEN_AT_THE_TOP) or key in WORKER_KEYS:
         return None
     alias, _, name = key.partition(".")
     if name in CLIENT_KEYS or name.startswith(_CLIENTS):

@@ -54,6 +54,12 @@ _REFUSED: Final = {
     **dict.fromkeys(("Cast", "HoistField"), _NO_BYTES),
     "TimestampRouter": "it sends the records of one partition to several topics, and here a partition has one copy",
 }
+_KEYS_OF_TRANSFORMS: Final = {
+    "InsertHeader": frozenset({"header", "value.literal"}),
+    "DropHeaders": frozenset({"headers"}),
+    "RegexRouter": frozenset({"regex", "replacement"}),
+}
+_KEYS_OF_PREDICATES: Final = {"TopicNameMatches": frozenset({"pattern"}), "HasHeaderKey": frozenset({"name"})}
 _A_FUNCTION = f"; a function of one's own can change bytes: {PYTHON}package.module:function"
 
 ErrorAbout = Callable[[str, str], ConfigError]
@@ -72,6 +78,18 @@ def read_chain(values: Mapping[str, str], flow: str, error: ErrorAbout) -> Chain
     predicates = {alias: _predicate(keys, f"predicates.{alias}.") for alias in keys.aliases("predicates")}
     stages = tuple(_stage(keys, alias, predicates) for alias in keys.aliases("transforms"))
     return Chain(stages, skips_errors=values.get("errors.tolerance", "none").strip() == "all")
+
+
+def keys_of_transform(kind: str) -> frozenset[str]:
+    """Return what is read of a transform whose ``type`` is ``kind``, behind ``transforms.<alias>.``."""
+    own = _KEYS_OF_TRANSFORMS.get(kind.strip().removeprefix(_TRANSFORMS), frozenset())
+    return own | {"type", "predicate", "negate", "plugin.version"}
+
+
+def keys_of_predicate(kind: str) -> frozenset[str]:
+    """Return what is read of a predicate whose ``type`` is ``kind``, behind ``predicates.<alias>.``."""
+    own = _KEYS_OF_PREDICATES.get(kind.strip().removeprefix(_PREDICATES), frozenset())
+    return own | {"type", "plugin.version"}
 
 
 def require_functions(chain: Chain, error: ErrorAbout) -> None:

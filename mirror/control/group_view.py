@@ -49,6 +49,9 @@ class TranslatedPosition:
         the partition on the source; None where the checkpoints tell.
     leader_epoch
         of the last record that a reader has committed with it, -1 if it bears none; None where the checkpoints tell.
+    is_gone
+        whether the flow has dropped all that it knew of the partition: both clusters said that there is neither topic
+        nor copy (`mirror.control.gone_topics`), and only a checkpoint is left.
     """
 
     group: str
@@ -60,6 +63,7 @@ class TranslatedPosition:
     checkpoint_at_ms: int | None = field(default=None, compare=False)
     source: TopicPartition | None = field(default=None, compare=False)
     leader_epoch: int | None = field(default=None, compare=False)
+    is_gone: bool = field(default=False, compare=False)
 
     @property
     def checkpoint_age_seconds(self) -> float | None:
@@ -259,7 +263,9 @@ def _from_checkpoints(
         known = log.offset_map(source) if source else None
         translation = translate_again(checkpoint, known, copies, shares=not settings.policy.can_detect_cycles)
         said = checkpoint.metadata, checkpoint.at_ms
-        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said))
+        # Where nothing at all is on record the state is lost, and nobody knows what is gone.
+        is_gone = source is None and bool(sources)
+        found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said, is_gone=is_gone))
     return found
 
 

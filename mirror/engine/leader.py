@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import fields, is_dataclass
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.tick import now_ms, run_tick
@@ -244,6 +245,19 @@ def digests(settings: FlowSettings, leader_timeout_seconds: float) -> Mapping[st
         "mirror.oversized.records": settings.parked_topic,
         "mirror.gaps": settings.stops_at_gaps,
     }
-    # Where objects lie in memory is no difference.
-    told = {key: re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for key, value in common.items()}
-    return {key: hashlib.sha256(value.encode()).hexdigest()[:12] for key, value in told.items()}
+    return {key: hashlib.sha256(_canonical(value).encode()).hexdigest()[:12] for key, value in common.items()}
+
+
+def _canonical(value: object) -> str:
+    """Return a value as text that is the same in every process: sets are sorted, and where objects lie is left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = (f"{each.name}={_canonical(getattr(value, each.name))}" for each in fields(value) if each.repr)
+        return f"{type(value).__qualname__}({', '.join(shown)})"
+    match value:
+        case set() | frozenset():
+            return f"{{{', '.join(sorted(map(_canonical, value)))}}}"
+        case dict():
+            return f"{{{', '.join(sorted(f'{_canonical(key)}: {_canonical(each)}' for key, each in value.items()))}}}"
+        case list() | tuple():
+            return f"({', '.join(map(_canonical, value))})"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

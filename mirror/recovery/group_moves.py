@@ -29,7 +29,7 @@ from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
 _REFUSED = (GroupAction.SKIP_ACTIVE, GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
-_LEFT = (GroupAction.SKIP_REWIND, GroupAction.SKIP_SET_BACK, GroupAction.SKIP_ABSENT)
+_LEFT = (GroupAction.SKIP_REWIND, GroupAction.SKIP_SET_BACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,34 @@ class MovePlan:
         return (
             *self.untranslated,
             *(_unmoved(each, each.reason) for each in self.decisions if each.action in _REFUSED),
+            *(
+                _unmoved(
+                    each,
+                    f"{each.reason}: the copy that is on record was deleted, so the group has nothing to go on with",
+                )
+                for each in self.decisions
+                if each.action is GroupAction.SKIP_ABSENT and not self._is_gone(each)
+            ),
         )
 
     @property
     def left(self) -> tuple[Unmoved, ...]:
         """What stays as it is on purpose."""
-        return (*self.unneeded, *(_unmoved(each, each.reason) for each in self.decisions if each.action in _LEFT))
+        return (
+            *self.unneeded,
+            *(
+                _unmoved(each, each.reason)
+                for each in self.decisions
+                if each.action in _LEFT or (each.action is GroupAction.SKIP_ABSENT and self._is_gone(each))
+            ),
+        )
+
+    def _is_gone(self, decision: GroupDecision) -> bool:
+        """Tell whether the topic is gone from both clusters: then there is nothing to go on with."""
+        where = decision.group, decision.partition
+        return any(
+            each.is_gone for each in self.positions if (each.group, TopicPartition(each.topic, each.partition)) == where
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row a position, the form of ``mirror groups --json``; ``before`` and ``after`` are the target's.

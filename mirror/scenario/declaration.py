@@ -192,7 +192,7 @@ class Tolerated:
     Parameters
     ----------
     if_told
-        only when the replicator has named every offset it is missing: a silent loss is never tolerated by this.
+        only as many as the replicator has named: one record more that the copies lack, and none of them is tolerated.
     eras
         only of records sent then, where a fault replaces or empties the log they were sent to (`REPLACING`).
     cluster
@@ -209,14 +209,14 @@ class Tolerated:
     cluster: str | None = None
     least_bytes: int = 0
 
-    def covers(self, finding: Finding, where: Judged, *, silent_losses: int) -> bool:
-        """Tell whether a finding is no failure, given how many records are missing without a word."""
+    def covers(self, finding: Finding, where: Judged, *, unnamed_losses: int) -> bool:
+        """Tell whether a finding is no failure, given how many lost records the replicator has not named."""
         return (
             finding.anomaly is self.anomaly
             and where is self.where
             and finding.era in self.eras
             and self.cluster in (None, finding.cluster)
-            and not (self.if_told and silent_losses)
+            and not (self.if_told and unnamed_losses)
         )
 
 
@@ -305,9 +305,9 @@ class Scenario:
         """The clusters that the replicator reaches over a link that can be cut."""
         return frozenset(fault.on for fault in self.faults if fault.kind in ON_A_LINK)
 
-    def tolerates(self, finding: Finding, where: Judged, *, silent_losses: int) -> bool:
-        """Tell whether a finding is no failure, given how many records are missing without a word."""
-        return any(each.covers(finding, where, silent_losses=silent_losses) for each in self.tolerated)
+    def tolerates(self, finding: Finding, where: Judged, *, unnamed_losses: int) -> bool:
+        """Tell whether a finding is no failure, given how many lost records the replicator has not named."""
+        return any(each.covers(finding, where, unnamed_losses=unnamed_losses) for each in self.tolerated)
 
     @property
     def least_left_out_bytes(self) -> int:

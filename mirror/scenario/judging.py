@@ -268,12 +268,14 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
     scenario = evidence.scenario
     deliveries = {Judged.SOURCE: found.own, Judged.COPY: found.copies}
     deliveries |= {Judged.GROUPS: found.groups} if found.groups else {}
+    # Two measures of the same records: what the copies lack behind later ones, and what of it has been named.
+    unnamed = max(0, found.copies.total(Anomaly.LOST) - found.absence.told)
     told: list[tuple[Verdict, str]] = []
     for where, delivery in deliveries.items():
         told += [
             (_verdict(finding), str(finding))
             for finding in delivery.findings
-            if not finding.is_tolerated and not scenario.tolerates(finding, where, silent_losses=found.absence.silent)
+            if not finding.is_tolerated and not scenario.tolerates(finding, where, unnamed_losses=unnamed)
         ]
         if not any(count.expected for count in delivery.counts):
             told.append((Verdict.UNKNOWN, "there was nothing to judge"))

@@ -46,7 +46,6 @@ def test_what_is_read_is_not_told(tmp_path: Path) -> None:
             "sasl.mechanism = PLAIN",
             "mirror.tasks = 1",
             "replication.policy.separator = _",
-            "replication.policy.of.mine = 1",
             "offset.storage.replication.factor = 1",
             "heartbeats.topic.retention.ms = 1000",
             "listeners = http://:1",

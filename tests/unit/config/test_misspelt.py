@@ -35,6 +35,8 @@ def file(tmp_path: Path, *lines: str) -> Path:
         ("east.sasl.jass.config = x", "east.sasl.jaas.config"),
         ("west.securty.protocol = SSL", "west.security.protocol"),
         ("west.exactly.once.source.suport = enabled", "west.exactly.once.source.support"),
+        ("east->west.replication.policy.separater = _", "east->west.replication.policy.separator"),
+        ("replication.policy.separater = _", "replication.policy.separator"),
     ],
 )
 def test_a_key_that_is_nearly_a_known_one_is_refused_with_that_one(tmp_path: Path, line: str, meant: str) -> None:
@@ -55,6 +57,19 @@ def test_a_key_that_is_nearly_a_known_one_is_refused_with_that_one(tmp_path: Pat
         ("north.consumer.fetch.max.bytes = 1", "north is not among clusters; there are east, west"),
         ("east->west.acme.flag = 1", "a class of one's own may read it"),
         ("west.topics = orders", "write it for a flow, A->west.topics"),
+        ("west.replication.policy.separator = _", "write it for a flow, A->west.replication.policy.separator"),
+        ("west.exactly.once = enabled", "did you mean west.exactly.once.source.support?"),
+        ("west.exactly.once.support = enabled", "did you mean west.exactly.once.source.support?"),
+        ("west.protocol = SSL", "did you mean west.security.protocol or west.ssl.protocol?"),
+        ("east.bootstrap = e:1", "did you mean east.bootstrap.servers?"),
+        ("west.foo = 1", "is not a key that is read here"),
+        ("west.offsets.topic.replication.factor = 1", "is not a key that is read here"),
+        ("west.batch.size = 1", "for the copy write west.producer.batch.size or west.consumer.batch.size"),
+        ("east->west.source.foo = 1", "is not a key that is read here"),
+        ("east->west.replication.policy.of.mine = 1", "is not a key that is read here"),
+        ("replication.policy.of.mine = 1", "is not a key that is read here"),
+        ("east->west.transforms.x.foo = 1", "it is of none of those that east->west.transforms names; there is none"),
+        ("east->west.predicates.x.pattern = 1", "of none of those that east->west.predicates names; there is none"),
     ],
 )
 def test_a_key_that_may_be_meant_is_told(tmp_path: Path, line: str, said: str) -> None:
@@ -64,13 +79,35 @@ def test_a_key_that_may_be_meant_is_told(tmp_path: Path, line: str, said: str) -
     assert ":5: " in told
 
 
+ROUTER = (
+    "east->west.transforms = r",
+    "east->west.transforms.r.type = org.apache.kafka.connect.transforms.RegexRouter",
+    "east->west.transforms.r.regex = (.*)",
+    "east->west.transforms.r.replacement = $1",
+)
+
+
+def test_a_key_of_a_transform_that_is_nearly_a_known_one_is_refused(tmp_path: Path) -> None:
+    """Written so, what was to be left to others would be routed."""
+    with pytest.raises(ConfigError, match=r"did you mean east->west\.transforms\.r\.negate\?"):
+        load(file(tmp_path, *ROUTER, "east->west.transforms.r.negat = true"))
+
+
+def test_a_key_that_a_transform_does_not_read_is_told(tmp_path: Path) -> None:
+    other = "east->west.transforms.other.regex = x"
+    unread, misplaced = load(file(tmp_path, *ROUTER, "east->west.transforms.r.header = x", other)).ignored
+    assert "east->west.transforms.r has negate, plugin.version, predicate, regex, replacement, type" in unread
+    assert "of none of those that east->west.transforms names; there are r" in misplaced
+
+
 def test_where_a_class_of_ones_own_reads_keys_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_names.py").write_text(
         "class Filter:\n    def __init__(self, settings): pass\n    def should_replicate_topic(self, topic): return True\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     own = "east->west.topic.filter.class = python:own_names:Filter"
-    (told,) = load(file(tmp_path, "east->west.topicz = orders", own)).ignored
+    of_a_policy = ("east->west.replication.policy.separater = _", "replication.policy.of.mine = 1")
+    (told,) = load(file(tmp_path, "east->west.topicz = orders", *of_a_policy, own)).ignored
     assert "did you mean east->west.topics?" in told
 
 
@@ -81,10 +118,10 @@ def test_what_javas_clients_workers_and_connectors_read_is_neither_refused_nor_t
         "west.offset.flush.timeout.ms = 1", "west.scheduled.rebalance.max.delay.ms = 1", "west.worker.unsync.backoff.ms = 1",
         "west.task.shutdown.graceful.timeout.ms = 1", "west.metadata.max.age.ms = 1", "west.connections.max.idle.ms = 1",
         "west.request.timeout.ms = 1", "west.session.timeout.ms = 1", "west.heartbeat.interval.ms = 1",
-        "west.rebalance.timeout.ms = 1", "west.topic.creation.enable = true", "west.offsets.topic.replication.factor = 1",
+        "west.rebalance.timeout.ms = 1", "west.topic.creation.enable = true", "west.key.converter.schemas.enable = x",
         "west.listeners = http://:1", "west.metrics.recording.level = INFO", "west.metric.reporters = x",
         "west.reconnect.backoff.ms = 1", "west.reconnect.backoff.max.ms = 1", "west.send.buffer.bytes = 1",
-        "east->west.replication.policy.of.mine = 1", "east->west.source.consumer.x = 1", "east->west.topic.creation.groups = a",
+        "east->west.replication.policy.separator = _", "east->west.source.consumer.x = 1", "east->west.topic.creation.groups = a",
         "east->west.offsets.storage.topic = ", "east->west.transaction.boundary = poll", "east->west.producer.override.x = 1",
         "replication.policy.separator = _", "task.x = 1", "worker.y = 1", "offset.storage.z = 1", "rest.advertised.host.name = h",
         "access.control.allow.origin = *", "response.http.headers.config = x",

@@ -170,6 +170,17 @@ def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(w
     assert "nobody answers" in (view.source_problem or "")
 
 
+def test_a_checkpoint_of_a_partition_that_the_flow_has_dropped_is_of_a_topic_that_is_gone(world: World) -> None:
+    """Unless nothing at all is on record: then the state is lost, and nobody knows."""
+    world.checkpoints(
+        Checkpoint("audit", TopicPartition("east.bills", 0), 7, 8),
+        Checkpoint("audit", TopicPartition("east.orders", 3), 20, 1010),
+    )
+    assert [each.is_gone for each in world.view(ask_source=False).positions] == [True, False]
+    world.topics["west:9092", "mm2-state.east.internal"] = []
+    assert [each.is_gone for each in world.view(ask_source=False).positions] == [False, False]
+
+
 def test_without_any_checkpoint_nobody_can_tell_of_groups_and_that_is_no_error(world: World) -> None:
     """An engine that writes none, or has not yet: the rest of a failover must not hang on it."""
     world.groups = {"billing": on(90)}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
@@ -228,6 +232,48 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
     assert takeovers._plan() is None
     standing.take_fenced({copy}, {}, known)
     assert takeovers._plan() is not None
+
+
+PRINTED_DIGESTS = """
+import json, sys
+from pathlib import Path
+from mirror.config.settings import load
+from mirror.engine.leader import digests
+(flow,) = load(Path(sys.argv[1])).enabled_flows
+print(json.dumps(digests(flow, 6.0)))
+"""
+DROPPING = """
+clusters = east, west
+east.bootstrap.servers = e:1
+west.bootstrap.servers = w:1
+east->west.enabled = true
+east->west.transforms = d
+east->west.transforms.d.type = org.apache.kafka.connect.transforms.DropHeaders
+east->west.transforms.d.headers = trace, span, tenant, region, shard, origin
+"""
+
+
+def test_engines_with_the_same_file_have_the_same_digests_whatever_seed_their_hashes_have(tmp_path: Path) -> None:
+    """They run in processes of their own, and each said that the other's file differed."""
+    file = tmp_path / "mirror.properties"
+    file.write_text(DROPPING)
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", PRINTED_DIGESTS, str(file)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]
+    assert len(set(told)) == 1
+
+
+def test_other_headers_to_drop_are_another_setting() -> None:
+    dropping = "\n".join(DROPPING.strip().splitlines()[4:])
+    first, second = flow_settings(dropping), flow_settings(dropping.replace("span, ", ""))
+    assert digests(first, 6.0)["transforms"] != digests(second, 6.0)["transforms"]
 
 
 def test_files_with_the_same_settings_have_the_same_digests_and_values_do_not_show() -> None:

@@ -137,6 +137,29 @@ def test_a_group_in_use_is_refused_one_further_on_is_left_and_the_others_are_mov
     assert (moves.written, moves.moved(groups)) == (1, ["audit", "stock"])
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_group_whose_copy_was_deleted_is_not_moved_and_one_whose_topic_is_gone_needs_nothing(
+    monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """The journal said of the first that it goes on where it stopped."""
+    target = TargetGroups(
+        Found({"audit": GroupDescription("Empty", 0)}), Found({"audit": Found({COPY: GroupPosition(3)})}), Found({})
+    )
+    monkeypatch.setattr(
+        group_moves, "view_groups", lambda *_, **__: seen(replace(at(5, Exact(5), "audit"), is_gone=is_gone))
+    )
+    monkeypatch.setattr(group_moves, "read_target_groups", lambda *_: target)
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Standby([]))
+    clusters = {"B": ClusterSettings("B", {})}
+
+    moves = apply_moves(plan_moves(FLOW, clusters, groups=["audit"]), clusters)
+
+    said = [each.reason for each in (moves.left if is_gone else moves.refused)]
+    assert ["the target has no such partition" in each for each in said] == [True]
+    assert moves.moved(["audit"]) == (["audit"] if is_gone else [])
+    assert moves.facts(["audit"])["groups"] == (["audit"] if is_gone else [])
+
+
 def test_a_journal_says_from_where_each_group_was_moved() -> None:
     moves = GroupMoves((at(5, Exact(7), "audit"), at(30, Bounded(20, 8), "late"), at(4, NotMirrored(), "stock")))
 

@@ -83,19 +83,19 @@ def test_a_loss_that_must_be_told_is_not_tolerated_when_it_was_silent() -> None:
 
     lost = Finding(Anomaly.LOST, "west", TopicPartition("orders", 0), None, 1, ())
 
-    assert scenario.tolerates(lost, Judged.COPY, silent_losses=0)
-    assert not scenario.tolerates(lost, Judged.COPY, silent_losses=1)
-    assert scenario.tolerates(lost, Judged.SOURCE, silent_losses=1)
-    assert not scenario.tolerates(replace(lost, anomaly=Anomaly.ALTERED), Judged.SOURCE, silent_losses=0)
+    assert scenario.tolerates(lost, Judged.COPY, unnamed_losses=0)
+    assert not scenario.tolerates(lost, Judged.COPY, unnamed_losses=1)
+    assert scenario.tolerates(lost, Judged.SOURCE, unnamed_losses=1)
+    assert not scenario.tolerates(replace(lost, anomaly=Anomaly.ALTERED), Judged.SOURCE, unnamed_losses=0)
 
 
 def test_what_is_tolerated_in_an_era_or_on_a_cluster_is_not_in_another() -> None:
     early = Tolerated(Anomaly.LOST, Judged.SOURCE, "deleted", eras=frozenset({Era.BEFORE}), cluster="east")
     lost = Finding(Anomaly.LOST, "east", TopicPartition("orders", 0), None, 1, (), era=Era.BEFORE)
 
-    assert early.covers(lost, Judged.SOURCE, silent_losses=0)
-    assert not early.covers(replace(lost, era=Era.AFTER), Judged.SOURCE, silent_losses=0)
-    assert not early.covers(replace(lost, cluster="west"), Judged.SOURCE, silent_losses=0)
+    assert early.covers(lost, Judged.SOURCE, unnamed_losses=0)
+    assert not early.covers(replace(lost, era=Era.AFTER), Judged.SOURCE, unnamed_losses=0)
+    assert not early.covers(replace(lost, cluster="west"), Judged.SOURCE, unnamed_losses=0)
 
 
 def test_every_kind_of_fault_can_be_brought_about_and_those_that_end_can_be_healed() -> None:
