@@ -455,8 +455,9 @@ class FlowStanding:
     def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
         """Have written again what an engine that leads no longer has written over, by keys; return the others.
 
-        Positions, with the chunk of the offset map that is being filled, are the tasks'; what is said of paused topics
-        is the leader's.
+        Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
+        partition is about to pass because it is acknowledged: written again as open it would take that back. What is
+        said of paused topics is the leader's.
         """
         left = set(overwritten)
         for key in overwritten:
@@ -470,6 +471,10 @@ class FlowStanding:
                 case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
                     if chunk == self.handovers[source].position.chunk:
                         self.to_record.add(source)
+                        left.discard(key)
+                case ["gap", topic, number, start, found_at_ms]:
+                    gap, is_lifted = self.barriers.get(TopicPartition(topic, number), (None, False))
+                    if gap is not None and is_lifted and gap.key == (gap.source, start, found_at_ms):
                         left.discard(key)
         if self.to_record:
             self.changed()
