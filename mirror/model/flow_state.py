@@ -118,6 +118,8 @@ class Position:
     settled
         whether nothing of this flow lies behind it, because nothing was being copied when it was recorded. A position
         without this mark is recorded before anything more is copied.
+    settled_in
+        the term at whose end the mark was set; -1 if that is not known.
     turn
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
@@ -146,6 +148,7 @@ class Position:
     turn: int = 0
     left_out: int = 0
     settled: bool = False
+    settled_in: int = -1
     compared: int = -1
     uncompared: Stretch | None = None
     unknown: str = ""
@@ -175,6 +178,8 @@ class Position:
             # A version that does not know it writes it on, also when the copy has gone back.
             "compared": [self.turn, self.compared],
         }
+        if self.settled and self.settled_in >= 0:
+            value["settled_in"] = self.settled_in
         if self.uncompared is not None:
             value["uncompared"] = [self.turn, *self.uncompared]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
