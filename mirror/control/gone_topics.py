@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,8 @@ from mirror.model.partition import TopicPartition
 GONE_SECONDS = 3600.0
 
 _OF_SOURCE = frozenset({"position", "runs", "sketch", "gap", "acknowledged", "takeover"})
-_OF_COPY = frozenset({"foreign"})
+# These name a partition of the target; a placement names the group before it.
+_OF_COPY = frozenset({"foreign", "checkpointed"})
 
 
 class GoneTopicsTick:
@@ -93,6 +94,12 @@ class GoneTopicsTick:
         others = (*state.chunks, *state.sketches, *state.takeovers, *(gap.source for gap in state.gaps.values()))
         for topic in {source.topic for source in others} - found.keys():
             found[topic].add(self._settings.copy_of(topic))
+        policy = self._settings.policy
+        placed = (copy for _, copy in state.placements)
+        for copy in {each.topic for each in (*placed, *state.checkpointed)} - set().union(*found.values()):
+            # Groups on copies that come back to their original go on there; no flow copies those.
+            topic = policy.upstream_topic(copy) or policy.format_remote_topic(self._settings.flow.target, copy)
+            found[topic].add(copy)
         return found
 
     def _drop(self, topics: Collection[str], copies: Collection[str], at_ms: int) -> None:
@@ -106,9 +113,10 @@ class GoneTopicsTick:
         keys = [key for key, _ in self._log.records() if _is_of(key, topics, copies)]
         self._writer.append(state_topic(settings.flow.source), 0, [(key, None, (), at_ms) for key in keys])
         self._forget(partitions)
+        counts = Counter(source.topic for source in partitions)
         self._notes = tuple(
             f"{topic} and its copy have been on neither cluster for {self._seconds / 60:.0f} min: what was on record "
-            f"of {counted(sum(source.topic == topic for source in partitions), 'partition')} is dropped"
+            f"of {counted(counts[topic], 'partition') if counts[topic] else 'them'} is dropped"
             for topic in sorted(topics)
         )
 
@@ -119,6 +127,8 @@ def _is_of(key: bytes, topics: Collection[str], copies: Collection[str]) -> bool
     except ValueError:
         return False
     match names:
+        case ["placement", str(_), str(topic), int(_)]:
+            return topic in copies
         case [str(kind), str(topic), int(_), *_]:
             return (kind in _OF_SOURCE and topic in topics) or (kind in _OF_COPY and topic in copies)
     return False

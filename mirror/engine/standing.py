@@ -167,6 +167,8 @@ class FlowStanding:
     # Held while it is looked what the flow was begun from, and what has come of that is taken in.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _is_to_be_read_again: bool = False
+    # Whether no task has copied anything in this term.
+    _counts_marks: bool = False
 
     @_alone
     def take_state(self, state: FlowState, mm2: Mm2Traces, held: Held) -> None:
@@ -213,18 +215,24 @@ class FlowStanding:
         self.take_gaps(state)
         self.mm2 = mm2
         self.takeovers = dict(mm2.certain)
-        # The engine before may have been about to take the mark back: after its death it does not count.
-        is_settled = self.was_settled
+        # The engine before may have been about to take the mark back: after its death only its own marks count, which
+        # it sets once its tasks have ended.
         self.handovers = {
             source: Handover(
-                replace(position, settled=position.settled and is_settled), state.open_runs(source), clean=False
+                replace(position, settled=position.settled and (self.was_settled or self._is_former(position))),
+                state.open_runs(source),
+                clean=False,
             )
             for source, position in state.positions.items()
         }
         self.begun += 1
-        self.was_settled = False
+        self.was_settled = self._counts_marks = False
         self.is_known, self._is_to_be_read_again = True, False
         self.changed()
+
+    def _is_former(self, position: Position) -> bool:
+        """Whether the leader right before this one has marked a position, before this one has copied anything."""
+        return self._counts_marks and self.term is not None and position.settled_in == self.term - 1
 
     @property
     @_alone
@@ -239,6 +247,7 @@ class FlowStanding:
         """
         with self.lock:
             self.was_settled, self.is_known, self.term = was_settled, False, term
+            self._counts_marks = True
             # What a task of an earlier term brings back is past: others may have written as it since.
             self.begun += 1
             self.lease = lease or Lease()
@@ -455,8 +464,9 @@ class FlowStanding:
     def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
         """Have written again what an engine that leads no longer has written over, by keys; return the others.
 
-        Positions, with the chunk of the offset map that is being filled, are the tasks'; what is said of paused topics
-        is the leader's.
+        Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
+        partition is about to pass because it is acknowledged: written again as open it would take that back. What is
+        said of paused topics is the leader's.
         """
         left = set(overwritten)
         for key in overwritten:
@@ -470,6 +480,10 @@ class FlowStanding:
                 case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
                     if chunk == self.handovers[source].position.chunk:
                         self.to_record.add(source)
+                        left.discard(key)
+                case ["gap", topic, number, start, found_at_ms]:
+                    gap, is_lifted = self.barriers.get(TopicPartition(topic, number), (None, False))
+                    if gap is not None and is_lifted and gap.key == (gap.source, start, found_at_ms):
                         left.discard(key)
         if self.to_record:
             self.changed()
@@ -583,14 +597,18 @@ class FlowStanding:
 
     @_alone
     def settled(self) -> list[StateRecord]:
-        """Return the positions behind which nothing of ours lies, marked so; once no task copies any more."""
-        if self.slots or not self.is_known:
+        """Return the positions behind which nothing of ours lies, nor can arrive, marked so; once no task copies.
+
+        A partition that could not be fenced yet has no mark; that says nothing of the others.
+        """
+        if self.slots or not self.is_known or self.term is None:
             # What is committed in transactions is settled anyway.
             return []
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
         return [
-            replace(handover.position, settled=True).record(source)
-            for source, handover in list(self.handovers.items())
-            if handover.clean and handover.is_recorded
+            replace(handover.position, settled=True, settled_in=self.term).record(source)
+            for source, handover in self.handovers.items()
+            if handover.clean and handover.is_recorded and self._copy_of(source, copies) not in self.unfenced
         ]
 
     @_alone

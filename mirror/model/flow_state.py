@@ -118,6 +118,8 @@ class Position:
     settled
         whether nothing of this flow lies behind it, because nothing was being copied when it was recorded. A position
         without this mark is recorded before anything more is copied.
+    settled_in
+        the term at whose end the mark was set; -1 if that is not known.
     turn
         how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
     left_out
@@ -146,6 +148,7 @@ class Position:
     turn: int = 0
     left_out: int = 0
     settled: bool = False
+    settled_in: int = -1
     compared: int = -1
     uncompared: Stretch | None = None
     unknown: str = ""
@@ -175,6 +178,8 @@ class Position:
             # A version that does not know it writes it on, also when the copy has gone back.
             "compared": [self.turn, self.compared],
         }
+        if self.settled and self.settled_in >= 0:
+            value["settled_in"] = self.settled_in
         if self.uncompared is not None:
             value["uncompared"] = [self.turn, *self.uncompared]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
@@ -222,6 +227,9 @@ class Gap:
         the source topic's id, which the offsets belong to.
     passed
         whether the copy has gone on behind it; otherwise the partition is stopped until the gap is acknowledged.
+    is_repeated
+        whether it was written again behind gaps of the partition that were found after it: its place in the log says
+        nothing then.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -235,6 +243,7 @@ class Gap:
     downstream: int | None = None
     topic_id: str = ""
     passed: bool = True
+    is_repeated: bool = False
     unknown: str = ""
 
     @property
@@ -257,6 +266,8 @@ class Gap:
             "topic_id": self.topic_id,
             "passed": self.passed,
         }
+        if self.is_repeated:
+            value["is_repeated"] = True
         return _record(["gap", *self.source, self.start, self.found_at_ms], value | _unknown(self.unknown))
 
 
@@ -916,7 +927,7 @@ class FlowState:
                 return key, chunk.content if chunk is not None else None
             case ["gap", topic, partition, start, found_at_ms]:
                 gap = self.gaps.get((TopicPartition(topic, partition), start, found_at_ms))
-                return gap.record() if gap is not None else (key, None)
+                return self._repeated(gap).record() if gap is not None else (key, None)
             case ["takeover", topic, partition] if (source := TopicPartition(topic, partition)) in self.takeovers:
                 return self.takeovers[source].record()
             case ["producer"] if self.producer is not None:
@@ -930,6 +941,11 @@ class FlowState:
                 return pause_report_record(self.pause_report)
             case _:
                 return key, None
+
+    def _repeated(self, gap: Gap) -> Gap:
+        """Return a gap as it is written again: it is not to look newer than one that was found after it."""
+        of_partition = [each for each in self.gaps.values() if each.source == gap.source and not each.is_repeated]
+        return replace(gap, is_repeated=gap.is_repeated or of_partition[-1] != gap)
 
     @property
     def transactional_ids(self) -> set[str]:
@@ -946,9 +962,9 @@ class FlowState:
         """Return the gap before which the copy of a partition has stopped, by source.
 
         A gap that was recorded later and is passed says that the copy has gone on. Clocks have no say: the ledger is in
-        the order of the log.
+        the order of the log, but for those that were written again.
         """
-        newest = {gap.source: gap for gap in self.gaps.values()}
+        newest = {gap.source: gap for gap in self.gaps.values() if not gap.is_repeated}
         return {source: gap for source, gap in newest.items() if not gap.passed}
 
     def open_runs(self, source: TopicPartition) -> tuple[Run, ...]:

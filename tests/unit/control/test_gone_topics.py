@@ -13,6 +13,7 @@ from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster, Found, Topic
 from mirror.kafka.log import NewRecord
 from mirror.model import connect_offsets
+from mirror.model.checkpoint import CheckpointedCopy, CopyId
 from mirror.model.flow_state import (
     Acknowledgement,
     FlowState,
@@ -20,11 +21,14 @@ from mirror.model.flow_state import (
     Gap,
     Position,
     StateRecord,
+    checkpointed_record,
     chunk_record,
+    placement_record,
     writer_record,
 )
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.placement import Placement
 from tests.unit.control.builders import flow_settings, topic
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
@@ -62,6 +66,15 @@ class Brokers:
         )
 
 
+def group_records(copy: str) -> tuple[StateRecord, StateRecord]:
+    """Return what stays on record of the groups that read a topic of the target."""
+    partition = TopicPartition(copy, 0)
+    return (
+        placement_record(Placement("billing", partition, 3, 3, 3)),
+        checkpointed_record(CheckpointedCopy(partition, CopyId("", "", 0), 4)),
+    )
+
+
 class World:
     """A flow that has copied two topics."""
 
@@ -81,6 +94,7 @@ class World:
                         chunk_record(source, 0, [Run(0, 0, 5)]),
                         Position(5, 5, 0, True, target=f"east.{source.topic}").record(source),
                         ForeignWriter(TopicPartition(f"east.{source.topic}", 0), 9, 0, 1, 1, 1).record(),
+                        *group_records(f"east.{source.topic}"),
                     )
                 ),
                 GAP.record(),
@@ -128,6 +142,8 @@ def test_what_is_on_record_of_a_topic_gone_from_both_clusters_for_an_hour_is_dro
     known = world.log.state
     assert (set(known.positions), known.gaps, known.acknowledgements) == ({BILLS}, {}, {})
     assert {copy.topic for copy, _ in known.foreign} == {"east.bills"}
+    assert {copy.topic for _, copy in known.placements} == {"east.bills"}
+    assert {copy.topic for copy in known.checkpointed} == {"east.bills"}
     assert (known.writers, len(known.unread)) == ({7}, 1)
     assert world.forgotten == {ORDERS}
 
@@ -201,6 +217,28 @@ def test_what_is_on_record_of_a_topic_without_a_position_is_dropped_too(world: W
     world.look(HOUR)
     assert world.look(2 * HOUR).done == 1
     assert [record[0] for _, _, record in world.written] == [gap.record()[0]]
+
+
+def test_where_groups_stood_on_copies_that_are_gone_is_dropped_also_without_any_other_record(world: World) -> None:
+    """A version that left it behind may have dropped the rest; a copy that came home is read in its original."""
+    for name in ("east.old", "home"):
+        for record in group_records(name):
+            world.log.state.apply(*record)
+            world.log._records.append(record)
+    world.source.there.add("west.home")
+    world.look(0)
+    assert world.look(HOUR).done == 1
+    dropped = [record[0] for _, _, record in world.written]
+    assert dropped == [key for key, _ in group_records("east.old")]
+    for key in dropped:
+        world.log.state.apply(key, None)
+    world.source.there.remove("west.home")
+    world.target.there.add("home")
+    assert [world.look(at).done for at in (2 * HOUR, 4 * HOUR)] == [0, 0]
+    world.target.there.remove("home")
+    world.look(5 * HOUR)
+    assert "what was on record of them is dropped" in world.look(6 * HOUR).notes[0]
+    assert [record[0] for _, _, record in world.written[2:]] == [key for key, _ in group_records("home")]
 
 
 def test_what_was_dropped_is_said_once(world: World) -> None:

@@ -195,14 +195,14 @@ def test_it_is_told_that_leaders_are_read_and_not_the_closest_replica_as_long_as
 
 
 def test_positions_are_marked_as_settled_at_the_end_where_nothing_of_ours_lies_behind() -> None:
-    standing = FlowStanding(flow_settings(), lambda: None, is_known=True)
+    standing = FlowStanding(flow_settings(), lambda: None, is_known=True, term=4)
     position = Position(5, 7, 0, True)
     for topic, (clean, recorded) in {"a": (True, True), "b": (False, True), "c": (True, False)}.items():
         standing.handovers[TopicPartition(topic, 0)] = Handover(position, (), clean=clean, is_recorded=recorded)
     state = FlowState()
     for key, value in standing.settled():
         state.apply(key, value)
-    assert state.positions == {TopicPartition("a", 0): replace(position, settled=True)}
+    assert state.positions == {TopicPartition("a", 0): replace(position, settled=True, settled_in=4)}
     standing.stand_by()
     assert standing.settled() == []
 

@@ -74,6 +74,30 @@ def test_that_nothing_lies_behind_a_position_counts_after_a_clean_stop_alone(
     assert standing.handovers[ORDERS].position.settled is was_settled
 
 
+def test_a_partition_that_could_not_be_fenced_takes_no_other_its_mark(standing: FlowStanding) -> None:
+    """One whose replicas are too few at the stop: of all the others the next engine reads nothing of what others wrote."""
+    both = {ORDERS: COPIED.positions[ORDERS], BILLS: Position(5, 5, 0, True, target="east.bills")}
+    standing.lead(4, was_settled=False)
+    standing.take_state(FlowState(positions=both), Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced({ORDERS_COPY, BILLS_COPY}, {BILLS_COPY: "too few replicas"}, COPIED)
+    for source, position in both.items():
+        standing.handovers[source] = Handover(position, (), clean=True)
+    stopped = FlowState()
+    for key, value in standing.settled():
+        stopped.apply(key, value)
+    assert not standing.is_settled
+    assert stopped.positions == {ORDERS: replace(both[ORDERS], settled=True, settled_in=4)}
+
+    standing.lead(5, was_settled=False)
+    standing.take_state(stopped, Mm2Traces(), Held(producer=NEXT))
+    assert standing.handovers[ORDERS].position.settled
+    standing.take_state(stopped, Mm2Traces(), Held(producer=NEXT))
+    assert not standing.handovers[ORDERS].position.settled, "a task may have been about to take the mark back"
+    standing.lead(6, was_settled=False)
+    standing.take_state(stopped, Mm2Traces(), Held(producer=NEXT))
+    assert not standing.handovers[ORDERS].position.settled, "so may the leader in between"
+
+
 def test_partitions_in_which_a_transaction_has_not_ended_wait_and_no_producer_is_asked_for(
     standing: FlowStanding,
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 from mirror.config.settings import load
 from mirror.copier.work import GapPolicy, Handover, PartitionResult
 from mirror.engine.standing import FlowStanding
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position, claim_record
+from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
@@ -79,6 +80,36 @@ def test_an_acknowledged_gap_lets_its_partition_go_on(standing: FlowStanding, le
     assert set(standing.stopped) == {BILLS}
     assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
     assert not any("gap in the copy" in reason for reason in standing.reasons())
+
+
+def test_an_older_gap_that_an_earlier_leader_writes_over_takes_no_acknowledgement_its_effect(
+    standing: FlowStanding,
+) -> None:
+    """The newest record of the log is the older gap by then."""
+    passed, state = Gap(ORDERS, 1, 3, "gone before", 1, GapKind.RETENTION), FlowState()
+    for record, term in (
+        (claim_record(Claim("former", 1)), None),
+        (passed.record(), 1),
+        (claim_record(Claim("this", 2)), None),
+        (LOST.record(), 2),
+        (passed.record(), 1),
+    ):
+        state.apply(*record, term)
+    standing.follow(state)
+    for key in standing.write_again(state.overwritten):
+        state.apply(*state.record_of(key), 2)
+    standing.follow(state)
+    state.apply(*KNOWN.record(LOST.key))
+    standing.follow(state)
+    assert set(standing.stopped) == {BILLS}
+    assert standing.gap_policy(ORDERS) == GapPolicy(True, LOST, is_lifted=True)
+
+
+def test_an_acknowledged_gap_that_is_about_to_be_passed_is_not_written_again_as_open(lifted: FlowStanding) -> None:
+    """That would take the acknowledgement back; the task writes it as passed."""
+    other = Gap(ORDERS, 1, 3, "gone before", 1)
+    written_over = {LOST.record()[0], other.record()[0]}
+    assert lifted.write_again(written_over) == {other.record()[0]}
 
 
 def test_a_partition_that_has_gone_on_has_no_barrier_any_more(lifted: FlowStanding) -> None:

@@ -227,6 +227,43 @@ def test_a_late_gap_does_not_count_the_leader_finds_it_itself() -> None:
     assert [state.record_of(key)[1] for key in sorted(state.overwritten)] == [None, None]
 
 
+def test_a_gap_that_is_written_again_does_not_hide_the_one_at_which_the_partition_stopped_since() -> None:
+    """Whoever reads the log after it was compacted finds the older gap behind the newer one."""
+    passed = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION)
+    stopped = Gap(ORDERS, 40, 50, "gone again", 7, GapKind.RETENTION, passed=False)
+    other = Gap(TopicPartition("bills", 0), 40, 50, "gone", 8)
+    state = state_of(
+        (passed.record(), 1),
+        (claim_record(bid("b", 2)), None),
+        (stopped.record(), 2),
+        (other.record(), 2),
+        (passed.record(), 1),
+    )
+    for _ in range(2):
+        again = [state.record_of(key) for key in sorted(state.overwritten)]
+        for key, value in again:
+            state.apply(key, value, 2)
+        assert (state.overwritten, state.barriers, len(state.gaps)) == (set(), {ORDERS: stopped}, 3)
+        compacted = state_of((claim_record(bid("b", 2)), None), (stopped.record(), 2), (again[0], 2))
+        assert (compacted.barriers, compacted.gaps.keys()) == ({ORDERS: stopped}, {passed.key, stopped.key})
+        state.apply(*passed.record(), 1)
+    state.apply(*replace(stopped, passed=True).record(), 2)
+    assert state.barriers == {}
+
+
+def test_the_newest_gap_that_is_written_again_stays_the_newest() -> None:
+    passed = Gap(ORDERS, 3, 5, "gone", 9, GapKind.RETENTION)
+    stopped = Gap(ORDERS, 40, 50, "gone again", 7, GapKind.RETENTION, passed=False)
+    state = state_of((stopped.record(), 1), (claim_record(bid("b", 2)), None), (stopped.record(), 1))
+    assert state.record_of(stopped.record()[0]) == stopped.record()
+    state = state_of((passed.record(), 1), (stopped.record(), 1), (claim_record(bid("b", 2)), None))
+    for gap in (passed, stopped):
+        state.apply(*gap.record(), 1)
+    for key in sorted(state.overwritten, reverse=True):
+        state.apply(*state.record_of(key), 2)
+    assert state.barriers == {ORDERS: stopped}
+
+
 def test_how_far_an_earlier_leader_was_with_a_takeover_does_not_undo_what_came_of_it() -> None:
     done, doing = Takeover(ORDERS, 20, 30, 30, 10, 10), Takeover(ORDERS, 20, None, None, 5, 10)
     state = state_of((claim_record(bid("b", 2)), None), (done.record(), 2), (doing.record(), 1))
