@@ -164,6 +164,15 @@ def test_a_batch_behind_the_position_that_java_mirror_maker_has_synced_is_its_ow
     assert result.was_javas
 
 
+def test_behind_a_settled_position_too_java_mirror_maker_may_have_written_since(copying: Copying) -> None:
+    copying.begin()
+    handover = copying.handovers[ORDERS]
+    copying.handovers[ORDERS] = replace(handover, clean=False, position=replace(handover.position, settled=True))
+    copying.copy().write(b"java's")
+    copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(1, 1),),))}
+    assert copying.epoch(60.0)[ORDERS].was_javas
+
+
 def test_a_settled_position_needs_no_match(copying: Copying) -> None:
     """Nothing of ours lies behind it, whatever the producer ids say."""
     copying.begin()
