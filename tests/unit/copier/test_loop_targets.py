@@ -97,6 +97,17 @@ def test_a_source_partition_without_a_leader_is_told_and_read_when_it_has_one(tw
     assert two.driver.troubles(PAID) == []
 
 
+def test_an_idle_partition_is_in_no_trouble_any_more_when_its_leader_is_back(copying: Copying) -> None:
+    copying.begin()
+    copying.world.after(0.1, partial(copying.copy().elect, None))
+    for line in copying.west.lines(1):
+        copying.world.after(0.1, line.cut)
+    copying.world.after(1.0, partial(copying.copy().elect, 2))
+    copying.epoch(4.0)
+    assert "west: east.orders-0 has no leader" in copying.driver.troubles()
+    assert copying.driver.told[-1] == ({}, set())
+
+
 def test_what_the_target_refuses_for_good_stops_its_partition_and_no_other(two: Copying) -> None:
     two.copy().refuse(INVALID_RECORD)
     for source in two.pairs:
