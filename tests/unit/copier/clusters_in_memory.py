@@ -6,7 +6,7 @@ replaced in one place, and all else is the product's own.
 
 from __future__ import annotations
 
-import socket
+import itertools
 import struct
 from collections import deque
 from dataclasses import dataclass, field
@@ -96,6 +96,9 @@ class Asked:
     until: float = 0.0
 
 
+_numbers = itertools.count(1_000_000)
+
+
 class Wire:
     """One connection: stands for a socket on the client's side, and answers on the broker's.
 
@@ -116,10 +119,8 @@ class Wire:
         self.takes: int | None = None
         self.brings: int | None = None
         self.is_cut = False
-        # Whoever polls it never waits; what waits here waits for the simulated time.
-        self._file, other = socket.socketpair()
-        other.send(b"1")
-        self._other = other
+        # No file: none has such a number.
+        self._file = next(_numbers)
         self._sent, self._incoming = bytearray(), bytearray()
         self._session: dict[TopicPartition, Any] = {}
         cluster.world.lines[self.fileno()] = self
@@ -127,7 +128,7 @@ class Wire:
     # What the client's side does.
 
     def fileno(self) -> int:
-        return self._file.fileno()
+        return self._file
 
     def setblocking(self, _: bool) -> None: ...
 
@@ -153,8 +154,6 @@ class Wire:
 
     def recv_into(self, target: memoryview) -> int:
         if not self.is_readable:
-            self.cluster.world.wait(0.02, lambda: self.is_readable)
-        if not self.is_readable:
             raise BlockingIOError
         if self.is_cut:
             return 0
@@ -175,8 +174,6 @@ class Wire:
     def close(self) -> None:
         """The client hangs up: what the broker holds already it still carries out."""
         if self.cluster.world.lines.pop(self.fileno(), None) is not None:
-            self._file.close()
-            self._other.close()
             self.cluster.left += self.requests
 
     def take(self, count: int | None = None) -> None:
@@ -455,7 +452,7 @@ class MemoryCluster:
         if isinstance(request, OffsetForLeaderEpochRequest):
             return self._epochs(request, node)
         assert isinstance(request, FindCoordinatorRequest)
-        return FindCoordinatorResponse(error_code=0, node_id=self.coordinator.node)
+        return FindCoordinatorResponse(error_code=self.coordinator.next_refusal(), node_id=self.coordinator.node)
 
     def reach(self, node: int | None) -> None:
         """Fail as the library does, if a broker, or all, cannot be reached."""

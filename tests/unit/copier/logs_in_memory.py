@@ -186,8 +186,8 @@ class Coordinator:
 
     Attributes
     ----------
-    added_with, ended_with
-        the errors that it answers with, in turn, before it adds partitions, or ends a transaction.
+    found_with, added_with, ended_with
+        the errors that are answered, in turn, before it is found, adds partitions, or ends a transaction.
     is_silent
         whether it answers nothing for now.
     asked
@@ -196,11 +196,15 @@ class Coordinator:
 
     partitions: Mapping[TopicPartition, Partition]
     node: int = 1
+    found_with: list[int] = field(default_factory=list)
     added_with: list[int] = field(default_factory=list)
     ended_with: list[int] = field(default_factory=list)
     is_silent: bool = False
     asked: list[str] = field(default_factory=list)
     _added: dict[str, set[TopicPartition]] = field(default_factory=dict)
+
+    def next_refusal(self) -> int:
+        return self.found_with.pop(0) if self.found_with else 0
 
     def add(self, request: Any) -> Any:
         self.asked.append("add")

@@ -20,13 +20,14 @@ from typing import Any, Protocol
 import pytest
 
 from mirror.copier import background, links, loop
+from mirror.kafka import channel
 
 # What a turn of the loop takes.
 _TURN_SECONDS = 0.0002
 # A loop that turns more often than this waits for nothing.
 _MOST_TURNS = 60_000
 # Of the real time: a call that does not come back.
-_STUCK_SECONDS = 10.0
+_STUCK_SECONDS = 60.0
 
 
 class Line(Protocol):
@@ -131,6 +132,8 @@ class World:
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
         patch.setattr(background, "threading", thread)
+        polls = SimpleNamespace(POLLIN=select.POLLIN, POLLOUT=select.POLLOUT, poll=lambda: Poll(self))
+        patch.setattr(channel, "select", polls)
         patch.setattr(links, "threading", SimpleNamespace(Lock=lambda: Lock(self), RLock=lambda: Lock(self)))
 
     def end(self) -> None:
@@ -193,6 +196,23 @@ class World:
         for call in [call for call in self.calls if call.is_due]:
             call.resume()
         self.calls = [call for call in self.calls if not call.is_over]
+
+
+class Poll:
+    """Waits for one line of a :class:`World`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def register(self, line: Line, event: int) -> None:
+        self._line, self._event = line, event
+
+    def poll(self, milliseconds: float) -> bool:
+        self._world.wait(milliseconds / 1000, self._is_ready)
+        return self._is_ready()
+
+    def _is_ready(self) -> bool:
+        return self._line.is_readable if self._event == select.POLLIN else self._line.is_writable
 
 
 class Selector:

@@ -15,7 +15,7 @@ from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, SYNCS, Copying, slot, stands
 
-TIMED_OUT, NOT_COORDINATOR, TOO_FEW_REPLICAS, INVALID_EPOCH, CONCURRENT = 7, 16, 19, 47, 51
+TIMED_OUT, NO_COORDINATOR, NOT_COORDINATOR, TOO_FEW_REPLICAS, INVALID_EPOCH, CONCURRENT = 7, 15, 16, 19, 47, 51
 
 
 @pytest.fixture
@@ -179,6 +179,14 @@ def test_a_coordinator_that_cannot_be_reached_is_told_and_found_when_it_is_back(
     assert (stands(result), left(exact).lost) == ((2, True), None)
     assert any("nobody answers" in said for said in exact.driver.troubles())
     assert exact.driver.told[-1] == ({}, set())
+
+
+def test_a_cluster_without_a_coordinator_for_now_is_asked_again(exact: Copying) -> None:
+    exact.west.coordinator.found_with = [NO_COORDINATOR, NO_COORDINATOR]
+    exact.source().write(b"1")
+    result = exact.epoch(2.0)[ORDERS]
+    assert (stands(result), left(exact).lost) == ((2, True), None)
+    assert exact.west.coordinator.found_with == []
 
 
 def test_a_target_that_is_away_for_a_while_is_told_and_loses_nothing(exact: Copying) -> None:
