@@ -51,7 +51,7 @@ def sends(client: dict[str, str], topic: str) -> bool:
     producer = confluent_kafka.Producer(client)
     producer.produce(topic, b"record", on_delivery=lambda error, _: said.append(error))
     assert producer.flush(30) == 0
-    return said == [None]
+    return said[0] is None
 
 
 def test_only_what_the_flow_copies_is_denied_and_admitted_again_exactly(east: EmbeddedCluster, tmp_path: Path) -> None:
