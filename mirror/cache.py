@@ -29,6 +29,9 @@ def directory() -> Path:
 def exclusive(path: Path) -> Iterator[None]:
     """Let one process at a time fill a part of the cache; the kernel lets go when a process dies.
 
+    Whoever has to wait for another one says so in a line on standard error, with the lock and who holds it: another
+    process may fetch for minutes, or hang.
+
     Parameters
     ----------
     path
@@ -40,8 +43,17 @@ def exclusive(path: Path) -> Iterator[None]:
         if either cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with path.open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().decode(errors="replace").strip() or "unknown"
+            print(f"waiting for another process ({holder}) that fills the cache: {path}", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode())
+        file.flush()
         yield
 
 

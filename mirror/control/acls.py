@@ -23,6 +23,8 @@ from mirror.model.flow_state import acl_record, state_topic
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
 _NAMED_PER_REASON = 20
+# Of denials that are carried over so many are named in a note.
+_NAMED_DENIALS = 3
 
 
 class AclAction(StrEnum):
@@ -147,7 +149,8 @@ def plan_acls(ends: AclEnds, created: Mapping[Acl, Acl], settings: FlowSettings)
             skipped.append(AclDecision(AclAction.SKIP, acl, acl, carried.reason, carried.key))
     former, problems = _former(created, wanted, source.acls, target.acls, settings)
     unknown = tuple(f"{text}, which this version does not know: it is not carried over" for text in source.unknown)
-    return AclPlan((*wanted.values(), *former, *skipped), problems, (*_notes(skipped, settings), *unknown))
+    notes = (*_notes(skipped, settings), *_denied_writers(wanted.values(), settings), *unknown)
+    return AclPlan((*wanted.values(), *former, *skipped), problems, notes)
 
 
 def apply_acls(plan: AclPlan, target: Cluster) -> tuple[AclOutcome, ...]:
@@ -253,6 +256,28 @@ def _notes(skipped: Iterable[AclDecision], settings: FlowSettings) -> list[str]:
         "lists them"
         for (reason, key), count in sorted(counts.items())
     ]
+
+
+def _denied_writers(wanted: Iterable[AclDecision], settings: FlowSettings) -> list[str]:
+    """Name the writers who are denied the copies because the source denies them the originals, in one note.
+
+    Whether that is a rule, or fences producers by name before a failover, only people know. What denies everybody, as
+    `mirror fence` does, is never carried over.
+    """
+    denials = sorted(each.acl for each in wanted if each.acl.denies_writes)
+    if not denials:
+        return []
+    named = ", ".join(map(str, denials[:_NAMED_DENIALS]))
+    more = (
+        f" and {len(denials) - _NAMED_DENIALS} more, which mirror plan FILE lists" if denials[_NAMED_DENIALS:] else ""
+    )
+    flow = settings.flow
+    said = (
+        f"{counted(len(denials), 'denial')} of writes {are(len(denials))} carried over from {flow.source}, as in "
+        f"MirrorMaker 2: {named}{more}. After a failover they hold on {flow.target} too: if they only fence producers "
+        f"of {flow.source}, use mirror fence, whose denials are left out, or remove them on {flow.target}"
+    )
+    return [said]
 
 
 def _outcomes(

@@ -74,14 +74,18 @@ class Acl:
         return self.pattern is Pattern.LITERAL and self.name == EVERY_NAME
 
     @property
-    def is_fence(self) -> bool:
-        """Whether it keeps everybody, from everywhere, from writing to topics: what fences a cluster's writers."""
+    def denies_writes(self) -> bool:
+        """Whether it keeps somebody from writing to topics."""
         return (
             self.resource is Resource.TOPIC
             and self.permission is Permission.DENY
             and self.operation in (Operation.WRITE, Operation.ALL)
-            and (self.principal, self.host) == (EVERYBODY, EVERY_NAME)
         )
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it keeps everybody, from everywhere, from writing to topics: what fences a cluster's writers."""
+        return self.denies_writes and (self.principal, self.host) == (EVERYBODY, EVERY_NAME)
 
     @property
     def key(self) -> list[Any]:

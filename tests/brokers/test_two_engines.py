@@ -79,7 +79,7 @@ def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines:
     chance = random.Random(int(os.environ.get("MIRROR_SOAK_SEED", "1")))
     for name in ("first", "second"):
         engines.running[name] = engines.start()
-    for _ in range(int(os.environ.get("MIRROR_SOAK_FAULTS", "20"))):
+    for _ in range(int(os.environ.get("MIRROR_SOAK_FAULTS", "100"))):
         engines.send(chance.randrange(1_000, 20_000))
         name = chance.choice(["first", "second"])
         if chance.random() < 0.5:

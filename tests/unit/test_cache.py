@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from mirror import cache
+from mirror.waiting import wait_until
 
 CONTENT = b"classes"
 
@@ -86,3 +91,64 @@ def test_an_interruption_is_no_reason_to_go_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         cache.offer(tmp_path / "archive.jsa", "The archive", interrupted)
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from mirror import cache
+with cache.exclusive(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_whoever_waits_for_another_process_says_for_whom(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A fetch takes up to ten minutes, in which the second process printed nothing."""
+    lock = tmp_path / "jars.lock"
+    had = threading.Event()
+
+    def wait_for_it() -> None:
+        with cache.exclusive(lock):
+            had.set()
+
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        waiting = threading.Thread(target=wait_for_it)
+        waiting.start()
+        said = ""
+
+        def told() -> bool:
+            nonlocal said
+            said += capfd.readouterr().err
+            return said.endswith("\n")
+
+        wait_until(told, "the line about waiting", timeout_seconds=10)
+        assert not had.is_set()
+        holder.stdin.close()
+        waiting.join(10)
+    assert said == f"waiting for another process ({holder.pid}) that fills the cache: {lock}\n"
+    assert had.is_set()
+    assert int(lock.read_text()) == os.getpid()
+
+
+@pytest.mark.parametrize(("spark", "kafka", "status"), [(0, 0, 0), (137, 0, 0), (0, 3, 3), (137, 3, 3)])
+def test_setup_fails_without_kafka_and_not_without_what_only_saves_time(
+    tmp_path: Path, spark: int, kafka: int, status: int
+) -> None:
+    """As the recipe of `make setup` has it; 137 is a process that was killed."""
+    recipe = (Path(__file__).parents[2] / "Makefile").read_text()
+    lines = recipe[recipe.index("\t@$(BIN)/python -m mirror.spark &") :].split("\n\n")[0]
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\ncase $2 in mirror.spark) exit {spark};; *) exit {kafka};; esac\n")
+    fake.chmod(0o755)
+    (tmp_path / "Makefile").write_text(f"BIN := {tmp_path}\nsetup:\n{lines}\n")
+
+    done = subprocess.run(["make", "-C", str(tmp_path), "setup"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode != 0, "Error 3" in done.stderr) == (status != 0, status != 0), done.stderr
+    assert ("starts take longer" in done.stdout) is (spark != 0)

@@ -92,6 +92,28 @@ def test_what_fences_the_writers_of_the_source_does_not_fence_the_copy(fence: Ac
     assert not planned([fence], topics=(), groups=()).of(AclAction.CREATE)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_denials_of_named_writers_go_over_and_the_plan_says_whom_they_will_hold_after_a_failover(
+    *, is_there: bool
+) -> None:
+    """They may be a rule, or fence producers before a failover: under unchanged names they hold those on the standby."""
+    denials = [acl("DENY WRITE", principal="User:shop"), acl("DENY ALL", "bills", principal="User:shop")]
+    others = [acl("DENY READ"), acl("DENY WRITE", principal="User:*")]
+    plan = planned([*denials, *others], denials if is_there else (), IDENTITY, topics=("orders", "bills"))
+
+    assert {each.acl for each in plan.of(AclAction.CREATE, AclAction.KEEP)} == {*denials, acl("DENY READ")}
+    (note,) = plan.notes
+    assert note.startswith("2 denials of writes are carried over from east")
+    assert "DENY ALL on topic bills for User:shop, DENY WRITE on topic orders for User:shop" in note
+    assert "After a failover they hold on west too" in note
+
+
+def test_many_denials_of_writers_are_counted() -> None:
+    (note,) = planned([acl("DENY WRITE", principal=f"User:{number}") for number in range(9)]).notes
+    assert note.startswith("9 denials of writes are")
+    assert "User:2 and 6 more, which mirror plan FILE lists" in note
+
+
 def test_what_denies_everybody_something_else_or_only_from_one_host_is_no_fence() -> None:
     others = {acl("DENY READ", principal="User:*"), replace(acl("DENY WRITE", principal="User:*"), host="10.0.0.1")}
     assert creates(planned(others)) == {replace(each, name="east.orders") for each in others}
