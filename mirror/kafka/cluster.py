@@ -708,17 +708,7 @@ class Cluster:
 
         def ask(asked: Sequence[str]) -> dict[str, _Answer]:
             answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                response = self.send(
-                    DescribeGroupsRequest(groups=coordinated, include_authorized_operations=False), coordinator
-                )
-                for group in response.groups:
-                    answers[group.group_id] = _Answer(
-                        group.error_code,
-                        getattr(group, "error_message", None),
-                        GroupDescription(group.group_state, len(group.members)),
-                    )
-            return answers
+            return answers | self._of_coordinators(by_coordinator, self._describe_groups)
 
         answers = self._settle("describing groups", names, ask)
         unseen = [
@@ -736,6 +726,42 @@ class Cluster:
                 state = listed[name].state if name in listed else "Dead"
                 found[name] = GroupDescription(state, 0 if state in ("Empty", "Dead") else 1)
         return found
+
+    def _describe_groups(self, groups: Sequence[str], coordinator: int) -> dict[str, _Answer]:
+        request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
+        return {
+            group.group_id: _Answer(
+                group.error_code,
+                getattr(group, "error_message", None),
+                GroupDescription(group.group_state, len(group.members)),
+            )
+            for group in self.send(request, coordinator).groups
+        }
+
+    @staticmethod
+    def _of_coordinators(
+        by_coordinator: Mapping[int, Sequence[str]], ask: Callable[[Sequence[str], int], Mapping[str, _Answer]]
+    ) -> dict[str, _Answer]:
+        """Ask each coordinator for its groups; those of one that does not answer fail alone.
+
+        Raises
+        ------
+        KafkaError
+            if none of several answers, or the only one does not.
+        """
+        answers: dict[str, _Answer] = {}
+        failure, has_answer = None, False
+        for coordinator, groups in by_coordinator.items():
+            try:
+                answers |= ask(groups, coordinator)
+                has_answer = True
+            except client_errors.KafkaError as error:
+                failure = error
+                why = f"no answer from the group coordinator, broker {coordinator}: {in_words(error)}"
+                answers |= {group: _Answer(_COORDINATOR_NOT_AVAILABLE, why) for group in groups}
+        if failure is not None and not has_answer:
+            raise failure
+        return answers
 
     def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
         """Return the positions one group has committed; of an unknown group, none.
@@ -755,9 +781,7 @@ class Cluster:
 
         def ask(asked: Sequence[str]) -> dict[str, _Answer]:
             answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                answers |= self._fetch_positions(coordinated, coordinator)
-            return answers
+            return answers | self._of_coordinators(by_coordinator, self._fetch_positions)
 
         return _found(self._settle("reading positions of groups", names, ask))
 
