@@ -192,6 +192,8 @@ def run(
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
+    Clusters that do not answer are waited for. Exit code 3 if Spark cannot be started, or if no target can be reached
+    and waiting helps none (a refused login, a host's name that nobody has).
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
     stop = threading.Event()

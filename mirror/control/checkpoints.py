@@ -11,7 +11,7 @@ from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
 from mirror.control.unread import unread
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, GroupPosition
+from mirror.kafka.cluster import Cluster, ClusterError, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
 from mirror.model.flow_state import StateRecord, checkpointed_record
 from mirror.model.partition import TopicPartition
@@ -179,7 +179,8 @@ class CheckpointsTick:
     def _round(self, at_ms: int) -> tuple[int, tuple[str, ...]]:
         # Read each round, not only at the start: a Java MirrorMaker that ran meanwhile has written here too.
         self.latest = last_checkpoints(self._checkpoints.poll(), self.latest)
-        positions = self._source.positions_of_groups(self._selected_groups())
+        groups, problems = self._selected_groups()
+        positions = self._source.positions_of_groups(groups)
         self._before_translating()
         is_current = self._copies.is_current if self._copies else lambda _: True
         self.decisions = plan_checkpoints(positions, self.latest, self._translator, self._settings, is_current)
@@ -194,7 +195,7 @@ class CheckpointsTick:
                 if key not in news and not is_current(old) and (lowered := self._copies.lowered(old)) is not None:
                     news[key] = lowered
         self._write(news, at_ms)
-        return len(news), unread(positions, self._settings.flow.source)
+        return len(news), (*problems, *unread(positions, self._settings.flow.source))
 
     def _write(self, news: Checkpoints, at_ms: int) -> None:
         if not news:
@@ -210,15 +211,25 @@ class CheckpointsTick:
         written = {key: replace(each, offset=first + number) for number, (key, each) in enumerate(news.items())}
         self.latest = {**self.latest, **written}
 
-    def _selected_groups(self) -> tuple[str, ...]:
-        """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09)."""
-        if self._groups is None or self._settings.refresh_groups:
-            self._groups = tuple(
-                listing.group
-                for listing in self._source.groups()
-                if listing.is_consumer_group and self._settings.group_filter.matches(listing.group)
-            )
-        return self._groups
+    def _selected_groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the consumer groups on the source that pass the group filter (CKP-01, GOS-09), and what is wrong.
+
+        While a broker does not say which groups it has, those that were listed before go on.
+        """
+        if self._groups is not None and not self._settings.refresh_groups:
+            return self._groups, ()
+        try:
+            listed = self._source.groups()
+        except ClusterError as problem:
+            if self._groups is None:
+                raise
+            return self._groups, (f"groups that are new are not looked for: {problem}",)
+        self._groups = tuple(
+            listing.group
+            for listing in listed
+            if listing.is_consumer_group and self._settings.group_filter.matches(listing.group)
+        )
+        return self._groups, ()
 
 
 def _decide(

@@ -55,6 +55,8 @@ _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
 _JOIN_SECONDS = 10.0
 _TOPICS_SECONDS = 10.0
+# Addresses that lead to one cluster are mended by people.
+_SAME_CLUSTER_SECONDS = 10.0
 # Another engine that stands by is to copy within five seconds.
 _STOP_SECONDS = 3.0
 # An epoch that has not ended so long after its time never will.
@@ -138,7 +140,8 @@ class Engine:
         Raises
         ------
         NotReachable
-            if there is no enabled flow whose target answers.
+            if no target of an enabled flow can be reached, and waiting helps none of them: a login that is refused, a
+            host's name that nobody has.
         SameCluster
             if both ends of a flow are one cluster.
         TooFewBrokers
@@ -154,9 +157,10 @@ class Engine:
             except ClusterUnreachable as problem:
                 away[alias] = problem
         for flow in self._flows:
-            self._require_two_clusters(flow.flow, ids)
+            if same := _same_cluster(flow.flow, ids):
+                raise SameCluster(self._settings.path, *self._place(flow.flow.target), same)
         targets = [flow.flow.target for flow in self._flows if flow.enabled]
-        if not any(alias in ids for alias in targets):
+        if all(alias in away and away[alias].is_for_people for alias in targets):
             raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
         for alias, why in away.items():
             self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
@@ -176,15 +180,6 @@ class Engine:
                 forms = (f"{settings.flow}.{key}", key, f"{settings.flow.target}.{key}")
                 given = next((form for form in forms if file.line_of(form) is not None), key)
                 raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
-
-    def _require_two_clusters(self, flow: Flow, ids: Mapping[str, str]) -> None:
-        if flow.source in ids and ids[flow.source] == ids.get(flow.target):
-            raise SameCluster(
-                self._settings.path,
-                *self._place(flow.target),
-                f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would "
-                "never end; give the address of another cluster",
-            )
 
     def _place(self, alias: str) -> tuple[int | None, str]:
         """Return the line and key that say where a cluster is."""
@@ -519,18 +514,37 @@ class Engine:
                 return None
         return found[0]
 
-    def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
-        flow = settings.flow
-        ticking = self._ticking(flow)
-        with ExitStack() as connections:
+    def _connect_both(
+        self, flow: Flow, ticking: Ticking, stop: threading.Event, connections: ExitStack
+    ) -> tuple[Cluster, Cluster] | None:
+        """Connect to source and target, until ``connections`` is closed; None once ``stop`` is set.
+
+        One that was away at the start may turn out to be the other one: nothing of the flow is begun as long as it is.
+        """
+        while True:
             ends: list[Cluster] = []
             for alias in (flow.source, flow.target):
                 cluster = self._connect(alias, flow, ticking, stop)
                 if cluster is None:
-                    return
+                    return None
                 ends.append(connections.enter_context(cluster))
-            source, target = ends
-            self._require_two_clusters(flow, {each.alias: each.cluster_id for each in ends})
+            same = _same_cluster(flow, {each.alias: each.cluster_id for each in ends})
+            found = TickReport(f"clusters of {flow}", now_ms(), 1, (same,) if same else ())
+            if ticking.once(partial(_as_is, found)):
+                source, target = ends
+                return source, target
+            connections.close()
+            if stop.wait(_SAME_CLUSTER_SECONDS):
+                return None
+
+    def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
+        flow = settings.flow
+        ticking = self._ticking(flow)
+        with ExitStack() as connections:
+            found = self._connect_both(flow, ticking, stop, connections)
+            if found is None:
+                return
+            source, target = found
             if settings.enabled:
                 self._control_led(settings, source, target, ticking, stop)
             else:
@@ -569,6 +583,20 @@ class Engine:
                 self._discovery_seconds(settings),
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
             )
+
+
+def _as_is(report: TickReport) -> TickReport:
+    return report
+
+
+def _same_cluster(flow: Flow, ids: Mapping[str, str]) -> str | None:
+    """Return that both ends of a flow are one cluster, as their ids say, and what to do; None if they are not."""
+    if flow.source not in ids or ids[flow.source] != ids.get(flow.target):
+        return None
+    return (
+        f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would never end; "
+        "give the address of another cluster"
+    )
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float) -> None:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import partial
 from itertools import zip_longest
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from kafka import errors as client_errors
 from kafka.net import NetworkSelector
@@ -37,7 +37,15 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
+from mirror.kafka.connecting import (
+    CertificateRefused,
+    Connections,
+    diagnosed,
+    explained,
+    in_words,
+    is_nobodys_name,
+    is_refusal,
+)
 from mirror.kafka.security import client_arguments
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.counts import counted
@@ -65,12 +73,19 @@ class ClusterError(Portable):
 
 
 class ClusterUnreachable(ClusterError):
-    """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused."""
+    """Nobody answered at a cluster's addresses, or not in time, or not as is needed, or the connection was refused.
 
-    def __init__(self, alias: str, bootstrap: str, reason: str) -> None:
+    Attributes
+    ----------
+    is_for_people
+        whether waiting does not help, as far as can be told: nobody has such a host's name, the login or the broker's
+        certificate is refused, the broker is of a version that cannot be used.
+    """
+
+    def __init__(self, alias: str, bootstrap: str, reason: str, *, is_for_people: bool = False) -> None:
         # Reasons name their addresses; one needs no second mention.
         super().__init__(alias, f"connecting to {bootstrap}", reason.removeprefix(f"{bootstrap}: "))
-        self.bootstrap, self.reason = bootstrap, reason
+        self.bootstrap, self.reason, self.is_for_people = bootstrap, reason, is_for_people
 
 
 class AccessDenied(ClusterError):
@@ -299,15 +314,19 @@ class Cluster:
         manager = Connections(net, **arguments)
         try:
             with _errors_of(settings, manager, "connecting"):
-                answering, reasons = _greet(settings, manager, deadline)
+                answering, failed = _greet(settings, manager, deadline)
             if answering is not None:
                 manager.close()
                 manager = Connections(net, **arguments | {"bootstrap_servers": [answering]})
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
-                reason = "; ".join(reasons) or _why_unreachable(settings, manager) or in_words(error)
-                raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
+                said = "; ".join(each.reason for each in failed)
+                reason = said or _why_unreachable(settings, manager) or in_words(error)
+                is_for_people = answering is None and all(each.is_for_people for each in failed)
+                raise ClusterUnreachable(
+                    settings.alias, settings.bootstrap_servers, reason, is_for_people=is_for_people and bool(failed)
+                ) from error
             return cls(settings, net, manager, timeout_seconds)
         except BaseException:
             manager.close()
@@ -689,17 +708,7 @@ class Cluster:
 
         def ask(asked: Sequence[str]) -> dict[str, _Answer]:
             answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                response = self.send(
-                    DescribeGroupsRequest(groups=coordinated, include_authorized_operations=False), coordinator
-                )
-                for group in response.groups:
-                    answers[group.group_id] = _Answer(
-                        group.error_code,
-                        getattr(group, "error_message", None),
-                        GroupDescription(group.group_state, len(group.members)),
-                    )
-            return answers
+            return answers | self._of_coordinators(by_coordinator, self._describe_groups)
 
         answers = self._settle("describing groups", names, ask)
         unseen = [
@@ -717,6 +726,42 @@ class Cluster:
                 state = listed[name].state if name in listed else "Dead"
                 found[name] = GroupDescription(state, 0 if state in ("Empty", "Dead") else 1)
         return found
+
+    def _describe_groups(self, groups: Sequence[str], coordinator: int) -> dict[str, _Answer]:
+        request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
+        return {
+            group.group_id: _Answer(
+                group.error_code,
+                getattr(group, "error_message", None),
+                GroupDescription(group.group_state, len(group.members)),
+            )
+            for group in self.send(request, coordinator).groups
+        }
+
+    @staticmethod
+    def _of_coordinators(
+        by_coordinator: Mapping[int, Sequence[str]], ask: Callable[[Sequence[str], int], Mapping[str, _Answer]]
+    ) -> dict[str, _Answer]:
+        """Ask each coordinator for its groups; those of one that does not answer fail alone.
+
+        Raises
+        ------
+        KafkaError
+            if none of several answers, or the only one does not.
+        """
+        answers: dict[str, _Answer] = {}
+        failure, has_answer = None, False
+        for coordinator, groups in by_coordinator.items():
+            try:
+                answers |= ask(groups, coordinator)
+                has_answer = True
+            except client_errors.KafkaError as error:
+                failure = error
+                why = f"no answer from the group coordinator, broker {coordinator}: {in_words(error)}"
+                answers |= {group: _Answer(_COORDINATOR_NOT_AVAILABLE, why) for group in groups}
+        if failure is not None and not has_answer:
+            raise failure
+        return answers
 
     def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
         """Return the positions one group has committed; of an unknown group, none.
@@ -736,9 +781,7 @@ class Cluster:
 
         def ask(asked: Sequence[str]) -> dict[str, _Answer]:
             answers, by_coordinator = self._coordinators(asked)
-            for coordinator, coordinated in by_coordinator.items():
-                answers |= self._fetch_positions(coordinated, coordinator)
-            return answers
+            return answers | self._of_coordinators(by_coordinator, self._fetch_positions)
 
         return _found(self._settle("reading positions of groups", names, ask))
 
@@ -959,14 +1002,21 @@ def _is_unconnected(error: BaseException) -> bool:
     )
 
 
-def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[str]]:
+class _Failed(NamedTuple):
+    """Why an address did not answer, and whether waiting does not help (:class:`ClusterUnreachable`)."""
+
+    reason: str
+    is_for_people: bool
+
+
+def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[_Failed]]:
     """Connect to the addresses in turn until one answers; return that one, and why those before it did not.
 
     The library's own start picks an address at random, gives it all the time there is, repeats every failure until the
     timeout and keeps the reasons to its log. A refused login is raised at once: repeating it may lock the account. So
     is what a broker does not offer: it would hang up without a word later.
     """
-    reasons = []
+    failed = []
     brokers = manager.cluster.bootstrap_brokers()
     for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
 
@@ -983,13 +1033,15 @@ def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> 
             if is_refusal(error):
                 raise
             reason = explained(error, manager.config) or diagnosed(address, manager.config) or str(error)
-            reasons.append(f"{address}: {reason}")
+            is_for_people = isinstance(error, CertificateRefused) or is_nobodys_name(broker.host)
+            failed.append(_Failed(f"{address}: {reason}", is_for_people))
         else:
             wrong = misfit(offered, ALWAYS)
             if wrong:
-                raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, f"{address}: {wrong}")
-            return address, reasons
-    return None, reasons
+                reason = f"{address}: {wrong}"
+                raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_for_people=True)
+            return address, failed
+    return None, failed
 
 
 def _ms_until(deadline: float) -> float:
@@ -1110,7 +1162,7 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
     except client_errors.KafkaError as error:
         if is_refusal(error):
             reason = explained(error, client_arguments(settings.client)) or in_words(error)
-            raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
+            raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_for_people=True) from error
         raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
         # An OAuth server that gives no token, too many open files.

@@ -144,6 +144,17 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, _REFUSALS)
 
 
+def is_nobodys_name(host: str) -> bool:
+    """Tell whether the name service says that there is no such host; not if it does not answer, as without a line."""
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as error:
+        return error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+    except OSError:
+        return False
+    return False
+
+
 def tls_problem(error: OSError) -> str:
     """Return why a TLS handshake failed, in words for people."""
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import cluster as cluster_module
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, broker_configs, offered, transactional_ids, values_of
 from mirror.kafka.cluster import (
     Cluster,
@@ -219,6 +220,20 @@ def test_a_cluster_that_is_not_there_is_named_with_its_addresses_and_the_reason_
     assert time.monotonic() - began < 4
     assert str(unreachable.value).startswith(f"cluster north: connecting to {address}: ")
     assert "connection refused" in str(unreachable.value)
+
+
+@pytest.mark.parametrize("is_nobodys", [True, False])
+def test_a_cluster_whose_addresses_have_nobodys_name_is_not_to_be_waited_for(
+    monkeypatch: pytest.MonkeyPatch, *, is_nobodys: bool
+) -> None:
+    """At an address where only nobody listens somebody may in a moment."""
+    monkeypatch.setattr(cluster_module, "is_nobodys_name", lambda _: is_nobodys)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ClusterUnreachable) as unreachable:
+            Cluster.connect(ClusterSettings("north", {"bootstrap.servers": address}), timeout_seconds=1)
+    assert unreachable.value.is_for_people is is_nobodys
 
 
 def test_a_wrong_security_protocol_is_told_from_a_cluster_that_is_not_there(settings_of: SettingsOf) -> None:

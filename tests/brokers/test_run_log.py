@@ -150,6 +150,26 @@ def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(
     ], log.read_text()
 
 
+def test_an_engine_whose_only_target_is_away_says_so_and_waits_for_it(
+    east_west: Lab, east: Cluster, mortal: LabCluster, unique: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """After a power cut the line to the target may be up last."""
+    source, target = (unique(word).replace("-", "") for word in ("shop", "copy"))
+    topic = unique("orders")
+    east.create_topics([NewTopic(topic, 1, 1, {})])
+    file, log = one_flow(east_west, tmp_path / "mirror.properties", source, target, topic), tmp_path / "log"
+    file.write_text(file.read_text().replace(address(east_west, "west"), mortal.bootstrap_servers))
+    mortal.kill()
+    with running(file, log) as engine:
+        line = f"{target} does not answer ({mortal.bootstrap_servers}: connection refused); trying again"
+        wait_until(lambda: ("WARN", "engine", line) in lines_of(log), f"a line: {line}", timeout_seconds=60)
+        assert status(file)[0] == "FAILED"
+        mortal.start()
+        wait_until(lambda: status(file), "the flow to run", timeout_seconds=90, until=lambda seen: seen[0] == "RUNNING")
+        engine.send_signal(signal.SIGTERM)
+        assert engine.wait(60) == 0, log.read_text()
+
+
 def lines_of(log: Path) -> list[tuple[str, str, str]]:
     """Return level, flow and text of each line; every line is one of the log."""
     # The last one may be on its way.

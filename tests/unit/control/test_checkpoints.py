@@ -7,7 +7,7 @@ from typing import cast
 
 from mirror.control.checkpoints import CheckpointsTick, last_checkpoints, plan_checkpoints, remote_partition
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, Found, GroupListing, GroupPosition
+from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy, CopyId
 from mirror.model.flow_state import StateRecord, checkpointed_record
@@ -225,8 +225,11 @@ class Changing:
     def __init__(self, *groups: str) -> None:
         self.names = groups
         self.seen: list[str] = []
+        self.is_hanging = False
 
     def groups(self) -> list[GroupListing]:
+        if self.is_hanging:
+            raise ClusterError("east", "listing groups", "no answer")
         return [GroupListing(name, "consumer", "Empty", "classic") for name in self.names]
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
@@ -243,6 +246,22 @@ def test_a_group_that_came_later_gets_its_checkpoint_too_unless_groups_are_not_r
         source.names = ("billing", "stock")
         tick.tick()
         assert {each.group for each in log.written if each} == groups
+
+
+def test_while_a_broker_does_not_say_which_groups_it_has_those_known_before_go_on() -> None:
+    """A list that may be short is not given; without one before there is nothing to go on with."""
+    source, log = Changing("billing"), Checkpoints()
+    tick = CheckpointsTick(flow_settings(), cast(Cluster, source), Table({(*ORDERS, 5): Exact(2)}), log, log)
+    source.is_hanging = True
+    assert not tick.tick().is_ok
+    assert log.written == []
+    source.is_hanging = False
+    tick.tick()
+    source.is_hanging = True
+    before = len(source.seen)
+    (problem,) = tick.tick().problems
+    assert problem == "groups that are new are not looked for: cluster east: listing groups: no answer"
+    assert source.seen[before:] == ["positions"]
 
 
 def test_positions_are_read_before_what_is_known_to_be_copied() -> None:

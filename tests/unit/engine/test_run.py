@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from mirror.engine import run as module
 from mirror.engine.cluster_news import ClusterNews
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
+from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
@@ -313,6 +315,81 @@ def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
     assert [line for line in caplog.messages if "starts" in line or "answer" in line][1:] == [
         "east does not answer (east:9092: connection refused); trying again"
     ]
+
+
+def connecting(**outcomes: str | ClusterUnreachable) -> Callable[[ClusterSettings], AbstractContextManager[Connected]]:
+    """Return what connects to clusters: of each its id, or why it is away."""
+
+    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+        outcome = outcomes[of.alias]
+        if isinstance(outcome, ClusterUnreachable):
+            raise outcome
+        return nullcontext(Connected(of.alias, outcome))
+
+    return connect
+
+
+def away(alias: str, *, is_for_people: bool) -> ClusterUnreachable:
+    return ClusterUnreachable(alias, f"{alias}:9092", "it is away", is_for_people=is_for_people)
+
+
+def test_an_engine_waits_for_targets_that_are_away_and_not_for_what_only_people_can_mend(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the line may be up last; a login that is refused, or a name that nobody has, is no outage."""
+    with settings.path.open("a") as file:
+        file.write("clusters = east, west, south\nsouth.bootstrap.servers = south:9092\neast->south.enabled = true\n")
+    engine = Engine(load(settings.path))
+    wrong, gone = (partial(away, is_for_people=each) for each in (True, False))
+    for west, south, starts in (
+        (gone("west"), gone("south"), True),
+        (wrong("west"), gone("south"), True),
+        (wrong("west"), "the south", True),
+        (wrong("west"), wrong("south"), False),
+    ):
+        monkeypatch.setattr(Cluster, "connect", connecting(east="the east", west=west, south=south))
+        if starts:
+            engine.check()
+            continue
+        with pytest.raises(NotReachable) as refused:
+            engine.check()
+        assert (refused.value.line, refused.value.key) == (3, "west.bootstrap.servers")
+    monkeypatch.setattr(Cluster, "connect", connecting(east=gone("east"), west=gone("west"), south=gone("south")))
+    engine.check()
+
+
+def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_flow_alone(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was away at the start, so that nobody could tell; people may give it another address meanwhile."""
+    ids, stop = ["one", "one", "one", "another"], threading.Event()
+    begun: list[str] = []
+
+    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+        if len(ids) == 2:
+            (standing,) = engine._standings.values()
+            told.extend(standing.reasons())
+        return nullcontext(Connected(of.alias, ids.pop(0)))
+
+    told: list[str] = []
+    monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(module, "_SAME_CLUSTER_SECONDS", 0.0)
+    monkeypatch.setattr(Engine, "_control_led", lambda _, settings, *__: begun.append(str(settings.flow)))
+    engine = Engine(settings, clusters=["west"])
+    (standing,) = engine._standings.values()
+    engine._control(standing.settings, stop)
+    assert told == [
+        (
+            "clusters of east->west: east and west are the same cluster (id one): replicating would never end; give "
+            "the address of another cluster"
+        )
+    ]
+    assert begun == ["east->west"]
+    assert (standing.reasons(), ids) == ((), [])
+    ids[:] = ["one", "one"]
+    stop.set()
+    engine._control(standing.settings, stop)
+    assert begun == ["east->west"], "nothing is begun with one cluster at both ends"
 
 
 def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_write_is_not_copied(

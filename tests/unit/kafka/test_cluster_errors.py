@@ -15,6 +15,7 @@ from mirror.kafka.cluster import AccessDenied, ClusterError, ClusterUnreachable
     [
         ClusterError("east", "listing topics", "no"),
         ClusterUnreachable("east", "a:1", "nobody there"),
+        ClusterUnreachable("east", "a:1", "no such login", is_for_people=True),
         AccessDenied("east", "listing topics", "no"),
         BrokerRefused("east: append", OSError),
     ],

@@ -13,7 +13,7 @@ import pytest
 from kafka.net.selector import NetworkSelector
 
 from mirror.kafka import connecting
-from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained, in_words
+from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained, in_words, is_nobodys_name
 from mirror.kafka.security import NoToken
 
 
@@ -103,3 +103,18 @@ def _answer_in_plain_words(server: socket.socket) -> None:
     with server.accept()[0] as one:
         one.recv(1 << 12)
         one.sendall(b"what?")
+
+
+@pytest.mark.parametrize(("code", "is_nobodys"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False), (None, False)])
+def test_a_name_is_nobodys_if_the_name_service_says_so_not_if_it_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+    code: int | None,
+    is_nobodys: bool,  # as in the table above
+) -> None:
+    def look_up(*_: object) -> list[object]:
+        if code is None:
+            return []
+        raise socket.gaierror(code, "what it says")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert is_nobodys_name("west") is is_nobodys
