@@ -83,6 +83,7 @@ _STATE_COLOURS = {
     "FAILED": "red",
 }
 _MOST_REASONS = 10
+_EVERY_GROUP = ".*"
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 _VERIFIED_COUNTS = (
@@ -274,13 +275,14 @@ def status(
 def offsets(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
     """Say where each group would go on, on the target; works without the source, from the checkpoints.
 
-    Exit code 1 if the source does not tell the position of some group; which, and why, is said beside the others.
+    Exit code 1 if the source does not tell the position of some group (which, and why, is said beside the others), or
+    no group matches the pattern that was given.
     """
     with _explained():
         settings = load(file, applies_transforms=False)
@@ -296,10 +298,13 @@ def offsets(
         _print_table(
             f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
         )
-    if view.unread:
-        for each in view.unread:
-            _err.print(f"Not told, so not among these: {each}", markup=False)
-        raise typer.Exit(1)
+    for each in view.unread:
+        _err.print(f"Not told, so not among these: {each}", markup=False)
+    is_nobody = group != _EVERY_GROUP and view.unmatched is not None
+    if is_nobody:
+        _err.print(view.unmatched, markup=False)
+    if view.unread or is_nobody:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
@@ -332,7 +337,7 @@ def readiness(
 def groups(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     apply: Annotated[
         bool, typer.Option("--apply", help="Move the groups: write their positions on the target.")
     ] = False,
@@ -589,7 +594,7 @@ def _terminal() -> Terminal:
 def rehearse(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     positions: Annotated[
         TakenFrom, typer.Option(help="As if the source were lost (checkpoints), or as in a planned move (source).")
     ] = TakenFrom.CHECKPOINTS,
@@ -799,7 +804,8 @@ def _move_groups(
             said = f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}"
             _out.print(said, markup=False)
         if found_none:
-            _err.print(f"No group of {flow} whose id matches {pattern} has a position: none was moved", markup=False)
+            said = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
+            _err.print(f"{said}: none was moved", markup=False)
     if refused or found_none:
         raise typer.Exit(VERDICT_NOT_PASS)
 
