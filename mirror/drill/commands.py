@@ -158,14 +158,21 @@ def resume(
 
 @app.command()
 def report(run_directory: RunArgument) -> None:
-    """Write the report of a run again, finished or not; print its path."""
+    """Write the report of a run again, finished or not; print its path.
+
+    Exit code 1 if the run's evidence is not as the run has left it: what was changed is said on standard error.
+    """
     from mirror.drill.report import write_report
 
     try:
-        path = write_report(RunDirectory.open(run_directory))
+        path, judgement = write_report(RunDirectory.open(run_directory))
     except (Refused, FactError) as refused:
         _refuse(refused)
     terminal.console().print(str(path), soft_wrap=True, highlight=False)
+    if judgement.tampered:
+        told = f"the evidence of {run_directory} is not as the run left it: {'; '.join(judgement.tampered)}"
+        terminal.console(stderr=True).print(told, soft_wrap=True, highlight=False)
+        raise typer.Exit(1)
 
 
 def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, ParameterValue]) -> None:
@@ -232,7 +239,7 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
     """Write the report, print verdict, reasons and the report's path, and exit with the verdict's status."""
     from mirror.drill.report import write_report
 
-    path = write_report(result.run)
+    path, _ = write_report(result.run)
     told = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
     console.print(told)
     for reason in result.reasons:
