@@ -1118,7 +1118,7 @@ def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
 def _print_verification(title: str, found: dict[str, Any]) -> None:
     partitions = found["partitions"]
     # What is zero everywhere would only take room; that nothing differs is what the verdict says.
-    shown = [name for name in _VERIFIED_COUNTS if any(each[name] for each in partitions)]
+    shown = [name for name in _VERIFIED_COUNTS if any(each[name] != 0 for each in partitions)]
     _print_table(
         title,
         [
@@ -1126,7 +1126,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
                 "partition": f"{each['topic']}-{each['partition']}",
                 "up to": f"{each['upstream_end']} -> {each['downstream_end']}",
                 "records": each["records"],
-                **{name: each[name] for name in shown},
+                **{name: "not compared" if each[name] is None else each[name] for name in shown},
                 "verdict": each["verdict"],
             }
             for each in partitions
@@ -1139,7 +1139,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
             offsets = f"upstream {cell(first['upstream_offset'])}, downstream {cell(first['downstream_offset'])}"
             _out.print(f"{where}: {first['what']} first at {offsets}: {first['detail']}", markup=False)
         for what, log in (("missing", "the source"), ("extra", "the copy")):
-            if each[what] > 1:
+            if (each[what] or 0) > 1:
                 _out.print(f"{where}: {what} at offsets of {log}: {Ranges.from_json(each[f'{what}_at'])}", markup=False)
         for told in filter(None, (each["problem"], *each["notes"])):
             _out.print(f"{where}: {told}", markup=False)
