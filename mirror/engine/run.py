@@ -21,7 +21,7 @@ from importlib.metadata import version
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
-from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
@@ -514,7 +514,7 @@ class Engine:
             found.append(Cluster.connect(self._settings.clusters[alias]))
             return 1, ()
 
-        while not ticking.once(lambda: run_tick(f"connection of {flow} to {alias}", now_ms, connect)):
+        while not ticking.once(lambda: run_tick(connection_name(flow, alias), now_ms, connect)):
             if stop.wait(_REST_SECONDS):
                 return None
         return found[0]
