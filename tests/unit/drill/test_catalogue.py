@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,14 +116,23 @@ def test_list_and_show_tell_what_there_is(folder: Path) -> None:
     assert all(told in printed for told in ("Tiny, in prose", "records/s", "The first step point of no return"))
 
 
+def test_the_list_can_be_had_as_json_with_what_is_wrong(folder: Path) -> None:
+    (folder / "broken.py").write_text("1 / 0")
+    done = CliRunner().invoke(app, ["list", "--json", "--runbooks", str(folder)])
+    broken, tiny = json.loads(done.stdout)
+    assert tiny == {"runbook": "tiny", "steps": 1, "purpose": "To be tested.", "problem": None}
+    assert (done.exit_code, broken["runbook"], "broken.py" in broken["problem"]) == (2, "broken", True)
+
+
 def test_a_dry_run_starts_nothing_and_is_never_pass(folder: Path, tmp_path: Path) -> None:
     status, printed = invoke(
         "run", "tiny", "--dry-run", "-p", "rate=7", "--runs-directory", tmp_path / "runs", "--runbooks", folder
     )
 
-    assert status == 1
+    assert status == 0, "a check before a run, in a script, goes on"
     assert "UNKNOWN" in printed
     assert "7" in printed
+    assert "1 step would be run" in printed
     assert not (tmp_path / "runs").exists()
 
 
