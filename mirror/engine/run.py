@@ -33,7 +33,7 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
-from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
+from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
@@ -157,7 +157,7 @@ class Engine:
             self._require_two_clusters(flow.flow, ids)
         targets = [flow.flow.target for flow in self._flows if flow.enabled]
         if not any(alias in ids for alias in targets):
-            raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
+            raise not_reachable(self._settings.path, away[targets[0]])
         for alias, why in away.items():
             self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
 
@@ -181,17 +181,10 @@ class Engine:
         if flow.source in ids and ids[flow.source] == ids.get(flow.target):
             raise SameCluster(
                 self._settings.path,
-                *self._place(flow.target),
+                *place_of(self._settings.path, flow.target),
                 f"{flow.source} and {flow.target} are the same cluster (id {ids[flow.source]}): replicating would "
                 "never end; give the address of another cluster",
             )
-
-    def _place(self, alias: str) -> tuple[int | None, str]:
-        """Return the line and key that say where a cluster is."""
-        file = read(self._settings.path)
-        own = f"{alias}.bootstrap.servers"
-        key = own if file.line_of(own) is not None else "bootstrap.servers"
-        return file.line_of(key), key
 
     def _discovery_seconds(self, flow: FlowSettings) -> float:
         """Return how often topics are looked for: within seconds, unless the file says how often."""
