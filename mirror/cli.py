@@ -31,13 +31,13 @@ from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
-from mirror.engine.refusals import NotReachable
+from mirror.engine.refusals import NotReachable, not_reachable, unusable
 from mirror.engine.run_log import LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.failing_over import Asked, Terminal, fail_back, fail_over
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError, ItemResult
+from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
 from mirror.kafka.group_reader import ReadLimits
 from mirror.kafka.security import UnsupportedSetting
 from mirror.lab.bench.command import bench
@@ -83,6 +83,7 @@ _STATE_COLOURS = {
     "FAILED": "red",
 }
 _MOST_REASONS = 10
+_EVERY_GROUP = ".*"
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
 _VERIFIED_COUNTS = (
@@ -203,7 +204,7 @@ def run(
     stop_when_told(stop, lambda name: log.info("stops: %s", name))
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
 
-    with _explained():
+    with _explained(file):
         settings = load(file)
         if more_clusters and not clusters:
             raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
@@ -223,7 +224,7 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: S
 
     Exit code 1 if something stands in the way.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file)
         chosen = [_flow(settings, flow)] if flow else settings.flows
         found = [plan_flow(each, settings.clusters) for each in chosen]
@@ -242,7 +243,10 @@ def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: S
 def status(
     file: File,
     check: Annotated[
-        bool, typer.Option("--check", help="For monitoring: exit code 1 unless every flow is RUNNING.")
+        bool,
+        typer.Option(
+            "--check", help="For monitoring: exit code 1 unless every flow is RUNNING (so also if one is PAUSED)."
+        ),
     ] = False,
     as_json: AsJson = False,
     show_all: ShowAll = False,
@@ -252,7 +256,7 @@ def status(
     Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
     state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         with observe(settings) as observers:
             found = [observer.look() for observer in observers]
@@ -276,15 +280,16 @@ def status(
 def offsets(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
     """Say where each group would go on, on the target; works without the source, from the checkpoints.
 
-    Exit code 1 if the source does not tell the position of some group; which, and why, is said beside the others.
+    Exit code 1 if the source does not tell the position of some group (which, and why, is said beside the others), or
+    no group matches the pattern that was given.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows, with_ages=True)
@@ -298,10 +303,13 @@ def offsets(
         _print_table(
             f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
         )
-    if view.unread:
-        for each in view.unread:
-            _err.print(f"Not told, so not among these: {each}", markup=False)
-        raise typer.Exit(1)
+    for each in view.unread:
+        _err.print(f"Not told, so not among these: {each}", markup=False)
+    is_nobody = group != _EVERY_GROUP and view.unmatched is not None
+    if is_nobody:
+        _err.print(view.unmatched, markup=False)
+    if view.unread or is_nobody:
+        raise typer.Exit(VERDICT_NOT_PASS)
 
 
 @app.command()
@@ -318,7 +326,7 @@ def readiness(
 
     Exit code 0: ready. 1: something blocks a failover or loses records, or what matters could not be looked at.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         found = judge(read_facts(settings, chosen, rpo_seconds=rpo_seconds))
@@ -334,7 +342,7 @@ def readiness(
 def groups(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     apply: Annotated[
         bool, typer.Option("--apply", help="Move the groups: write their positions on the target.")
     ] = False,
@@ -355,12 +363,12 @@ def groups(
     """Move groups to where they go on, on the target, or put them back; the positions before are saved first.
 
     A group in use is refused by name. What the plan says is what is written: if the target has changed meanwhile,
-    nothing is. Exit code 1 if a group that should have been moved was not.
+    nothing is. --dry-run alone shows the plan of --apply. Exit code 1 if a group that should have been moved was not.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
-        if apply == (undo is not None):
-            raise ConfigError(file, None, None, "say either --apply or --restore SNAPSHOT")
+        if (apply and undo is not None) or not (apply or undo is not None or dry_run):
+            raise ConfigError(file, None, None, "say either --apply or --restore SNAPSHOT, or --dry-run for the plan")
         if undo is not None:
             saved_before = GroupSnapshot.load(undo)
             chosen = _flow(settings, flow or str(saved_before.flow))
@@ -397,7 +405,7 @@ def pause(
     Returns when nothing more is appended to the copies, and says how far each partition is copied. Exit code 1 if that
     is not confirmed in time (the wish stays on record), or some position is not final.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         plan = plan_pause(settings, chosen, topics)
@@ -435,7 +443,7 @@ def resume(
 
     Exit code 1 if the engine that leads the flow does not take it in in time; the wish stays on record.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         plan = plan_pause(settings, chosen, topics, is_pause=False)
@@ -475,7 +483,7 @@ def fence(
     What is added is put on record in a file first, from which it is lifted; what is under way is taken up. Exit code 1
     unless nothing is written any more for some seconds: quotas alone never prove that.
     """
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         if cluster not in settings.clusters:
             known = ", ".join(settings.clusters)
@@ -542,7 +550,7 @@ def failover(
     A run that ended anywhere is gone on with by the same command and its --run-directory. Exit code 1 unless the
     verdict is PASS: what nobody has looked at is UNKNOWN.
     """
-    with _explained(), sigterm_interrupts():
+    with _explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
         asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up, fences)
         code = _guarded(lambda: fail_over(settings, _flow(settings, flow), mode, asked, _terminal()))
@@ -567,7 +575,7 @@ def failback(
     States what only the old cluster has, has the flow back copy everything home, and moves the groups; then both flows
     copy again. Exit code 1 unless the verdict is PASS.
     """
-    with _explained(), sigterm_interrupts():
+    with _explained(file), sigterm_interrupts():
         settings = load(file, applies_transforms=False)
         asked = Asked(group, applications, run_directory, dry_run, yes, as_json, back, given_up)
         code = _guarded(lambda: fail_back(settings, _flow(settings, flow), asked, _terminal()))
@@ -591,7 +599,7 @@ def _terminal() -> Terminal:
 def rehearse(
     file: File,
     flow: FlowName = None,
-    group: GroupPattern = ".*",
+    group: GroupPattern = _EVERY_GROUP,
     positions: Annotated[
         TakenFrom, typer.Option(help="As if the source were lost (checkpoints), or as in a planned move (source).")
     ] = TakenFrom.CHECKPOINTS,
@@ -614,7 +622,7 @@ def rehearse(
     shadows are deleted. Exit code 1 unless the verdict is PASS. A dry run proves nothing; it ends with 1 if a group
     could not be tried, or would skip records by the forecast, or there is none.
     """
-    with _explained(), sigterm_interrupts():
+    with _explained(file), sigterm_interrupts():
         settings = load(file)
         chosen = _flow(settings, flow)
         if clean:
@@ -658,7 +666,7 @@ def gaps(
     as_json: AsJson = False,
 ) -> None:
     """List what the copies lack, and where; exit code 1 while somebody still has to acknowledge a gap."""
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         if confirm and not (reason or "").strip():
             raise ConfigError(file, None, "--reason", "say why the gaps are taken as they are")
@@ -706,7 +714,7 @@ def verify(
     """
     from mirror.recovery.verify import verify_flow
 
-    with _explained():
+    with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         with _progress() as watch:
@@ -726,19 +734,24 @@ def main() -> None:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Turn what can be wrong with a file or a cluster into one message and an exit code."""
+def _explained(file: Path) -> Iterator[None]:
+    """Turn what can be wrong with a file or a cluster into one message, with its place there, and an exit code."""
     try:
         yield
     except NotReachable as error:
-        _err.print(str(error), style="red", markup=False)
-        raise typer.Exit(COULD_NOT_START) from None
-    except (ConfigError, UnsupportedSetting, FileNotFoundError) as error:
-        _err.print(str(error), style="red", markup=False)
-        raise typer.Exit(BAD_USAGE) from None
-    except (ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, SparkDidNotStart) as error:
-        _err.print(str(error), style="red", markup=False)
-        raise typer.Exit(COULD_NOT_START) from None
+        told, code = str(error), COULD_NOT_START
+    except UnsupportedSetting as error:
+        told, code = str(unusable(file, error)), BAD_USAGE
+    except (ConfigError, FileNotFoundError) as error:
+        told, code = str(error), BAD_USAGE
+    except (ClusterUnreachable, ConnectionFailed) as error:
+        told, code = str(not_reachable(file, error)), COULD_NOT_START
+    except (ClusterError, BrokerRefused, LeaderUnknown, SparkDidNotStart) as error:
+        told, code = str(error), COULD_NOT_START
+    else:
+        return
+    _err.print(told, style="red", markup=False)
+    raise typer.Exit(code)
 
 
 @contextmanager
@@ -801,7 +814,8 @@ def _move_groups(
             said = f"The positions before are in {saved}; put them back with: mirror groups {file} --restore {saved}"
             _out.print(said, markup=False)
         if found_none:
-            _err.print(f"No group of {flow} whose id matches {pattern} has a position: none was moved", markup=False)
+            said = plan.unmatched or f"no group of {flow} whose id matches {pattern} has a position"
+            _err.print(f"{said}: none was moved", markup=False)
     if refused or found_none:
         raise typer.Exit(VERDICT_NOT_PASS)
 
@@ -985,7 +999,9 @@ def _print_plan(plan: FlowPlan, *, show_all: bool) -> None:
     if plan.problem is not None:
         _out.print(f"{plan.flow}: {plan.problem}", markup=False, style="red", soft_wrap=True)
         return
-    for kind, rows in plan.tables().items() or [("changes", [])]:
+    if not plan.enabled:
+        _out.print(f"{plan.flow}: not enabled", markup=False)
+    for kind, rows in plan.tables().items() or ([("changes", [])] if plan.enabled else []):
         problems_first = sorted(rows, key=lambda row: row["action"] != "problem")
         _print_table(f"{plan.flow}: {kind}", problems_first, most=None if show_all else MOST_ROWS)
     for note in plan.notes:
@@ -1114,7 +1130,7 @@ def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:
 def _print_verification(title: str, found: dict[str, Any]) -> None:
     partitions = found["partitions"]
     # What is zero everywhere would only take room; that nothing differs is what the verdict says.
-    shown = [name for name in _VERIFIED_COUNTS if any(each[name] for each in partitions)]
+    shown = [name for name in _VERIFIED_COUNTS if any(each[name] != 0 for each in partitions)]
     _print_table(
         title,
         [
@@ -1122,7 +1138,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
                 "partition": f"{each['topic']}-{each['partition']}",
                 "up to": f"{each['upstream_end']} -> {each['downstream_end']}",
                 "records": each["records"],
-                **{name: each[name] for name in shown},
+                **{name: "not compared" if each[name] is None else each[name] for name in shown},
                 "verdict": each["verdict"],
             }
             for each in partitions
@@ -1135,7 +1151,7 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
             offsets = f"upstream {cell(first['upstream_offset'])}, downstream {cell(first['downstream_offset'])}"
             _out.print(f"{where}: {first['what']} first at {offsets}: {first['detail']}", markup=False)
         for what, log in (("missing", "the source"), ("extra", "the copy")):
-            if each[what] > 1:
+            if (each[what] or 0) > 1:
                 _out.print(f"{where}: {what} at offsets of {log}: {Ranges.from_json(each[f'{what}_at'])}", markup=False)
         for told in filter(None, (each["problem"], *each["notes"])):
             _out.print(f"{where}: {told}", markup=False)

@@ -100,6 +100,10 @@ def _require_address(config: MirrorMakerConfig, alias: str) -> None:
 
 def _require_enabled_flow(config: MirrorMakerConfig) -> None:
     if not any(config.connector(flow, Connector.SOURCE)["enabled"].strip().lower() == "true" for flow in config.flows):
+        for entry in config.file.entries:
+            value = config.resolved[entry.key]
+            if _switched_flow(entry.key) is not None and value.strip().lower() not in ("true", "false"):
+                raise config.file.error(entry.key, f"{value!r} is neither true nor false; write one of them")
         first, second = (*config.clusters, "A", "B")[:2]
         raise config.file.error("clusters", f"no flow is enabled; add, for instance, {first}->{second}.enabled = true")
 

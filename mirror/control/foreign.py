@@ -85,11 +85,17 @@ def foreign_reasons(
     ``own``: the flow's own producer ids.
     """
     return tuple(
-        f"{each.copy} on {alias} has {counted(each.records, 'record')} at offsets {each.first} to {each.end - 1} that "
-        + _what(each, own)
+        f"{each.copy} on {alias} has {told}"
         for each in sorted(foreign, key=lambda each: (each.copy, each.producer_id))
-        if now_ms - each.seen_at_ms < RECENT_MS
+        if (told := foreign_records(each, now_ms, own))
     )
+
+
+def foreign_records(each: ForeignWriter, now_ms: int, own: Container[int] = ()) -> str:
+    """Return what somebody has written into a copy in the last hour, without saying into which; empty if nothing."""
+    if now_ms - each.seen_at_ms >= RECENT_MS:
+        return ""
+    return f"{counted(each.records, 'record')} at offsets {each.first} to {each.end - 1} that {_what(each, own)}"
 
 
 def _what(each: ForeignWriter, own: Container[int]) -> str:

@@ -24,6 +24,7 @@ from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.flow_state import state_topic
+from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation, describe
@@ -109,12 +110,15 @@ class GroupView:
         groups and partitions that the source has and whose positions it did not tell, with the reason.
     read
         what the source told; nothing if it was not asked.
+    unmatched
+        that no group matches the pattern, in words; None: some do.
     """
 
     positions: tuple[TranslatedPosition, ...]
     source_problem: str | None
     unread: tuple[str, ...] = ()
     read: GroupPositions = field(default_factory=Found)
+    unmatched: str | None = None
 
 
 def view_groups(
@@ -154,7 +158,9 @@ def view_groups(
         find=lambda alias: _flow_into_source(settings, clusters, alias),
     )
     try:
-        read, problem = _from_source(settings, clusters, pattern) if ask_source else (Found(), "it was not asked")
+        read, groups, problem = (
+            _from_source(settings, clusters, pattern) if ask_source else (Found(), [], "it was not asked")
+        )
         if problem is None:
             # After the positions were read: none is then ahead of what is known to be copied.
             translator.refresh()
@@ -166,30 +172,32 @@ def view_groups(
                 found = _with_ages(settings, target_client, found)
         else:
             log.poll()
-            found = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
+            found, groups = _from_checkpoints(settings, target_client, log, CheckpointCopies(between), pattern)
     finally:
         if own is not None:
             own.close()
         translator.close()
         thirds.close()
-    return GroupView(tuple(found), problem, unread(read, flow.source), read)
+    where = f"on {flow.source}" if problem is None else f"in the checkpoints on {flow.target}"
+    is_matched = any(re.fullmatch(pattern, each) for each in groups)
+    unmatched = None if is_matched else no_group(pattern, groups, where)
+    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched)
 
 
 def _from_source(
     settings: FlowSettings, clusters: Mapping[str, ClusterSettings], pattern: str
-) -> tuple[GroupPositions, str | None]:
+) -> tuple[GroupPositions, list[str], str | None]:
+    """Return positions of the groups that match, all groups that pass the flow's filters, and why none is told."""
     try:
         with Cluster.connect(clusters[settings.flow.source], timeout_seconds=5.0) as source:
-            names = [
+            groups = [
                 listing.group
                 for listing in source.groups()
-                if listing.is_consumer_group
-                and settings.group_filter.matches(listing.group)
-                and re.fullmatch(pattern, listing.group)
+                if listing.is_consumer_group and settings.group_filter.matches(listing.group)
             ]
-            return source.positions_of_groups(names), None
+            return source.positions_of_groups([each for each in groups if re.fullmatch(pattern, each)]), groups, None
     except ClusterError as problem:
-        return Found(), str(problem)
+        return Found(), [], str(problem)
 
 
 def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, TopicPartition], GroupPosition]:
@@ -247,7 +255,8 @@ def _with_ages(
 
 def _from_checkpoints(
     settings: FlowSettings, target_client: Mapping[str, str], log: FlowLog, copies: CheckpointCopies, pattern: str
-) -> list[TranslatedPosition]:
+) -> tuple[list[TranslatedPosition], list[str]]:
+    """Return where the groups that match go on, and all groups that have checkpoints and pass the flow's filters."""
     tail = LogTail(target_client, settings.checkpoints_topic, alias=settings.flow.target)
     try:
         # No engine has written one yet, or the file has it write none: then nobody can tell where groups stand.
@@ -256,8 +265,10 @@ def _from_checkpoints(
         tail.close()
     sources = {remote_partition(source, settings): source for source in log.state.positions}
     found = []
+    groups = sorted({group for group, _ in checkpoints if settings.group_filter.matches(group)})
+    chosen = {each for each in groups if re.fullmatch(pattern, each)}
     for (group, target), checkpoint in sorted(checkpoints.items()):
-        if not settings.group_filter.matches(group) or not re.fullmatch(pattern, group):
+        if group not in chosen:
             continue
         source = sources.get(target)
         known = log.offset_map(source) if source else None
@@ -266,7 +277,7 @@ def _from_checkpoints(
         # Where nothing at all is on record the state is lost, and nobody knows what is gone.
         is_gone = source is None and bool(sources)
         found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said, is_gone=is_gone))
-    return found
+    return found, groups
 
 
 def translate_again(checkpoint: Checkpoint, known: OffsetMap | None, copies: Copies, *, shares: bool) -> Translation:

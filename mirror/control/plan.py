@@ -10,7 +10,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
-from mirror.control.topics import ClusterTopics, plan_internal_topics, plan_topics, read_both_ends
+from mirror.control.topics import ClusterTopics, expected_problems, plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
@@ -22,6 +22,10 @@ from mirror.model.flow_state import FlowState, data_transactional_id, state_topi
 Rows = list[dict[str, str]]
 
 _NAMED_TOPICS = 5
+_HEARTBEATS_ALONE = (
+    "not enabled in the file: nothing is copied; as in MirrorMaker it has heartbeats, unless "
+    "emit.heartbeats.enabled = false"
+)
 # No flow has as many tasks, nor has given up as many transactional ids.
 _UNUSED_TASK = 1_000_000
 
@@ -40,6 +44,8 @@ class FlowPlan:
         what else there is to know.
     problem
         why an engine would not start with it; then there is nothing else.
+    enabled
+        whether the file enables the flow; else it exists for its heartbeats alone (HB-02).
     """
 
     flow: Flow
@@ -49,6 +55,7 @@ class FlowPlan:
     users: Rows
     notes: tuple[str, ...] = ()
     problem: str | None = None
+    enabled: bool = True
 
     @property
     def has_problems(self) -> bool:
@@ -70,8 +77,15 @@ class FlowPlan:
             "quotas": self.quotas,
             "users": self.users,
             "notes": list(self.notes),
-            "problem": self.problem,
+            "problem": self._in_the_way(),
+            "enabled": self.enabled,
         }
+
+    def _in_the_way(self) -> str | None:
+        """Return why an engine would not start, or what first stands in the way of a part of the flow."""
+        found = [row["detail"] for rows in self.tables().values() for row in rows if row["action"] == "problem"]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return self.problem if self.problem is not None or not found else f"{found[0]}{more}"
 
 
 def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -> FlowPlan:
@@ -89,7 +103,7 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
                 f"{flow.source} and {flow.target} are the same cluster (id {source.cluster_id}): replicating would "
                 "never end; give the address of another cluster"
             )
-            return FlowPlan(flow, [], [], [], [], problem=problem)
+            return FlowPlan(flow, [], [], [], [], problem=problem, enabled=settings.enabled)
         upstream, downstream = read_both_ends(source, target, settings)
         internal = plan_internal_topics(upstream, downstream, settings)
         planned = [(source.alias, internal.source), (target.alias, internal.target)]
@@ -97,8 +111,12 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
             planned.append((target.alias, plan_topics(upstream, downstream, settings)))
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
         if not settings.enabled:
-            return FlowPlan(flow, topics, [], [], [])
-        told = (*_transforms(upstream, settings), *_rights(clusters[flow.target], settings))
+            return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
+        told = (
+            *expected_problems(downstream, settings),
+            *_transforms(upstream, settings),
+            *_rights(clusters[flow.target], settings),
+        )
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
             return FlowPlan(flow, topics, [], [], [], (*told, note))

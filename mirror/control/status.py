@@ -14,6 +14,7 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
+from mirror.control.tick import connection_name
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogReader
@@ -225,7 +226,7 @@ class FlowObserver:
             partitions, notes = self._partitions(positions)
         except _PROBLEMS as problem:
             self._forget_source()
-            trouble.append(str(problem))
+            trouble += _beside(state.run, flow, str(problem))
             partitions = tuple(
                 PartitionStatus(*source, position.upstream, None, position.downstream, None, None, position.left_out)
                 for source, position in positions.items()
@@ -352,6 +353,12 @@ class FlowObserver:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _beside(run: RunReport | None, flow: Flow, problem: str) -> list[str]:
+    """Return what was met of the source, unless the engine has told in its own words that it cannot be reached."""
+    told = connection_name(flow, flow.source)
+    return [] if run is not None and any(each.startswith(f"{told}: ") for each in run.reasons) else [problem]
 
 
 def _is_pause_confirmed(state: FlowState) -> bool:

@@ -12,6 +12,7 @@ from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
 from mirror.kafka.connecting import in_words
 from mirror.kafka.log import NewRecord
 from mirror.kafka.security import UnsupportedSetting
+from mirror.model.flow import Flow
 
 Clock: TypeAlias = Callable[[], int]
 """The time in milliseconds since the epoch."""
@@ -80,6 +81,11 @@ class Appender(Protocol):
     def append(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         """Append records (key, value, headers, timestamp in ms), acknowledged, and return the offset of the first."""
         ...
+
+
+def connection_name(flow: Flow, alias: str) -> str:
+    """Return what is told of a flow's attempts to connect to one of its clusters begins with."""
+    return f"connection of {flow} to {alias}"
 
 
 def run_tick(name: str, clock: Clock, round_of_work: Callable[[int], tuple[int, Sequence[str]]]) -> TickReport:

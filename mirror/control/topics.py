@@ -53,12 +53,23 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """Changes to one cluster's topics, and what cannot be done."""
+    """Changes to one cluster's topics, and what cannot be done.
+
+    Attributes
+    ----------
+    blocked
+        why something cannot be done, in words, by the name of the topic on this cluster.
+    """
 
     creates: tuple[NewTopic, ...] = ()
     growths: tuple[Growth, ...] = ()
     config_changes: Mapping[str, ConfigChange] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    blocked: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is in the way, in words that name the topic."""
+        return tuple(self.blocked.values())
 
     @property
     def is_empty(self) -> bool:
@@ -74,7 +85,7 @@ class TopicPlan:
         for topic, change in self.config_changes.items():
             rows += [_row(topic, "set", f"{key}={value}") for key, value in change.set.items()]
             rows += [_row(topic, "reset", f"{key} to the target's default") for key in change.delete]
-        rows += [_row("", "problem", problem) for problem in self.problems]
+        rows += [_row(topic, "problem", problem) for topic, problem in self.blocked.items()]
         return rows
 
 
@@ -96,7 +107,7 @@ def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSett
     A topic whose settings cannot be read on the source is a problem of that topic only; it is not created, since it
     would get the wrong ones (TOP-06 would give up on all of them).
     """
-    creates, growths, problems = [], [], []
+    creates, growths, problems = [], [], dict[str, str]()
     for name, remote_name in _copies(source, settings):
         upstream, remote = source.topics[name], target.topics.get(remote_name)
         if remote is not None:
@@ -105,16 +116,30 @@ def plan_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSett
             continue
         factor = settings.replication_factor
         entries = source.configs.get(name)
-        problem = _replication_problem(remote_name, factor, "replication.factor", target, settings)
+        problem = _replication_problem(remote_name, factor, "replication.factor", target)
         if problem is not None:
-            problems.append(problem)
+            problems[remote_name] = problem
         elif entries is None:
-            problems.append(_unreadable(source, name, "it is not created on the target until then"))
+            problems[remote_name] = _unreadable(source, name, "it is not created on the target until then")
         else:
             configs = _creation_configs(entries, settings)
             creates.append(NewTopic(remote_name, len(upstream.partitions), factor, configs))
     following = plan_configs(source, target, settings)
-    return TopicPlan(tuple(creates), tuple(growths), following.config_changes, (*problems, *following.problems))
+    return TopicPlan(tuple(creates), tuple(growths), following.config_changes, {**problems, **following.blocked})
+
+
+def expected_problems(target: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:
+    """Return what will keep topics that are new on the source from being copied, although none waits now."""
+    factor = settings.replication_factor
+    if not settings.enabled or factor <= target.brokers:
+        return ()
+    brokers = counted(target.brokers, "broker")
+    return (
+        (
+            f"a topic that is new on {settings.flow.source} cannot be copied: replication.factor = {factor}, and "
+            f"{target.alias} has {brokers}; set replication.factor={target.brokers}, or start the others"
+        ),
+    )
 
 
 def plan_configs(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> TopicPlan:
@@ -123,17 +148,17 @@ def plan_configs(source: ClusterTopics, target: ClusterTopics, settings: FlowSet
     Settings are compared, so that a plan names real changes only; where the target's settings are not known, it names
     all of them, as MirrorMaker 2 does each time (TCS-01 to TCS-06, TCS-08).
     """
-    changes, problems = {}, []
+    changes, problems = {}, {}
     for name, remote_name in _copies(source, settings) if settings.sync_topic_configs else ():
         if remote_name not in target.topics:
             continue
         if name in source.configs.problems:
-            problems.append(_unreadable(source, name, "they are not synchronized until then"))
+            problems[remote_name] = _unreadable(source, name, "they are not synchronized until then")
         elif name in source.configs:
             change = _config_change(source.configs[name], target.configs.get(remote_name), settings)
             if change.set or change.delete:
                 changes[remote_name] = change
-    return TopicPlan(config_changes=changes, problems=tuple(problems))
+    return TopicPlan(config_changes=changes, blocked=problems)
 
 
 def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings: FlowSettings) -> InternalTopicPlan:
@@ -143,8 +168,8 @@ def plan_internal_topics(source: ClusterTopics, target: ClusterTopics, settings:
     """
     on_source, on_target = _side_topics(settings)
     return InternalTopicPlan(
-        _plan_internal(on_source, source, settings),
-        _plan_internal(on_target, target, settings),
+        _plan_internal(on_source, source),
+        _plan_internal(on_target, target),
     )
 
 
@@ -163,7 +188,7 @@ def create_state_topic(target: Cluster, settings: FlowSettings) -> tuple[bool, t
         leaderless = target.offsets([TopicPartition(name, 0)], "latest").problems
         return not leaderless, tuple(f"{each} on {target.alias}: {why}" for each, why in leaderless.items())
     on_target = ClusterTopics(target.alias, present, Found(), len(target.broker_ids()))
-    _, problems = _apply(_plan_internal(wanted, on_target, settings), target)
+    _, problems = _apply(_plan_internal(wanted, on_target), target)
     return name in target.topics([name]), problems
 
 
@@ -189,7 +214,7 @@ def lacking_brokers(cluster: Cluster, settings: FlowSettings) -> tuple[str, str]
     if is_target and any(name == state_topic(settings.flow.source) for name, *_ in missing):
         missing.append(("of every copy", settings.replication_factor, "replication.factor"))
     for name, factor, key in missing:
-        problem = _replication_problem(name, factor, key, here, settings)
+        problem = _replication_problem(name, factor, key, here)
         if problem is not None:
             return key, problem
     return None
@@ -250,11 +275,13 @@ class TopicsTick:
         self._settings = settings
         self._clock = clock
         self._side_topics_are_fine = False
+        self._expected: tuple[str, ...] = ()
         self.side_topics_are_there = False
 
     def tick(self) -> TickReport:
         """Run one round: read both ends, plan, apply."""
-        return run_tick(f"topics {self._settings.flow}", self._clock, self._round)
+        report = run_tick(f"topics {self._settings.flow}", self._clock, self._round)
+        return replace(report, notes=self._expected)
 
     def _round(self, _: int) -> tuple[int, tuple[str, ...]]:
         # Until all is fine with the side topics, their settings are looked at too.
@@ -267,6 +294,8 @@ class TopicsTick:
         self.side_topics_are_there = self.side_topics_are_there or self._has_side_topics()
         if self._settings.enabled:
             copies = replace(plan_topics(source, target, self._settings), config_changes={})
+            # Where topics wait by now the plan says it of each.
+            self._expected = () if copies.blocked else expected_problems(target, self._settings)
             rounds.append(_apply(copies, self._target))
         return sum(done for done, _ in rounds), tuple(problem for _, problems in rounds for problem in problems)
 
@@ -401,21 +430,21 @@ def _kept(retention_ms: int | None) -> dict[str, str]:
     return {} if retention_ms is None else {"retention.ms": str(retention_ms)}
 
 
-def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics, settings: FlowSettings) -> TopicPlan:
-    creates, problems = [], []
+def _plan_internal(wanted: list[_Internal], cluster: ClusterTopics) -> TopicPlan:
+    creates, problems = [], {}
     for topic in wanted:
         if topic.name in cluster.topics:
             problem = _forgetful(cluster, topic)
         else:
             key = f"{topic.key_prefix}.replication.factor"
-            problem = _replication_problem(topic.name, topic.replication_factor, key, cluster, settings)
+            problem = _replication_problem(topic.name, topic.replication_factor, key, cluster)
             if problem is None:
                 creates.append(
                     NewTopic(topic.name, topic.partitions, topic.replication_factor, {**topic.keeps, **topic.others})
                 )
         if problem is not None:
-            problems.append(problem)
-    return TopicPlan(creates=tuple(creates), problems=tuple(problems))
+            problems[topic.name] = problem
+    return TopicPlan(creates=tuple(creates), blocked=problems)
 
 
 def _forgetful(cluster: ClusterTopics, topic: _Internal) -> str | None:
@@ -430,14 +459,12 @@ def _forgetful(cluster: ClusterTopics, topic: _Internal) -> str | None:
     return None
 
 
-def _replication_problem(
-    topic: str, factor: int, key: str, cluster: ClusterTopics, settings: FlowSettings
-) -> str | None:
+def _replication_problem(topic: str, factor: int, key: str, cluster: ClusterTopics) -> str | None:
     if factor <= cluster.brokers:
         return None
     brokers = counted(cluster.brokers, "broker")
     return (
-        f"{settings.flow}: topic {topic} on {cluster.alias} needs replication factor {factor}, "
+        f"topic {topic} on {cluster.alias} needs replication factor {factor}, "
         f"but the cluster has {brokers}: set {key}={cluster.brokers}"
     )
 

@@ -108,7 +108,7 @@ class ByHand:
 
         judgement = record_end(self.run, RunStatus.COMPLETED)
         holder.release(self.run.path)
-        report = write_report(self.run)
+        report, _ = write_report(self.run)
         evidence = read_evidence(self.run)
         display(timeline_plot(evidence))
         display(

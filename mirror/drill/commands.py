@@ -30,6 +30,7 @@ from mirror.evidence.run_evidence import ParameterValue
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.interrupting import sigterm_interrupts
 from mirror.lab import holder
+from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -53,14 +54,17 @@ ConfirmOption = Annotated[bool, typer.Option("--confirm", help="Ask before the p
 
 
 @app.command("list")
-def list_runbooks(runbooks: RunbooksOption = None) -> None:
+def list_runbooks(
+    runbooks: RunbooksOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a stable form, instead of a table.")] = False,
+) -> None:
     """List the runbooks there are; one that cannot be loaded is listed with what is wrong in it."""
     console = terminal.console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("runbook", no_wrap=True)
     table.add_column("steps", justify="right")
     table.add_column("purpose")
-    broken = False
+    found: list[dict[str, object]] = []
     try:
         files = runbook_files(runbooks_folder(runbooks))
     except Refused as refused:
@@ -68,12 +72,18 @@ def list_runbooks(runbooks: RunbooksOption = None) -> None:
     for path in files:
         try:
             runbook = load_runbook(path).runbook
+            known = {"steps": len(runbook.steps), "purpose": runbook.purpose, "problem": None}
+            found.append({"runbook": runbook.name, **known})
             table.add_row(runbook.name, str(len(runbook.steps)), runbook.purpose)
         except DefinitionRefused as refused:
-            broken = True
-            table.add_row(path.stem.replace("_", "-"), "", Text(str(refused), style="red"))
-    console.print(table)
-    if broken:
+            name = path.stem.replace("_", "-")
+            found.append({"runbook": name, "steps": None, "purpose": None, "problem": str(refused)})
+            table.add_row(name, "", Text(str(refused), style="red"))
+    if as_json:
+        console.print_json(data=found)
+    else:
+        console.print(table)
+    if any(each["problem"] is not None for each in found):
         raise typer.Exit(2)
 
 
@@ -101,12 +111,15 @@ def run(
     ] = None,
     runs_directory: Annotated[Path, typer.Option(help="Where run directories are made.")] = Path("runs"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check notebooks and parameters, show the plan, start nothing. UNKNOWN.")
+        bool, typer.Option("--dry-run", help="Check notebooks and parameters, show the plan, start nothing.")
     ] = False,
     confirm: ConfirmOption = False,
     runbooks: RunbooksOption = None,
 ) -> None:
-    """Run a runbook from its first step and write the report; the last line printed is the report's path."""
+    """Run a runbook from its first step and write the report; the last line printed is the report's path.
+
+    A dry run proves nothing, so its verdict is UNKNOWN; it ends with 0 if all is in order, with 2 if not.
+    """
     from mirror.drill.progress import observer_for
     from mirror.drill.runner import start_run
 
@@ -116,7 +129,7 @@ def run(
         given = loaded.runbook.parse(parameter or [])
         if dry_run:
             _show_plan(console, loaded, given)
-            raise typer.Exit(1)
+            return
         with sigterm_interrupts(), observer_for(console) as observer:
             result = start_run(
                 loaded, given, runs_directory, observer, confirm=_asker(confirm, observer), keep=_may_go_on()
@@ -158,14 +171,21 @@ def resume(
 
 @app.command()
 def report(run_directory: RunArgument) -> None:
-    """Write the report of a run again, finished or not; print its path."""
+    """Write the report of a run again, finished or not; print its path.
+
+    Exit code 1 if the run's evidence is not as the run has left it: what was changed is said on standard error.
+    """
     from mirror.drill.report import write_report
 
     try:
-        path = write_report(RunDirectory.open(run_directory))
+        path, judgement = write_report(RunDirectory.open(run_directory))
     except (Refused, FactError) as refused:
         _refuse(refused)
     terminal.console().print(str(path), soft_wrap=True, highlight=False)
+    if judgement.tampered:
+        told = f"the evidence of {run_directory} is not as the run left it: {'; '.join(judgement.tampered)}"
+        terminal.console(stderr=True).print(told, soft_wrap=True, highlight=False)
+        raise typer.Exit(1)
 
 
 def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, ParameterValue]) -> None:
@@ -178,7 +198,7 @@ def _show_plan(console: Console, loaded: LoadedRunbook, given: dict[str, Paramet
     console.print(_step_table(loaded.runbook))
     console.print()
     steps = len(plan_steps(loaded.runbook, {}))
-    console.print(f"Notebooks and parameters are in order; {steps} steps would be run. Nothing was started.")
+    console.print(f"Notebooks and parameters are in order; {counted(steps, 'step')} would be run. Nothing was started.")
     console.print(
         Text.assemble(
             "verdict ", (Verdict.UNKNOWN.value, VERDICT_STYLES[Verdict.UNKNOWN]), ": a dry run proves nothing"
@@ -232,7 +252,7 @@ def _finish(console: Console, result: RunResult) -> NoReturn:
     """Write the report, print verdict, reasons and the report's path, and exit with the verdict's status."""
     from mirror.drill.report import write_report
 
-    path = write_report(result.run)
+    path, _ = write_report(result.run)
     told = Text.assemble("verdict ", (result.verdict.value, VERDICT_STYLES[result.verdict]), f", run {result.status}")
     console.print(told)
     for reason in result.reasons:

@@ -11,10 +11,17 @@ from mirror.model.verdict import Verdict, worst
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and why it is not PASS; no reasons when it is."""
+    """A verdict and why it is not PASS; no reasons when it is.
+
+    Attributes
+    ----------
+    tampered
+        what of the evidence is not as the run has left it; the reasons have it too.
+    """
 
     verdict: Verdict
     reasons: tuple[str, ...]
+    tampered: tuple[str, ...] = ()
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -39,26 +46,31 @@ def judge(evidence: Evidence) -> Judgement:
         found.append((Verdict.FAIL, f"{evidence.totals.lost:,} acknowledged records are lost"))
     found.extend(_account(evidence))
     found.extend(_objectives(evidence))
-    if evidence.journal.problem is not None:
-        found.append((Verdict.UNKNOWN, f"the journal does not hold: {evidence.journal.problem}"))
-    elif not evidence.is_over:
+    if evidence.journal.problem is None and not evidence.is_over:
         found.append((Verdict.UNKNOWN, "the run has not come to its end"))
-    found.extend(
-        (Verdict.UNKNOWN, f"the journal of the procedure in {each.path.parent.name} does not hold: {each.problem}")
-        for each in evidence.procedures
-        if each.problem is not None
-    )
-    told = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
-    found.extend((Verdict.UNKNOWN, str(each)) for each in evidence.broken if str(each) not in told)
     found.extend((Verdict.UNKNOWN, f"evidence not as agreed: {problem}") for problem in evidence.problems)
     if not evidence.steps:
         found.append((Verdict.UNKNOWN, "the run has no steps"))
+    tampered = _tampered(evidence)
+    told = {reason for step in evidence.steps if step.outcome for reason in step.outcome.reasons}
+    found.extend((Verdict.UNKNOWN, each) for each in tampered if each not in told)
     if not found:
         return Judgement(Verdict.PASS, ())
     verdict = worst(verdict for verdict, _ in found)
     # What made the verdict comes first.
     reasons = sorted(found, key=lambda item: item[0] is not verdict)
-    return Judgement(verdict, tuple(reason for _, reason in reasons))
+    return Judgement(verdict, tuple(reason for _, reason in reasons), tampered)
+
+
+def _tampered(evidence: Evidence) -> tuple[str, ...]:
+    """Return what is not as the run has left it: its journal, those of the procedure's runs, and what is sealed."""
+    broken = [f"the journal does not hold: {evidence.journal.problem}"] if evidence.journal.problem else []
+    broken += [
+        f"the journal of the procedure in {each.path.parent.name} does not hold: {each.problem}"
+        for each in evidence.procedures
+        if each.problem is not None
+    ]
+    return (*broken, *map(str, evidence.broken))
 
 
 def _account(evidence: Evidence) -> list[tuple[Verdict, str]]:

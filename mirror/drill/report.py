@@ -33,6 +33,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _MINUS = "\N{MINUS SIGN}"
 _MOST_EXAMPLES = 20
 _MOST_PARTITIONS = 24
+_MOST_TAMPERED = 3
 _AGREED_FACTS = frozenset(
     {"clusters", "versions", "totals", "findings", "rehearsed", "rpo", "rto_chain", "account", "partitions"}
 )
@@ -66,16 +67,17 @@ class Summary:
     totals: tuple[Card, ...]
 
 
-def write_report(run: RunDirectory) -> Path:
-    """Write ``report.html`` of a run, finished or not; return its path.
+def write_report(run: RunDirectory) -> tuple[Path, Judgement]:
+    """Write ``report.html`` of a run, finished or not; return its path, and how the run was judged.
 
     Raises
     ------
     FactError
         when ``run.json`` cannot be read; any other missing or damaged evidence is named on the page.
     """
-    run.report.write_text(render_report(read_evidence(run)), encoding="utf-8")
-    return run.report
+    evidence = read_evidence(run)
+    run.report.write_text(render_report(evidence), encoding="utf-8")
+    return run.report, judge(evidence)
 
 
 def render_report(evidence: Evidence) -> str:
@@ -111,11 +113,10 @@ def render_report(evidence: Evidence) -> str:
 def summarise(evidence: Evidence) -> Summary:
     """Decide what the page says first: verdict, headline, the few sentences below it, and the figures."""
     judgement = judge(evidence)
-    headline = {
-        Verdict.PASS: f"{evidence.settings.title}: passed",
-        Verdict.FAIL: f"{evidence.settings.title}: failed",
-        Verdict.UNKNOWN: f"{evidence.settings.title}: not proven",
-    }[judgement.verdict]
+    ended = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.UNKNOWN: "not proven"}[judgement.verdict]
+    headline = f"{evidence.settings.title}: {ended}"
+    if judgement.tampered:
+        headline += ", and its evidence is not as the run left it"
     return Summary(
         judgement=judgement,
         headline=headline,
@@ -126,7 +127,9 @@ def summarise(evidence: Evidence) -> Summary:
 
 
 def _sentences(evidence: Evidence, judgement: Judgement) -> tuple[str, ...]:
-    told: list[str] = []
+    told = [f"Not as the run left it: {each}." for each in judgement.tampered[:_MOST_TAMPERED]]
+    if len(judgement.tampered) > len(told):
+        told.append(f"So are {len(judgement.tampered) - len(told)} more, below.")
     failover, failback, totals = evidence.failover, evidence.failback, evidence.totals
     if failover and failover.rpo:
         rpo = failover.rpo

@@ -50,6 +50,7 @@ class ClusterNews:
         self._answered_at = self._back_at = float("-inf")
         self._away_since: float | None = None
         self._is_refused = False
+        self._reason = ""
         self._next_look = float("-inf")
 
     def is_away(self, since: float = float("-inf")) -> bool | None:
@@ -77,13 +78,18 @@ class ClusterNews:
         """Whether it was away when it was last looked at, or is just back."""
         return self._away_since is not None or self._clock() < self._back_at + _SETTLING_SECONDS
 
+    @property
+    def reason(self) -> str:
+        """Why it did not answer, or let nobody in, when that was last told."""
+        return self._reason
+
     def begin_away(self, why: Away) -> None:
         """Take in, and tell, that it does not answer, or lets nobody in."""
         with self._lock:
             if self._away_since is not None and self._is_refused == why.is_refusal:
                 return
             self._away_since = self._clock() if self._away_since is None else self._away_since
-            self._is_refused = why.is_refusal
+            self._is_refused, self._reason = why.is_refusal, why.reason
         said = "does not let this engine in" if why.is_refusal else "does not answer"
         _LOG.warning("%s %s (%s); trying again", self._alias, said, why.reason)
 
@@ -136,6 +142,11 @@ class Outages:
         """Tell whether ``alias`` is away, as far as is known by now."""
         news = self._watched.get(alias)
         return news is not None and news.is_known_away
+
+    def reason(self, alias: str) -> str:
+        """Return why ``alias`` is away, as it was told; empty if nobody has met that."""
+        news = self._watched.get(alias)
+        return news.reason if news is not None else ""
 
 
 #: Where nobody watches: every failure speaks for itself.

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mirror.control.foreign import foreign_reasons
+from mirror.control.foreign import foreign_records
 from mirror.control.tick import now_ms, shortened
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import NO_PRODUCER
 from mirror.model.flow_state import Gap, GapKey
 
 # What may be wrong: of what kind, and with what: a partition, or the flow itself (empty).
@@ -33,6 +34,10 @@ _OVER = {
     "quotas": "quotas: no longer throttled",
 }
 _FAILING_SECONDS = 1.0
+# So often it is told anew what waits for a cluster: an hour later the first line is far above.
+_REMINDER_SECONDS = 300.0
+# Of a flow none of whose partitions is known yet.
+_BEGINNING: Condition = ("begins", "")
 # Partitions that were told of in one line end in one, if they end together.
 _TOGETHER_SECONDS = 10.0
 
@@ -71,6 +76,8 @@ class FlowNews:
         # What is not told yet, since when it is seen; and what waits for a cluster that is away, by its alias.
         self._met: dict[Condition, float] = {}
         self._waiting_for: dict[str, set[Condition]] = {}
+        # Since when, and when that was last told.
+        self._waits_since: dict[str, tuple[float, float]] = {}
         self._gaps: dict[GapKey, Gap] = {}
 
     def look(self) -> None:
@@ -87,11 +94,11 @@ class FlowNews:
             self._reported = True
             topics = len({source.topic for source, *_ in partitions})
             self._log.info("the first epoch has reported; partitions copied: %s, topics: %s", len(partitions), topics)
-        self._tell_begun(self._without_outages(now))
+        self._tell_begun(self._without_outages(now, has_reported=has_reported))
         self._tell_ended(now)
         self._tell_gaps(gaps)
 
-    def _without_outages(self, now: Mapping[Condition, str]) -> dict[Condition, str]:
+    def _without_outages(self, now: Mapping[Condition, str], *, has_reported: bool) -> dict[Condition, str]:
         """Return what is to be told by itself: not what comes of a cluster that is away, which is told for all at once.
 
         Of what is new it may not be known yet.
@@ -99,6 +106,10 @@ class FlowNews:
         at, flow = self._clock(), self._standing.settings.flow
         self._met = {condition: since for condition, since in self._met.items() if condition in now}
         own = {}
+        if not has_reported:
+            # A source that lets nobody in does not even tell which partitions there are.
+            for alias in filter(self._outages.is_known, (flow.source, flow.target)):
+                self._waits(alias, _BEGINNING)
         for condition, reason in now.items():
             told = self._told.get(condition)
             if condition[0] not in _MAY_COME_OF_OUTAGE or (told is not None and not told.is_over):
@@ -108,19 +119,38 @@ class FlowNews:
             explained = {alias: self._outages.explain(alias, since) for alias in (flow.source, flow.target)}
             away = next((alias for alias, is_away in explained.items() if is_away), None)
             if away is not None:
-                if away not in self._waiting_for:
-                    self._log.warning("the copy waits for %s", away)
-                self._waiting_for.setdefault(away, set()).add(condition)
+                self._waits(away, condition)
             elif None not in explained.values():
                 own[condition] = reason
         for alias, waited in list(self._waiting_for.items()):
             others = waited & own.keys()
             waited.intersection_update(now.keys() - own.keys())
-            if not waited:
-                del self._waiting_for[alias]
+            if not has_reported and self._outages.is_known(alias):
+                waited.add(_BEGINNING)
+            if waited:
+                self._remind(alias)
+            else:
+                del self._waiting_for[alias], self._waits_since[alias]
                 but_for = f", but for {len(others):,} of its partitions" if others else ""
                 self._log.info("the copy no longer waits for %s%s", alias, but_for)
         return own
+
+    def _waits(self, alias: str, condition: Condition) -> None:
+        if alias not in self._waiting_for:
+            self._log.warning("the copy waits for %s", alias)
+            self._waits_since[alias] = self._clock(), self._clock()
+        self._waiting_for.setdefault(alias, set()).add(condition)
+
+    def _remind(self, alias: str) -> None:
+        """Tell again, with the reason, what goes on."""
+        at, (since, told_at) = self._clock(), self._waits_since[alias]
+        if at - told_at < _REMINDER_SECONDS:
+            return
+        self._waits_since[alias] = since, at
+        why = self._outages.reason(alias)
+        self._log.warning(
+            "the copy has waited for %s for %.0f min%s", alias, (at - since) / 60, f": {why}" if why else ""
+        )
 
     def _tell_begun(self, now: Mapping[Condition, str]) -> None:
         at = self._clock()
@@ -184,12 +214,17 @@ def conditions(standing: FlowStanding) -> dict[Condition, str]:
         for target, why in standing.fence_troubles.items()
     }
     found |= {
-        (f"writer {each.producer_id} in {each.copy}", ""): "; ".join(
-            foreign_reasons([each], flow.target, now_ms(), standing.writers)
+        (f"{each.copy} on {flow.target}, {_who(each.producer_id)}", ""): foreign_records(
+            each, now_ms(), standing.writers
         )
         for each in standing.foreign
     }
     return {condition: reason for condition, reason in found.items() if reason}
+
+
+def _who(producer_id: int) -> str:
+    """Name a producer shortly; every one without an id is -1."""
+    return "a producer without an id" if producer_id == NO_PRODUCER else f"producer {producer_id}"
 
 
 def _named(subjects: list[str]) -> str:

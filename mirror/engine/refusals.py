@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mirror.config.errors import ConfigError
+from mirror.config.properties import read
+from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.cluster import ClusterUnreachable
+from mirror.kafka.security import UnsupportedSetting
 
 
 class SameCluster(ConfigError):
@@ -15,3 +21,29 @@ class TooFewBrokers(ConfigError):
 
 class NotReachable(ConfigError):
     """A cluster does not answer at the address that the file gives."""
+
+
+def place_of(path: Path, alias: str, key: str = "bootstrap.servers") -> tuple[int | None, str]:
+    """Return the line of a client property of a cluster in the file, and the key as it is written there.
+
+    Raises
+    ------
+    ConfigError, FileNotFoundError
+        if the file cannot be read any more.
+    """
+    file = read(path)
+    forms = (f"{alias}.admin.{key}", f"{alias}.{key}", f"admin.{key}", key)
+    given = next((form for form in forms if file.line_of(form) is not None), f"{alias}.{key}")
+    return file.line_of(given), given
+
+
+def not_reachable(path: Path, problem: ClusterUnreachable | ConnectionFailed) -> NotReachable:
+    """Return that a cluster does not answer, or lets nobody in, with the place in the file that says where it is."""
+    line, key = place_of(path, problem.alias) if problem.alias else (None, None)
+    return NotReachable(path, line, key, str(problem))
+
+
+def unusable(path: Path, problem: UnsupportedSetting) -> ConfigError:
+    """Return what is wrong with a client property of a cluster, with its place in the file."""
+    line, key = place_of(path, problem.alias, problem.key) if problem.alias else (None, problem.key)
+    return ConfigError(path, line, key, problem.said)

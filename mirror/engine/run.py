@@ -21,7 +21,7 @@ from importlib.metadata import version
 from mirror.config.properties import read
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
-from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
 from mirror.copier.bell import Troubles
@@ -33,7 +33,7 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
-from mirror.engine.refusals import NotReachable, SameCluster, TooFewBrokers
+from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
@@ -158,10 +158,10 @@ class Engine:
                 away[alias] = problem
         for flow in self._flows:
             if same := _same_cluster(flow.flow, ids):
-                raise SameCluster(self._settings.path, *self._place(flow.flow.target), same)
+                raise SameCluster(self._settings.path, *place_of(self._settings.path, flow.flow.target), same)
         targets = [flow.flow.target for flow in self._flows if flow.enabled]
         if all(alias in away and away[alias].is_for_people for alias in targets):
-            raise NotReachable(self._settings.path, *self._place(targets[0]), str(away[targets[0]]))
+            raise not_reachable(self._settings.path, away[targets[0]])
         for alias, why in away.items():
             self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
 
@@ -180,13 +180,6 @@ class Engine:
                 forms = (f"{settings.flow}.{key}", key, f"{settings.flow.target}.{key}")
                 given = next((form for form in forms if file.line_of(form) is not None), key)
                 raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
-
-    def _place(self, alias: str) -> tuple[int | None, str]:
-        """Return the line and key that say where a cluster is."""
-        file = read(self._settings.path)
-        own = f"{alias}.bootstrap.servers"
-        key = own if file.line_of(own) is not None else "bootstrap.servers"
-        return file.line_of(key), key
 
     def _discovery_seconds(self, flow: FlowSettings) -> float:
         """Return how often topics are looked for: within seconds, unless the file says how often."""
@@ -509,7 +502,7 @@ class Engine:
             found.append(Cluster.connect(self._settings.clusters[alias]))
             return 1, ()
 
-        while not ticking.once(lambda: run_tick(f"connection of {flow} to {alias}", now_ms, connect)):
+        while not ticking.once(lambda: run_tick(connection_name(flow, alias), now_ms, connect)):
             if stop.wait(_REST_SECONDS):
                 return None
         return found[0]

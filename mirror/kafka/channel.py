@@ -32,7 +32,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
-from mirror.kafka.security import client_arguments
+from mirror.kafka.security import arguments_of
 from mirror.kafka.versions import (
     FETCH,
     INIT_PRODUCER_ID,
@@ -358,7 +358,7 @@ class Channel:
         keep_client_quiet()
         self.alias = alias
         self._arguments = {
-            **client_arguments(client),
+            **arguments_of(alias, client),
             "request_timeout_ms": _REQUEST_MS,
             "reconnect_backoff_max_ms": _LONGEST_RECONNECT_BACKOFF_MS,
             "receive_message_max_bytes": _LARGEST_ANSWER,

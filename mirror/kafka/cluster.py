@@ -46,7 +46,7 @@ from mirror.kafka.connecting import (
     is_nobodys_name,
     is_refusal,
 )
-from mirror.kafka.security import client_arguments
+from mirror.kafka.security import arguments_of, client_arguments
 from mirror.kafka.versions import ALWAYS, FIND_COORDINATOR, FIND_COORDINATORS, OFFSET_COMMIT, OFFSET_FETCH, misfit
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition, by_topic
@@ -301,7 +301,7 @@ class Cluster:
         """
         keep_client_quiet()
         timeout_ms = int(timeout_seconds * 1000)
-        arguments = client_arguments(settings.client) | {
+        arguments = arguments_of(settings.alias, settings.client) | {
             "client_id": client_id,
             "request_timeout_ms": timeout_ms,
             "socket_connection_setup_timeout_ms": timeout_ms,

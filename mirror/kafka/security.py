@@ -24,13 +24,25 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from mirror.kafka.jaas import BadJaas, parse_login
 
+_HIDDEN = "(hidden)"
+
 
 class UnsupportedSetting(ValueError):
-    """A client property that this engine cannot honour; ignoring it would weaken or break the connection."""
+    """A client property that this engine cannot honour; ignoring it would weaken or break the connection.
+
+    Attributes
+    ----------
+    alias
+        the cluster whose it is; empty until who connects to one says so.
+    said
+        what is wrong, without the key; what is secret of it is left out.
+    """
 
     def __init__(self, key: str, value: str, remedy: str) -> None:
-        self.key = key
-        super().__init__(f"{key}={_shown(key, value)}: {remedy}")
+        self.key, self.alias = key, ""
+        shown = _shown(key, value)
+        self.said = remedy if shown in ("", _HIDDEN) else f"{shown!r}: {remedy}"
+        super().__init__(f"{key}={shown}: {remedy}")
 
 
 class NoToken(OSError):
@@ -38,6 +50,21 @@ class NoToken(OSError):
 
     def __init__(self, endpoint: str, client: str, reason: str) -> None:
         super().__init__(f"no token from {endpoint} for client {client}: {reason}")
+
+
+def arguments_of(alias: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return :func:`client_arguments` for the cluster ``alias``.
+
+    Raises
+    ------
+    UnsupportedSetting
+        naming the key and the cluster.
+    """
+    try:
+        return client_arguments(properties)
+    except UnsupportedSetting as problem:
+        problem.alias = alias
+        raise
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -76,7 +103,7 @@ def _bootstrap_servers(properties: Mapping[str, str]) -> list[str]:
 
 
 def _shown(key: str, value: str) -> str:
-    return "(hidden)" if any(word in key for word in ("password", "jaas", "secret", "key")) else value
+    return _HIDDEN if any(word in key for word in ("password", "jaas", "secret", "key")) else value
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------------

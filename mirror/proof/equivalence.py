@@ -130,6 +130,9 @@ class PartitionEquivalence:
         what one side lacks because its log cleaner has removed it; none of it is missing or extra.
     missing_at, extra_at
         where those records lie: offsets of the source, and of the copy.
+    not_compared
+        what could not be told, because the side that would show it was not read to its end: what is missing in a copy,
+        what is extra by a source. Of those the counts have only what was found in another way.
     """
 
     source: TopicPartition
@@ -148,6 +151,7 @@ class PartitionEquivalence:
     cleaned: Cleaned = Cleaned()  # noqa: RUF009  # frozen
     missing_at: Ranges = Ranges()  # noqa: RUF009  # frozen
     extra_at: Ranges = Ranges()  # noqa: RUF009  # frozen
+    not_compared: frozenset[Difference] = frozenset()
 
     def absent(self, kind: AbsenceKind) -> int:
         """Return how many records are absent for such a reason."""
@@ -164,16 +168,22 @@ class PartitionEquivalence:
         differences = (self.missing, self.extra, self.altered, self.reordered, self.misplaced)
         return Verdict.FAIL if any(differences) else Verdict.PASS
 
+    def _told(self, what: Difference, records: int) -> int | None:
+        return None if what in self.not_compared and not records else records
+
     def as_json(self) -> dict[str, Any]:
-        """Return the partition as ``mirror verify --json`` shows it; topic and partition are those of the source."""
+        """Return the partition as ``mirror verify --json`` shows it; topic and partition are those of the source.
+
+        What is missing or extra is null where it was not compared.
+        """
         first = self.first_difference
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
             "remote_topic": self.target.topic,
             "records": self.records,
-            "missing": self.missing,
-            "extra": self.extra,
+            "missing": self._told(Difference.MISSING, self.missing),
+            "extra": self._told(Difference.EXTRA, self.extra),
             "altered": self.altered,
             "reordered": self.reordered,
             "misplaced": self.misplaced,
@@ -500,7 +510,8 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
     read = {(outcome.cluster, outcome.partition): outcome for outcome in outcomes}
     sides = _sides(logs, pairs)
     records = {row["pair"]: row["count"] for row in sides.where("side = 'source'").groupBy("pair").count().collect()}
-    differences = _differences(_aligned(sides, pairs), pairs).persist()
+    cut = [_cut_sides(pair, read) for pair in pairs]
+    differences = _provable(_differences(_aligned(sides, pairs), pairs), cut).persist()
     try:
         rows = {row["pair"]: row for row in _summary(differences).collect()}
         is_one_sided = any(row[each.value] for row in rows.values() for each in (Difference.MISSING, Difference.EXTRA))
@@ -518,6 +529,33 @@ def compare(logs: DataFrame, pairs: Sequence[PartitionPair], outcomes: Iterable[
             for number, each in enumerate(found)
         )
     )
+
+
+def _cut_sides(pair: PartitionPair, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> frozenset[Difference]:
+    """Return what cannot be told of a pair: which records a side lacks that was not read to its end."""
+    lacking = (pair.source, Difference.EXTRA), (pair.target, Difference.MISSING)
+    return frozenset(what for side, what in lacking if _unread(side, read) is not None)
+
+
+def _provable(differences: DataFrame, cut: Sequence[frozenset[Difference]]) -> DataFrame:
+    """Leave out what only seems to be missing or extra: its counterpart may lie in what was not read of a side."""
+    of_nobody = (F.col("kind") == "record") & _is_extra()
+    for what, holds in ((Difference.EXTRA, of_nobody), (Difference.MISSING, _is_missing())):
+        if concerned := [number for number, unknown in enumerate(cut) if what in unknown]:
+            differences = differences.where(~(holds & F.col("pair").isin(concerned)))
+    return differences
+
+
+def _unread(side: LogRange, read: Mapping[tuple[str, TopicPartition], LogOutcome]) -> str | None:
+    """Return that a side was not read to its end, and why; None if it was, or nothing of it is wanted."""
+    if not side.wanted:
+        return None
+    outcome = read.get((side.cluster, side.partition))
+    if outcome is None or outcome.start > side.start or outcome.end < side.end:
+        return f"{side.cluster} {side.partition} [{side.start}, {side.end}) was not read"
+    if outcome.problem is not None:
+        return f"{side.cluster} {side.partition} was not read to the end: {outcome.problem}"
+    return None
 
 
 def _sides(logs: DataFrame, pairs: Sequence[PartitionPair]) -> DataFrame:
@@ -777,13 +815,7 @@ def _summary(differences: DataFrame) -> DataFrame:
 def _equivalence(
     pair: PartitionPair, records: int, row: Row | None, read: Mapping[tuple[str, TopicPartition], LogOutcome]
 ) -> PartitionEquivalence:
-    problems = []
-    for side in (side for side in (pair.source, pair.target) if side.wanted):
-        outcome = read.get((side.cluster, side.partition))
-        if outcome is None or outcome.start > side.start or outcome.end < side.end:
-            problems.append(f"{side.cluster} {side.partition} [{side.start}, {side.end}) was not read")
-        elif outcome.problem is not None:
-            problems.append(f"{side.cluster} {side.partition} was not read to the end: {outcome.problem}")
+    problems = [problem for side in (pair.source, pair.target) if (problem := _unread(side, read)) is not None]
     counts = {difference: 0 if row is None else row[difference.value] for difference in Difference}
     first = None if row is None else row["first"]
     return PartitionEquivalence(
@@ -806,4 +838,5 @@ def _equivalence(
         else FirstDifference(Difference(first["what"]), first["upstream"], first["downstream"], first["detail"]),
         problem="; ".join(problems) or None,
         cleaned=pair.cleaned,
+        not_compared=_cut_sides(pair, read),
     )

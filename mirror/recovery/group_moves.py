@@ -58,6 +58,8 @@ class MovePlan:
         what should have a position on the target and has none; what needs none.
     source_problem
         why the positions are those of the checkpoints; None if the source told them.
+    unmatched
+        that no group matches the pattern, in words; None: some do.
     """
 
     settings: FlowSettings
@@ -66,6 +68,7 @@ class MovePlan:
     untranslated: tuple[Unmoved, ...] = ()
     unneeded: tuple[Unmoved, ...] = ()
     source_problem: str | None = None
+    unmatched: str | None = None
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -210,7 +213,9 @@ def plan_moves(
     if checkpoints:
         with Cluster.connect(clusters[settings.flow.target]) as target:
             decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
-    return MovePlan(settings, view.positions, decisions, tuple(lacking), tuple(unneeded), view.source_problem)
+    return MovePlan(
+        settings, view.positions, decisions, tuple(lacking), tuple(unneeded), view.source_problem, view.unmatched
+    )
 
 
 def apply_moves(plan: MovePlan, clusters: Mapping[str, ClusterSettings], *, snapshot: Path | None = None) -> GroupMoves:

@@ -124,7 +124,7 @@ class Procedure:
         moves, pattern = self.plan.moves, self.run.wanted.groups
         if pattern == _ALL or moves is None or moves.positions or moves.refused:
             return None
-        return f"no group of {self.flow} whose whole id matches {pattern} has a position"
+        return moves.unmatched or f"no group of {self.flow} whose whole id matches {pattern} has a position"
 
     @property
     def against(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -18,6 +18,7 @@ from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.group_pattern import no_group
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import (
     SHADOW_PREFIX,
@@ -143,18 +144,18 @@ def plan_rehearsal(
     _refuse_carriers(everything, settings)
     flow, clusters = settings.flow, everything.clusters
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
-        names = [
+        groups = [
             each.group
             for each in source.groups()
-            if each.is_consumer_group
-            and settings.group_filter.matches(each.group)
-            and re.fullmatch(pattern, each.group)
-            and not is_shadow(each.group)
+            if each.is_consumer_group and settings.group_filter.matches(each.group) and not is_shadow(each.group)
         ]
+        names = [each for each in groups if re.fullmatch(pattern, each)]
         before = source.positions_of_groups(names)
         view = view_groups(settings, clusters, pattern=pattern, ask_source=taken_from is TakenFrom.SOURCE)
         after = source.positions_of_groups(names)
-        notes = _notes(names, pattern, view.source_problem if taken_from is TakenFrom.SOURCE else None)
+        notes = [] if names else [no_group(pattern, groups, f"on {flow.source}")]
+        if taken_from is TakenFrom.SOURCE and view.source_problem:
+            notes.append(f"the positions are those of the checkpoints: {view.source_problem}")
         notes += _left_behind((source, target))
         maps = CopyMaps(everything, settings, has_opposite=_has_opposite(source, settings))
         try:
@@ -303,15 +304,6 @@ def _refuse_carriers(everything: MirrorSettings, settings: FlowSettings) -> None
                 f"the flow {each.flow} would carry the positions of shadow groups on: "
                 f"let it leave out {re.escape(SHADOW_PREFIX)}.*, as MirrorMaker's default, __.*, does",
             )
-
-
-def _notes(names: Collection[str], pattern: str, source_problem: str | None) -> list[str]:
-    notes = []
-    if not names:
-        notes.append(f"no group on the source passes the flow's filters and matches {pattern}")
-    if source_problem:
-        notes.append(f"the positions are those of the checkpoints: {source_problem}")
-    return notes
 
 
 def _left_behind(clusters: Iterable[Cluster]) -> list[str]:

@@ -132,7 +132,7 @@ def test_markup_in_evidence_is_text(tmp_path: Path) -> None:
     path = run.outcome_path("verify")
     path.write_text(path.read_text().replace("every record", "<script>alert(1)</script>"))
 
-    assert "<script" not in write_report(run).read_text()
+    assert "<script" not in write_report(run)[0].read_text()
 
 
 def test_every_partition_is_accounted_for_on_the_page(html: str) -> None:

@@ -154,7 +154,7 @@ def test_a_runbook_stops_at_the_first_step_that_does_not_pass_and_is_resumed_the
         "ended two UNKNOWN",
     ]
     assert result.reasons == ("Step two: crashed in cell 5 (Part 1): OSError: east is gone", "Step three: not run")
-    assert "not proven" in write_report(result.run).read_text(encoding="utf-8")
+    assert "not proven" in write_report(result.run)[0].read_text(encoding="utf-8")
 
     told = Told()
     resumed = resume_run(RunDirectory.open(result.run.path), tiny(tmp_path), told)

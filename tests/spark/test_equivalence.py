@@ -276,6 +276,39 @@ def test_a_side_that_was_not_read_to_its_end_leaves_the_verdict_unknown(spark: S
     )
 
 
+def test_of_what_was_not_read_to_its_end_nothing_is_said_to_lack_a_counterpart(spark: SparkSession) -> None:
+    """A transform that raised at the source's first record made every record of the copy an extra one."""
+    story = Story("", FOUR, [logged(number) for number in range(4)])
+    pairs = [
+        pair_of(0, story),
+        pair_of(1, story),
+        pair_of(2, Story("", FOUR, story.copy, writers=frozenset({9}))),
+    ]
+    rows = [in_partition(0, row) for row in story.copy] + [in_partition(1, row) for row in story.source]
+    rows += [in_partition(2, row) for row in story.copy]
+    said = compare(
+        logs_of(spark, *rows),
+        pairs,
+        [
+            *(was_read(pairs[0].source, "ValueError: no card at offset 0"), was_read(pairs[0].target)),
+            *(was_read(pairs[1].source), was_read(pairs[1].target, "BrokerRefused: gone")),
+            *(was_read(pairs[2].source, "ValueError: no card at offset 0"), was_read(pairs[2].target)),
+        ],
+    )
+    told = [each.as_json() for each in said.partitions]
+
+    assert [(each["missing"], each["extra"], each["verdict"]) for each in told] == [
+        (0, None, "UNKNOWN"),
+        (None, 0, "UNKNOWN"),
+        (0, 4, "UNKNOWN"),
+    ], "who has written a record that is not the mirror's shows without the source"
+    assert [each["first_difference"] and each["first_difference"]["detail"] for each in told] == [
+        None,
+        None,
+        "written by a producer that is not the mirror's",
+    ]
+
+
 def test_a_side_of_which_only_a_part_was_read_leaves_the_verdict_unknown(spark: SparkSession) -> None:
     """Too late a beginning, or too early an end, of either side: what was not read may differ."""
     story = Story("", FOUR, [logged(number) for number in range(4)])

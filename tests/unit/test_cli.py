@@ -19,11 +19,14 @@ from mirror.control.flow_log import NeverRun
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
-from mirror.kafka.cluster import GroupPosition
+from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.cluster import ClusterUnreachable, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
+from mirror.proof.equivalence import Difference, Equivalence, PartitionEquivalence
+from mirror.recovery import verify
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.pause import PausePlan
@@ -195,6 +198,70 @@ def test_a_plan_begins_with_its_problems_and_fails(monkeypatch: pytest.MonkeyPat
     assert shown(monkeypatch, width, found, "plan", str(file), "--flow", "east->west")[0] == 0
 
 
+def test_a_flow_that_the_file_does_not_enable_is_not_told_to_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    heartbeats = FlowPlan(
+        Flow("west", "east"), [], [], [], [], ("nothing is copied; it has heartbeats",), enabled=False
+    )
+    monkeypatch.setattr(cli, "plan_flow", lambda *_: heartbeats)
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    _, text = shown(monkeypatch, 120, found, "plan", str(file), "--flow", "east->west")
+    assert "west->east: not enabled" in text
+    assert "it has heartbeats" in text
+    assert "nothing\n" not in text
+    _, text = shown(monkeypatch, 120, found, "plan", str(file), "--flow", "east->west", "--json")
+    assert json.loads(text)["flows"][0]["enabled"] is False
+
+
+def test_a_login_that_cannot_be_read_is_told_with_its_place_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "w2.properties"
+    file.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true\n"
+        "east.security.protocol=SASL_PLAINTEXT\neast.sasl.mechanism=PLAIN\n"
+        "east.sasl.jaas.config=PlainLoginModule required username='zoe' password='it''s';\n"
+    )
+    done = CliRunner().invoke(app, ["plan", str(file)])
+    told = " ".join(done.stderr.split())
+    assert done.exit_code == 2
+    assert told.startswith(f"{file}:7: east.sasl.jaas.config: ")
+    assert "zoe" not in told
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ClusterUnreachable("west", "w:1", "connection refused"),
+        ConnectionFailed("cluster west: broker w:1: authentication failed", "west", is_refusal=True),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_a_cluster_that_does_not_answer_or_lets_nobody_in_is_told_with_its_place_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, file: Path, problem: Exception
+) -> None:
+    def fail(*_: object) -> FlowPlan:
+        raise problem
+
+    monkeypatch.setattr(cli, "plan_flow", fail)
+    done = CliRunner().invoke(app, ["plan", str(file)])
+    assert (done.exit_code, done.stderr.strip()) == (3, f"{file}:3: west.bootstrap.servers: {problem}")
+
+
+def test_what_was_not_compared_is_not_counted(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    why = "east orders-0 was not read to the end: ValueError: no card at offset 0"
+    unread = PartitionEquivalence(
+        *(TopicPartition("orders", 0), TopicPartition("east.orders", 0), *[0] * 7, None, why),
+        not_compared=frozenset({Difference.EXTRA}),
+    )
+    monkeypatch.setattr(verify, "verify_flow", lambda *_, **__: Equivalence((unread,)))
+    status, text = shown(monkeypatch, 120, FlowStatus(FLOW, "RUNNING", (), ()), "verify", str(file))
+    assert status == 1
+    row = next(line for line in text.splitlines() if "orders-0" in line and "UNKNOWN" in line)
+    assert "not compared" in row
+    assert f"orders-0: {why}" in text
+    assert "no record" not in text
+
+
 def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     """A name that is misspelt, or a target without checkpoints: whoever fails over must not take it for done."""
     monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
@@ -202,6 +269,17 @@ def test_to_move_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, 
     assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN")
     told = CliRunner().invoke(app, ["groups", str(file), "--groups", "bliling", "--apply", "--yes"])
     assert "bliling" in told.stderr
+
+
+def test_the_plan_of_a_move_is_shown_without_a_word_that_it_is_to_be_carried_out(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    monkeypatch.setattr(cli, "plan_moves", lambda settings, *_, **__: MovePlan(settings, ()))
+    done = CliRunner().invoke(app, ["groups", str(file), "--dry-run", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "UNKNOWN"), "there is no group"
+    assert CliRunner().invoke(app, ["groups", str(file)]).exit_code == 2
+    both = ["groups", str(file), "--apply", "--restore", "before.json", "--dry-run"]
+    assert CliRunner().invoke(app, both).exit_code == 2
 
 
 def test_to_put_back_no_group_at_all_is_no_success(monkeypatch: pytest.MonkeyPatch, file: Path, tmp_path: Path) -> None:

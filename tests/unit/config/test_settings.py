@@ -211,6 +211,12 @@ def test_what_is_wrong_is_said_with_file_line_and_key(file: Path, line: str, key
         ),
         ("clusters = A, B\nA.bootstrap.servers =\nB.bootstrap.servers=b:1", 2, "A.bootstrap.servers", "HOST:PORT"),
         ("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1", 1, "clusters", "A->B.enabled = true"),
+        (
+            "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = yes",
+            4,
+            "A->B.enabled",
+            "'yes' is neither true nor false",
+        ),
         ("clusters =", 1, "clusters", "no flow is enabled"),
         ("clusters = A,,B", 1, "clusters", "may be empty"),
     ],

@@ -43,6 +43,19 @@ def test_offsets_says_so_and_ends_with_one(tmp_path: Path, monkeypatch: pytest.M
     assert "group billing on A: not authorized" in done.stderr
 
 
+@pytest.mark.parametrize(("more", "code"), [(("--group", "svc[/prod]"), 1), ((), 0)])
+def test_offsets_of_a_group_that_is_not_there_end_as_its_rehearsal_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], code: int
+) -> None:
+    """It said that there is nothing, and ended with 0; a script took that for a group without positions."""
+    told = "no group on A matches; escape it as 'svc\\[/prod\\]'"
+    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: GroupView((), None, unmatched=told))
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    done = CliRunner().invoke(cli.app, ["offsets", str(file), *more])
+    assert (done.exit_code, told in done.stderr) == (code, bool(more))
+
+
 def test_the_age_of_checkpoints_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever fails over from them must know how far back they reach."""
     monkeypatch.setattr("mirror.control.group_view.now_ms", lambda: 100_000)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mirror.control.plan import _transforms
+from mirror.control.plan import FlowPlan, _transforms
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.cluster import Found, Topic
+from mirror.model.flow import Flow
 from tests.unit.control.builders import flow_settings, topic
 
 SMT = "org.apache.kafka.connect.transforms"
@@ -34,3 +35,20 @@ def test_each_transform_is_said_with_the_topics_it_gets() -> None:
     assert none.startswith("transform mark gets NO topic: ")
     assert "like east.bills" in none
     assert notes("orders", "east->west.transforms.mark.negate = true") == ("transform mark gets bills, orders",)
+
+
+def test_a_flow_whose_topics_cannot_be_made_has_a_problem_of_its_own_in_json() -> None:
+    """Whoever looked at that alone took the plan for one that can be carried out."""
+    found = FlowPlan(
+        Flow("east", "west"),
+        [
+            {"cluster": "west", "topic": "east.orders", "action": "create", "detail": "1 partition"},
+            {"cluster": "west", "topic": "east.bills", "action": "problem", "detail": "it needs 3 brokers"},
+            {"cluster": "west", "topic": "east.odd", "action": "problem", "detail": "it needs 4 brokers"},
+        ],
+        [],
+        [],
+        [],
+    )
+    assert found.as_json()["problem"] == "it needs 3 brokers (and 1 more)"
+    assert FlowPlan(Flow("east", "west"), found.topics[:1], [], [], []).as_json()["problem"] is None

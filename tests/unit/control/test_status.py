@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,24 @@ def test_a_source_that_does_not_answer_is_told_beside_a_flow_that_never_ran(
         "this flow has never run: west has no topic mm2-state.east.internal",
         "east: east:9092: connection refused",
     )
+
+
+def test_a_source_that_the_engine_has_told_to_be_away_is_not_told_a_second_time(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But who asks for the status may be the only one that it does not answer."""
+
+    def away(alias: str, *_: object, **__: object) -> None:
+        raise ConnectionFailed(f"{alias}: east:9092: connection refused", alias)
+
+    monkeypatch.setattr(status, "Channel", away)
+    told = "connection of east->west to east: cluster east: connecting to east:9092: connection refused"
+    state = FlowState(run=RunReport("DEGRADED", (told,), int(time.time() * 1000)))
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
+    with observe(settings, {Flow("east", "west")}) as (observer,):
+        assert observer.look().reasons == (told,)
+        state.run = RunReport("RUNNING", (), int(time.time() * 1000))
+        assert observer.look().reasons == ("east: east:9092: connection refused",)
 
 
 def test_the_worst_partitions_come_first() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.control.topics import Growth, plan_internal_topics, plan_topics
+from mirror.control.topics import Growth, expected_problems, plan_internal_topics, plan_topics
 from mirror.kafka.cluster import ConfigChange, NewTopic
 from tests.unit.control.builders import cluster, entry, flow_settings, topic
 
@@ -145,12 +145,25 @@ def test_a_replication_factor_the_target_cannot_give_is_said_with_the_key_to_set
     assert plan.creates == ()
     assert plan.problems == (
         (
-            "east->west: topic east.orders on west needs replication factor 3, but the cluster has 1 broker: "
+            "topic east.orders on west needs replication factor 3, but the cluster has 1 broker: "
             "set replication.factor=1"
         ),
     )
     broker_default = flow_settings("east->west.replication.factor = -1")
     assert plan_topics(cluster("east", topic("orders")), cluster("west"), broker_default).problems == ()
+
+
+def test_a_factor_that_no_new_copy_could_have_is_told_before_there_is_one() -> None:
+    """The flow ran for months, and was degraded by the first topic that somebody created."""
+    settings = flow_settings("replication.factor = 3")
+    assert expected_problems(cluster("west", topic("east.orders")), settings) == (
+        (
+            "a topic that is new on east cannot be copied: replication.factor = 3, and west has 1 broker; "
+            "set replication.factor=1, or start the others"
+        ),
+    )
+    assert expected_problems(cluster("west", brokers=3), settings) == ()
+    assert expected_problems(cluster("west"), flow_settings("replication.factor = -1")) == ()
 
 
 def test_an_enabled_flow_gets_its_side_topics_compacted_each_where_it_belongs() -> None:
@@ -219,7 +232,7 @@ def test_a_side_topics_replication_factor_is_named_by_its_own_key() -> None:
     plan = plan_internal_topics(cluster("east"), cluster("west"), settings)
     assert plan.source.problems == (
         (
-            "east->west: topic mm2-offset-syncs.west.internal on east needs replication factor 3, "
+            "topic mm2-offset-syncs.west.internal on east needs replication factor 3, "
             "but the cluster has 1 broker: set offset-syncs.topic.replication.factor=1"
         ),
     )
@@ -237,7 +250,7 @@ def test_a_plan_can_be_shown_as_a_table() -> None:
         ("east.new", "create"),
         ("east.grown", "add partitions"),
         ("east.grown", "set"),
-        ("", "problem"),
+        ("east.hidden", "problem"),
     ]
     assert rows[0]["detail"] == "2 partitions, replication factor 1, cleanup.policy=compact"
     assert rows[1]["detail"] == "1 -> 3"

@@ -200,3 +200,23 @@ def test_under_an_unchanged_name_a_checkpoint_is_not_carried_on_past_what_may_be
     world.topics["west:9092", "mm2-state.east.internal"] = copied(ORDERS, "orders", behind=1000)
     world.checkpoints(Checkpoint("billing", ORDERS, 40, 1030))
     assert [row[3] for row in rows(world.view(settings, ask_source=False))] == [1030]
+
+
+@pytest.mark.parametrize(("is_reachable", "where"), [(True, "on east"), (False, "in the checkpoints on west")])
+def test_a_pattern_that_no_group_matches_is_told_and_how_one_of_exactly_this_name_is_meant(
+    world: World, is_reachable: bool, where: str
+) -> None:
+    world.groups, world.is_reachable = {"svc[/prod]": on(40)}, is_reachable
+    world.checkpoints(Checkpoint("svc[/prod]", TopicPartition("east.orders", 3), 40, 1030))
+    nobody = f"no group {where} passes the flow's filters and matches"
+    assert world.view(pattern="svc[/prod]").unmatched == (
+        f"{nobody} svc[/prod]; a group of exactly this name exists: escape it as 'svc\\[/prod\\]'"
+    )
+    assert world.view(pattern="svc").unmatched == f"{nobody} svc"
+    found = world.view(pattern=r"svc\[/prod\]")
+    assert ([row[0] for row in rows(found)], found.unmatched) == (["svc[/prod]"], None)
+
+
+def test_a_group_that_matches_and_has_no_position_is_not_told_to_be_missing(world: World) -> None:
+    world.groups = {"billing": Found()}
+    assert world.view(pattern="billing").unmatched is None

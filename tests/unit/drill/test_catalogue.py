@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from mirror.drill.catalogue import find_runbook, load_runbook, runbooks_folder
 from mirror.drill.commands import app
 from mirror.drill.runbook import Runbook
 from mirror.drill.runner import check_runbook
+from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import ParameterValue
 from tests.unit.drill.builders import write_notebook
 from tests.unit.drill.synthetic_run import SyntheticRun
@@ -113,14 +116,23 @@ def test_list_and_show_tell_what_there_is(folder: Path) -> None:
     assert all(told in printed for told in ("Tiny, in prose", "records/s", "The first step point of no return"))
 
 
+def test_the_list_can_be_had_as_json_with_what_is_wrong(folder: Path) -> None:
+    (folder / "broken.py").write_text("1 / 0")
+    done = CliRunner().invoke(app, ["list", "--json", "--runbooks", str(folder)])
+    broken, tiny = json.loads(done.stdout)
+    assert tiny == {"runbook": "tiny", "steps": 1, "purpose": "To be tested.", "problem": None}
+    assert (done.exit_code, broken["runbook"], "broken.py" in broken["problem"]) == (2, "broken", True)
+
+
 def test_a_dry_run_starts_nothing_and_is_never_pass(folder: Path, tmp_path: Path) -> None:
     status, printed = invoke(
         "run", "tiny", "--dry-run", "-p", "rate=7", "--runs-directory", tmp_path / "runs", "--runbooks", folder
     )
 
-    assert status == 1
+    assert status == 0, "a check before a run, in a script, goes on"
     assert "UNKNOWN" in printed
     assert "7" in printed
+    assert "1 step would be run" in printed
     assert not (tmp_path / "runs").exists()
 
 
@@ -175,6 +187,36 @@ def test_a_report_is_made_again_from_the_directory(tmp_path: Path) -> None:
     assert status == 0
     assert printed.strip() == str(run.report)
     assert run.report.exists()
+
+
+def cut(run: RunDirectory) -> None:
+    lines = run.journal.path.read_text().splitlines(keepends=True)
+    run.journal.path.write_text("".join(lines[:-2]))
+
+
+def edited(run: RunDirectory) -> None:
+    outcome = run.outcome_path("failback")
+    outcome.write_text(outcome.read_text().replace('"verdict": "PASS"', '"verdict":  "PASS"'))
+
+
+@pytest.mark.parametrize(
+    ("touch", "said"),
+    [(cut, "the journal does not hold: journal.jsonl has lost its end"), (edited, "altered: outcomes/failback.json")],
+)
+def test_a_report_of_evidence_that_was_touched_says_so_first_and_on_standard_error(
+    tmp_path: Path, touch: Callable[[RunDirectory], None], said: str
+) -> None:
+    run = SyntheticRun(tmp_path).passed()
+    touch(run)
+
+    done = CliRunner().invoke(app, ["report", str(run.path)])
+
+    assert (done.exit_code, done.stdout.strip()) == (1, str(run.report))
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    page = run.report.read_text()
+    assert "not proven, and its evidence is not as the run left it" in page
+    assert said in page.partition('<p class="lead">')[2].partition("</p>")[0]
 
 
 def test_a_notebook_finds_the_runbooks_beside_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,28 @@ def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     ], "the cluster itself is back"
 
 
+def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is_reminded_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """There were three lines for thirteen minutes: of partitions that nobody knows none can be told to wait."""
+    east = ClusterNews("east", lambda: None, clock=lambda: watched.now)
+    watched = Watched(caplog, Outages({"east": east}))
+    watched.standing.take_partitions(())
+    assert watched.look() == []
+    east.begin_away(Away("e:1: authentication failed", is_refusal=True))
+    said = watched.look()
+    for _ in range(13 * 60):
+        watched.now += 1
+        said += watched.look()
+    reminders = [
+        f"WARNING the copy has waited for east for {minutes} min: e:1: authentication failed" for minutes in (5, 10)
+    ]
+    assert said == ["WARNING the copy waits for east", *reminders]
+    east.look()
+    watched.now += 15
+    assert watched.look() == ["INFO the copy no longer waits for east"]
+
+
 def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixture) -> None:
     clock = [0.0]
     west = ClusterNews("west", lambda: None, lambda: clock[0])
@@ -165,12 +187,21 @@ def test_gaps_and_foreign_writers_are_told_with_their_place(watched: Watched) ->
     state = FlowState(gaps={gap.key: gap}, foreign={(foreign.copy, 77): foreign})
     watched.standing.follow(state)
     told = watched.look()
-    assert told[0].startswith("WARNING writer 77 in east.orders-1: east.orders-1 on west has 2 records")
+    assert told[0].startswith("WARNING east.orders-1 on west, producer 77: 2 records at offsets 10 to 11")
+    assert told[0].count("east.orders-1") == 1
     assert told[1:] == ["WARNING gap found: orders-0 lacks offsets 2000 to 2999 (skipped): retention was faster"]
     assert watched.look() == []
     state.acknowledgements[gap.key] = Acknowledgement("ann", "known", 6)
     watched.standing.follow(state)
     assert watched.look() == ["INFO orders-0 gaps: acknowledged"]
+
+
+def test_a_producer_without_an_id_is_not_called_minus_one(watched: Watched) -> None:
+    foreign = ForeignWriter(TopicPartition("east.orders", 1), -1, 10, 12, 2, 2**60)
+    watched.standing.follow(FlowState(foreign={(foreign.copy, -1): foreign}))
+    (told,) = watched.look()
+    assert told.startswith("WARNING east.orders-1 on west, a producer without an id: 2 records at offsets 10 to 11")
+    assert "-1 " not in told.replace("east.orders-1 ", "")
 
 
 def test_a_report_of_ten_thousand_failing_groups_and_partitions_stays_small(watched: Watched) -> None:

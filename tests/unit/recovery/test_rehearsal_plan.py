@@ -293,7 +293,7 @@ def test_what_was_not_told_is_named_and_what_stands_in_for_it(world: World) -> N
     plan = world.plan(taken_from=TakenFrom.SOURCE)
     assert plan.unread == ("group audit on east: not authorized",)
     assert plan.notes[:2] == (
-        "no group on the source passes the flow's filters and matches .*",
+        "no group on east passes the flow's filters and matches .*",
         "the positions are those of the checkpoints: east does not answer",
     )
     Admin.positions = [Found(), Found({}, {"audit": "not authorized"})]
