@@ -31,7 +31,7 @@ from mirror.model.flow_state import (
     state_topic,
     stopped_reason,
 )
-from mirror.model.leadership import Claim
+from mirror.model.leadership import Claim, differing_words
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, limit_words
 
@@ -250,7 +250,7 @@ class FlowObserver:
         standbys = tuple(each for each in state.standbys.values() if now_ms - each.at_ms <= SILENT_AFTER_MS)
         notes += tuple(
             f"an engine on {each.host} (process {each.pid}) stands by"
-            + (f"; its file differs from the leader's in {', '.join(each.differs_in)}" if each.differs_in else "")
+            + differing_words("its file differs from the leader's", each.differs_in)
             for each in standbys
         )
         notes += _left(deselected)

@@ -22,6 +22,7 @@ from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.flow_state import RunReport, pause_report_record
+from mirror.model.leadership import differing_words
 from mirror.model.pause import PauseReport
 
 _LOOK_SECONDS = 0.5
@@ -175,8 +176,8 @@ class FlowLeader:
         lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
-        differs = f"; the file of the engine that led it before differs in {', '.join(election.differs_in)}"
-        self._log.info("leads the flow, term %s%s", election.term, differs if election.differs_in else "")
+        before = differing_words("the file of the engine that led it before differs", election.differs_in)
+        self._log.info("leads the flow, term %s%s", election.term, before)
         self._lease_over = threading.Event()
         self._leads.set()
 
@@ -190,7 +191,7 @@ class FlowLeader:
 
     def _say_standby(self, election: Election) -> None:
         claim = election.claim
-        differs = f"; its file differs from this one in {', '.join(election.differs_in)}" if election.differs_in else ""
+        differs = differing_words("its file differs from this one", election.differs_in)
         said = f"stands by; engine {claim.where if claim else ''} leads the flow{differs}"
         if said != self._said:
             self._said = said

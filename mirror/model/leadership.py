@@ -8,7 +8,7 @@ own clock during which it could read the topic: clocks of different machines are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -115,6 +115,11 @@ def newest(known: Claim | None, read: Claim) -> Claim:
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys of the settings in which two engines of a flow differ."""
     return tuple(sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))) if theirs else ()
+
+
+def differing_words(whose: str, keys: Sequence[str]) -> str:
+    """Return, behind a semicolon, in what a file differs, and that other settings are not compared; else nothing."""
+    return f"; of the settings that engines of a flow must share {whose} in {', '.join(keys)}" if keys else ""
 
 
 class Silence:

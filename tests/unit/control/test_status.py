@@ -285,7 +285,7 @@ def test_engines_that_stand_by_are_told_as_long_as_they_say_so(
         observer._source = None
     assert [each for each in found.notes if "stands by" in each] == [
         "an engine on two (process 6) stands by",
-        "an engine on two (process 6) stands by; its file differs from the leader's in topics",
+        "an engine on two (process 6) stands by; of the settings that engines of a flow must share its file differs from the leader's in topics",
     ]
     told = found.as_json()
     assert told["standbys"] == [

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.control.tick import TickReport
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
@@ -18,6 +20,7 @@ from mirror.kafka.cluster import Found, Topic
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    Position,
     StateRecord,
     claim_record,
     source_record,
@@ -173,3 +176,59 @@ def test_a_flow_that_begins_on_a_topic_of_others_has_lost_nothing(
     engine.target.ends |= Brokers("", **others).ends
     engine.read_back()
     assert (engine.standing.loss, engine.standing.is_known) == (None, True)
+
+
+def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(monkeypatch, held=Held(producer=NEW))
+    engine.target.ends["east.checkpoints.internal"] = 3
+    engine.read_back()
+    assert engine.standing.loss is not None
+    assert engine.log.state.loss is not None
+
+
+@pytest.mark.parametrize("copy_trouble", [None, "the last epoch failed"])
+def test_in_transactions_nothing_is_certain_of_a_state_that_was_lost_with_an_epoch(
+    monkeypatch: pytest.MonkeyPatch, copy_trouble: str | None
+) -> None:
+    """What that epoch had committed was recorded in the topic that is gone; no tail tells of it."""
+    engine = Engine(monkeypatch, TRANSACTIONS, held=Held((("east-0", NEW),)), known=[source_record("the east")])
+    engine.log.takes(Position(5, 5, 0, True).record(ORDERS))
+    engine.log.loss = "deleted and created anew"
+    engine.standing.copy_trouble = copy_trouble
+    engine.read_back()
+    assert engine.log.state.loss is not None
+    assert engine.log.state.loss.are_tails_unknown is (copy_trouble is not None)
+
+
+def test_nothing_is_read_back_while_the_leader_before_may_write_what_nothing_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
+    engine.standing.lead(TERM, was_settled=False, lease=Lease(600.0))
+    engine.hold.unrefused = DataProducer(6, 1)
+    engine.read_back()
+    assert not engine.standing.is_known
+    engine.standing.lease = Lease(0.0)
+    engine.standing.tasks_write_until = steady_seconds() + 600
+    engine.read_back()
+    assert not engine.standing.is_known, "a task of an epoch that failed may"
+    engine.standing.tasks_write_until = 0.0
+    engine.read_back()
+    assert engine.standing.is_known
+    assert engine.hold.taken == 1, "each time it is taken an epoch of the producer is used up"
+
+
+def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its epoch may be the higher one: the successor's requests would be refused for it."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW))
+    before = engine.standing.writing
+    engine.hold.before_next = lambda: engine.log.to_come.append(claim_record(Claim("another", TERM + 1)))
+    assert not engine.control._take_next_producer(cast(Any, engine.log))
+    assert engine.standing.writing == before
+    alone = Engine(monkeypatch, held=Held(producer=NEW))
+    assert alone.control._take_next_producer(cast(Any, alone.log))
+    assert alone.standing.writing.producer == alone.hold.next

@@ -234,7 +234,7 @@ def test_where_nothing_is_under_way_at_the_end_is_recorded_by_who_leads(
         ((topic, partition, records),) = log.records
         assert (topic, partition, len(records)) == ("mm2-state.east.internal", 0, 1)
         key, value, headers, _ = records[0]
-        assert (key, value) == Position(3, 3, 0, True, settled=True).record(orders)
+        assert (key, value) == Position(3, 3, 0, True, settled=True, settled_in=5).record(orders)
         assert term_of(headers) == 5  # type: ignore[arg-type]
     else:
         assert log.records == []

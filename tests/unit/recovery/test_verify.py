@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record
+from mirror.config.settings import ClusterSettings
+from mirror.kafka.channel import LATEST, View
+from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, transactional_id_record
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.proof.equivalence import Equivalence
@@ -31,23 +33,57 @@ def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
 ) -> None:
     """A comparison takes minutes, in which the report that was read grows old: the plan keeps it."""
     plan = SimpleNamespace(pairs=["pair"], outside=["outside"], left_out=[], state=FlowState(), is_running=runs)
-    judged: list[bool] = []
+    judged: list[tuple[bool, str]] = []
 
     def compare(*_: object) -> Equivalence:
         return Equivalence(("compared",))  # type: ignore[arg-type]
 
-    def judge(*_: object, is_running: bool) -> tuple[Any, list[Any]]:
-        judged.append(is_running)
+    def judge(_: object, __: object, ___: object, what: tuple[Any, Any, str], *_____: object, is_running: bool) -> Any:
+        judged.append((is_running, what[2]))
         return "partition", []
 
     monkeypatch.setattr(verify, "plan_pairs", lambda *_: plan)
     monkeypatch.setattr(verify, "spark_session", lambda _: None)
     monkeypatch.setattr(verify, "verify", compare)
     monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])
-    monkeypatch.setattr(verify, "_once_recorded", lambda *known: known[3])
+    monkeypatch.setattr(verify, "_once_recorded", lambda *known: [f"{each}, and on record since" for each in known[3]])
     monkeypatch.setattr(verify, "judged", judge)
     verify.verify_flow(FLOW, {})
-    assert judged == [runs]
+    assert judged == [(runs, "seen, and on record since" if runs else "seen")]
+
+
+@pytest.mark.parametrize(("writes_transactions", "view"), [(True, View.STABLE), (False, View.VISIBLE)])
+def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
+    monkeypatch: pytest.MonkeyPatch, *, writes_transactions: bool, view: View
+) -> None:
+    """What lies behind is perhaps aborted, and its position is not on record: it would be called anything."""
+    state, asked = FlowState(), list[object]()
+    if writes_transactions:
+        state.apply(*transactional_id_record("mirror-0", 1))
+
+    class Enough(Exception):
+        """What was asked is known."""
+
+    polled = iter([state])
+
+    def poll() -> FlowState:
+        for each in polled:
+            return each
+        raise Enough
+
+    def offsets(partitions: object, where: int, seen_as: View = View.VISIBLE) -> dict[TopicPartition, int]:
+        if where == LATEST and COPY in list(cast(Any, partitions)):
+            asked.append(seen_as)
+        return {}
+
+    monkeypatch.setattr(verify, "FlowLog", lambda *_, **__: SimpleNamespace(poll=poll, close=lambda: None))
+    monkeypatch.setattr(verify, "Channel", lambda *_: SimpleNamespace(offsets=offsets, close=lambda: None))
+    monkeypatch.setattr(verify, "_chosen", lambda *_: ({ORDERS: COPY}, {ORDERS: 0}, []))
+    monkeypatch.setattr(verify, "_looked_up", lambda *_: ({}, ("a", "b"), SimpleNamespace(sides=()), []))
+    monkeypatch.setattr(verify, "_never_copied", lambda *_: [])
+    with pytest.raises(Enough):
+        verify.plan_pairs(FLOW, {each: ClusterSettings(each, {}) for each in "AB"})
+    assert asked == [View.VISIBLE, view]
 
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("A.orders", 0)

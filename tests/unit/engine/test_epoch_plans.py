@@ -1,0 +1,81 @@
+"""What an epoch is told of each partition, and of which beginning of the flow its results are taken in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirror.config.settings import load
+from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
+from mirror.engine.lease import Lease
+from mirror.engine.run import Engine
+from mirror.engine.standing import FlowStanding
+from mirror.kafka.batch import Producer
+from mirror.model.flow_state import DeadChunks, FlowState, Position
+from mirror.model.partition import TopicPartition
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+CLEAN = Handover(Position(5, 5, 0, True), (), clean=True)
+FURTHER = replace(CLEAN, position=Position(9, 9, 0, True))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = east:9092\nwest.bootstrap.servers = west:9092\n"
+        "east->west.enabled = true\n"
+    )
+    return Engine(load(file))
+
+
+@pytest.fixture
+def standing(engine: Engine) -> FlowStanding:
+    """The flow as it is led, with one partition."""
+    (found,) = engine._standings.values()
+    found.lead(1, was_settled=True, lease=Lease())
+    found.partitions, found.handovers, found.is_known = ((ORDERS, COPY, "", ""),), {ORDERS: CLEAN}, True
+    return found
+
+
+def planned(engine: Engine) -> list[PartitionWork]:
+    return [one for work in engine._plan_epoch(1.0, 1) for one in work.partitions]
+
+
+def test_a_partition_is_not_planned_before_its_copy_is_fenced(engine: Engine, standing: FlowStanding) -> None:
+    """Its tail could still grow behind the place to which it was matched."""
+    standing.unfenced = {COPY: None}
+    assert planned(engine) == []
+    standing.take_fenced({COPY}, {}, FlowState())
+    assert [one.source for one in planned(engine)] == [ORDERS]
+
+
+def test_what_of_the_offset_map_is_dead_is_told_to_one_epoch(engine: Engine, standing: FlowStanding) -> None:
+    dead = DeadChunks(0, (1, 2))
+    standing.take_dead({ORDERS: dead})
+    assert [[one.dead for one in planned(engine)] for _ in range(2)] == [[dead], [None]]
+
+
+def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, standing: FlowStanding) -> None:
+    """The flow was read back since; others may have written as its producer."""
+    flow = standing.settings.flow
+    (work,) = engine._plan_epoch(1.0, 1)
+    result = TaskResult((PartitionResult(flow, ORDERS, FURTHER),), 0.0, 0.0)
+    engine._take_result(work, result, {flow: standing.begun - 1}, 1.0)
+    assert standing.handovers == {ORDERS: CLEAN}
+    engine._take_result(work, result, {flow: standing.begun}, 1.0)
+    assert standing.handovers == {ORDERS: FURTHER}
+
+
+def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_since(
+    engine: Engine, standing: FlowStanding
+) -> None:
+    flow = standing.settings.flow
+    standing.slots = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
+    result = TaskResult((), 0.0, 0.0, {}, {flow: SlotEnd({}, "the transaction was aborted")})
+    engine._take_slots([result], {flow: standing.begun - 1})
+    assert standing.is_known
+    engine._take_slots([result], {flow: standing.begun})
+    assert not standing.is_known
