@@ -1073,6 +1073,8 @@ def _print_status(status: FlowStatus, *, show_all: bool) -> None:
     _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, _STATE_COLOURS[status.state])))
     if status.claim is not None and not status.claim.is_released:
         _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
+    if status.fence is not None:
+        _out.print(f"  late requests of earlier engines: {status.fence}", markup=False, style="dim")
     shown = status.reasons if show_all else status.reasons[:_MOST_REASONS]
     for reason in shown:
         _out.print(f"  {reason}", markup=False)

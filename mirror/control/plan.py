@@ -147,24 +147,31 @@ def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, .
 
 
 def _rights(target: ClusterSettings, settings: FlowSettings) -> tuple[str, ...]:
-    """Say which rights on transactional ids the target does not give, as far as that can be told without using one.
+    """Say what keeps an earlier engine from writing late, and which rights on transactional ids would do it better.
 
-    An id that nobody has used yet is asked for: one is needed whenever a transaction does not end, or with more tasks.
+    As far as that can be told without using an id. One that nobody has used yet is asked for: it is needed whenever a
+    transaction does not end, or with more tasks.
     """
     transactions = settings.transactions
     if transactions is None:
         # What an engine that was killed had sent would not be refused (ADR 8).
         needed = data_transactional_id(state_topic(settings.flow.source), settings.flow.target)
+        refused = f"what an engine that was killed had sent is refused by {target.alias}, by the epoch of its producer"
         note = (
             f"what an engine that was killed had sent would be noticed on {target.alias}, not refused: grant Write "
             f"and Describe on the transactional id {needed}"
         )
     else:
         needed = f"{transactions.id_prefix}{_UNUSED_TASK}"
+        refused = f"what an engine that was killed had sent is refused by {target.alias}, in transactions"
         note = f"{target.alias} does not let the flow use other transactional ids: {transactions.needed_right}"
     channel = Channel(target.alias, settings.target_producer)
     try:
-        return (note,) if coordinator.is_denied(channel, needed) else ()
+        match coordinator.is_denied(channel, needed):
+            case None:
+                return (f"{target.alias} does not tell whether {needed} may be used: `mirror status` says it later",)
+            case is_denied:
+                return (note if is_denied else refused,)
     finally:
         channel.close()
 

@@ -28,6 +28,7 @@ from mirror.model.flow_state import (
     Position,
     RunReport,
     Standby,
+    data_transactional_id,
     state_topic,
     stopped_reason,
 )
@@ -105,7 +106,8 @@ class FlowStatus:
     ``pauses`` is what is paused, and ``is_pause_confirmed`` whether nothing more is appended to the copies of that, by
     the word of who led the flow since; ``pause_limit`` is what that does not promise. ``open_gaps`` are those of the
     ``gaps`` that nobody has acknowledged, and ``stops`` says why partitions are stopped: both also of partitions that
-    have no position yet. ``failovers`` are the runs of the procedure on record, in the order of the log.
+    have no position yet. ``failovers`` are the runs of the procedure on record, in the order of the log. ``fence`` says
+    what becomes of requests of an earlier engine that arrive late.
     """
 
     flow: Flow
@@ -124,6 +126,7 @@ class FlowStatus:
     open_gaps: tuple[Gap, ...] = ()
     stops: Mapping[TopicPartition, str] = field(default_factory=dict)
     failovers: tuple[FailoverEntry, ...] = ()
+    fence: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the form ``mirror status --json`` prints."""
@@ -137,6 +140,7 @@ class FlowStatus:
                 {"engine": each.engine, "host": each.host, "pid": each.pid, "differs_in": list(each.differs_in)}
                 for each in self.standbys
             ],
+            "fence": self.fence,
             "pauses": [
                 {"topics": each.topics, "paused": each.is_pause, "by": each.by, "since": iso_time(each.at_ms)}
                 for each in self.pauses.shown
@@ -159,6 +163,22 @@ class FlowStatus:
                 for each in self.foreign
             ],
         }
+
+
+def fence_in_force(settings: FlowSettings, state: FlowState) -> str | None:
+    """Say what becomes of requests of an earlier engine that arrive late, and which ACL gives more (ADR 8).
+
+    By what the engine that took the flow over last has put on record; None if none ever did.
+    """
+    target = settings.flow.target
+    if settings.transactions is not None:
+        return f"refused by {target}, in transactions" if state.claim is not None else None
+    if state.producer is None:
+        return None
+    if state.producer.transactional_id:
+        return f"refused by {target} (transactional id {state.producer.transactional_id})"
+    needed = data_transactional_id(state_topic(settings.flow.source), target)
+    return f"noticed, not refused; grant Write and Describe on the transactional id {needed} on {target}"
 
 
 def _leader(claim: Claim) -> dict[str, Any]:
@@ -274,6 +294,7 @@ class FlowObserver:
             tuple(state.open_gaps),
             stops,
             tuple(state.failovers.values()),
+            fence_in_force(self._settings, state),
         )
 
     def close(self) -> None:

@@ -29,6 +29,8 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
 _TRANSACTION = 1
+# No coordinator gives an id below zero.
+_NOBODY = Producer(-1, -1)
 _FENCING_SECONDS = 30.0
 _MARKER_SECONDS = 5.0
 _PARTITIONS_A_REQUEST = 1_000
@@ -175,12 +177,25 @@ def last_written_as(channel: Channel, transactional_id: str) -> tuple[int, int] 
     return None if found.error_code else (found.producer_id, found.producer_epoch)
 
 
-def is_denied(channel: Channel, transactional_id: str) -> bool:
-    """Whether the cluster denies the use of a transactional id; nothing is created or changed.
+def is_denied(channel: Channel, transactional_id: str) -> bool | None:
+    """Whether the cluster denies the use of a transactional id, for want of Write or of Describe; None: nobody tells.
 
-    Not so where that cannot be told: brokers before Kafka 3.0 do not tell. Any broker is asked, and says who has no
-    right before it says that another one coordinates the id.
+    Nothing is created or changed: asked to end a transaction of a producer that there cannot be, a broker says first
+    who has no right to write, and of anybody else that it knows no such producer, or coordinates another id. So does
+    every release; who may write may describe, unless that is denied, which brokers since Kafka 3.0 tell (KIP-664).
     """
+    ending = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=_NOBODY.producer_id,
+        producer_epoch=_NOBODY.epoch,
+        committed=False,
+        max_version=END_TXN.newest,
+    )
+    try:
+        if channel.call(ending).error_code in codes.DENIED:
+            return True
+    except ConnectionFailed:
+        return None
     try:
         answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
     except ConnectionFailed:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
 from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold
+from mirror.kafka import coordinator
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.channel import BrokerRefused, Channel
 from mirror.kafka.cluster import AccessDenied, Cluster, ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.users import alter_client_quotas, client_quotas, scram_users
@@ -392,10 +393,15 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
 
         better = tuple(
             acl(f"ALLOW {right}", hold.data_id, user, resource=Resource.TRANSACTIONAL_ID)
-            for right in ("WRITE", "DESCRIBE")
+            for right in ("DESCRIBE", "WRITE")
         )
-        assert set(create_acls(stage.target, better).values()) == {None}
-        has(stage.target, *better)
+        with closing(Channel("west", client)) as channel:
+            for right, is_denied in zip(better, (True, False), strict=True):
+                assert coordinator.is_denied(channel, hold.data_id) is True
+                assert set(create_acls(stage.target, [right]).values()) == {None}
+                has(stage.target, right)
+                # To describe it is not enough; nothing of the id is changed by asking.
+                assert coordinator.is_denied(channel, hold.data_id) is is_denied
         log.poll()
         fenced = hold.take(log).producer
         assert hold.weakness is None
@@ -448,5 +454,7 @@ def test_with_rights_on_the_ids_of_the_first_tasks_only_plan_and_engine_name_the
     assert set(create_acls(stage.target, better).values()) == {None}
     has(stage.target, *better)
     assert [each for each, _ in take(2)] == [f"{prefix}0", f"{prefix}1"]
+    for each, fence in ((settings, "in transactions"), (default, "by the epoch of its producer")):
+        assert any(f"is refused by west, {fence}" in note for note in plan_flow(each, stage.clients).notes)
     for each in (settings, default):
         assert not any("transactional id" in note for note in plan_flow(each, stage.clients).notes)

@@ -17,6 +17,7 @@ from mirror.control.status import (
     FlowObserver,
     FlowStatus,
     PartitionStatus,
+    fence_in_force,
     judge_state,
     observe,
     worst_first,
@@ -25,6 +26,7 @@ from mirror.kafka.channel import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     Acknowledgement,
+    DataProducer,
     FlowState,
     Gap,
     Position,
@@ -38,6 +40,7 @@ from mirror.model.flow_state import (
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish
+from tests.unit.control.builders import flow_settings
 
 
 @pytest.fixture
@@ -262,6 +265,29 @@ def test_what_the_confirmation_of_a_pause_does_not_promise_is_told() -> None:
     assert note.endswith("would still be appended (orders-0): grant Write)")
     (note,) = status._paused(state, None, is_confirmed=True)
     assert "nothing more is appended to its copies" in note
+
+
+@pytest.mark.parametrize(
+    ("producer", "said"),
+    [
+        (None, None),
+        (
+            DataProducer(7, 2, "mm2-state.east.internal.west"),
+            "refused by west (transactional id mm2-state.east.internal.west)",
+        ),
+        (
+            DataProducer(7, 2),
+            "noticed, not refused; grant Write and Describe on the transactional id mm2-state.east.internal.west on west",
+        ),
+    ],
+)
+def test_which_fence_is_in_force_is_told_and_which_acl_gives_the_better_one(
+    producer: DataProducer | None, said: str | None
+) -> None:
+    state = FlowState()
+    if producer is not None:
+        state.apply(*producer.record())
+    assert fence_in_force(flow_settings(), state) == said
 
 
 def test_before_its_first_run_a_flow_is_said_to_have_had_none() -> None:
