@@ -97,6 +97,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Else lines end in help where they end in the source.
+    rich_markup_mode="markdown",
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
@@ -270,7 +272,7 @@ def status(
         _print_json({"flows": [one.as_json() | {"fenced_side": side and side.as_json()} for one, side in rows]})
     else:
         for one in found:
-            _print_status(one, show_all=show_all)
+            _print_status(one, file, show_all=show_all)
     is_written = any(side is not None and side.written for side in sides)
     if is_written or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
@@ -1069,7 +1071,12 @@ def _print_json(content: Any) -> None:
     sys.stdout.write("\n")
 
 
-def _print_status(status: FlowStatus, *, show_all: bool) -> None:
+def _with_file(text: str, file: Path) -> str:
+    """Return what is told with the file that was given, where it names a command: an engine may know it by another."""
+    return re.sub(r"\bmirror (\w+) FILE\b", lambda found: f"mirror {found[1]} {file}", text)
+
+
+def _print_status(status: FlowStatus, file: Path, *, show_all: bool) -> None:
     _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, _STATE_COLOURS[status.state])))
     if status.claim is not None and not status.claim.is_released:
         _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
@@ -1077,11 +1084,11 @@ def _print_status(status: FlowStatus, *, show_all: bool) -> None:
         _out.print(f"  late requests of earlier engines: {status.fence}", markup=False, style="dim")
     shown = status.reasons if show_all else status.reasons[:_MOST_REASONS]
     for reason in shown:
-        _out.print(f"  {reason}", markup=False)
+        _out.print(f"  {_with_file(reason, file)}", markup=False)
     if len(status.reasons) > len(shown):
         _out.print(f"  … and {len(status.reasons) - len(shown):,} more reasons, --all shows them", highlight=False)
     for note in status.notes:
-        _out.print(f"  note: {note}", markup=False, style="dim")
+        _out.print(f"  note: {_with_file(note, file)}", markup=False, style="dim")
     if status.partitions:
         rows = [_partition_row(each) for each in worst_first(status.partitions)]
         print_rows(_out, None, rows, most=None if show_all else MOST_ROWS)

@@ -40,8 +40,8 @@ def judge(evidence: Evidence) -> Judgement:
         if step.outcome is None:
             found.append((Verdict.UNKNOWN, f"{step.settings.title}: not run"))
         elif step.verdict is not Verdict.PASS:
-            because = "; ".join(step.outcome.reasons) or "no reason was given"
-            found.append((step.verdict, f"{step.settings.title}: {because}"))
+            because = step.outcome.reasons or ("no reason was given",)
+            found.extend((step.verdict, f"{step.settings.title}: {each}") for each in because)
     if evidence.totals is not None and evidence.totals.lost:
         found.append((Verdict.FAIL, f"{evidence.totals.lost:,} acknowledged records are lost"))
     found.extend(_account(evidence))

@@ -182,4 +182,8 @@ def _took(result: StepResult) -> str:
 
 
 def _because(result: StepResult) -> str:
-    return "" if result.decision is Decision.SKIP else "; ".join(result.outcome.reasons)
+    """Return the first reason; where the run ends all of them are told, each in a line."""
+    if result.decision is Decision.SKIP or not result.outcome.reasons:
+        return ""
+    first, *others = result.outcome.reasons
+    return f"{first} (and {len(others)} more)" if others else first

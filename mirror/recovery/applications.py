@@ -195,7 +195,9 @@ class Commands:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(path, None, None, f"is no TOML file that can be read: {error}") from None
+            # Of what the system says the path would stand there a second time.
+            why = error.strerror or "it cannot be read" if isinstance(error, OSError) else error
+            raise ConfigError(path, None, None, f"is no TOML file that can be read: {why}") from None
         for key in sorted(content.keys() - {*_TIMES, "clusters"}):
             raise ConfigError(path, None, key, f"is unknown; there are {', '.join((*_TIMES, 'clusters'))}")
         clusters = content.get("clusters", {})

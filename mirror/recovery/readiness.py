@@ -117,7 +117,8 @@ class Readiness:
             return "What a failover now would lose is not known."
         behind = f", up to {self.lag_seconds:,.1f} s old" if self.lag_records and self.lag_seconds is not None else ""
         again = "" if self.read_again is None else f", and groups would read {counted(self.read_again, 'record')} again"
-        return f"A failover now would lose {counted(self.lag_records, 'record')} not copied yet{behind}{again}."
+        lost = f"{counted(self.lag_records, 'record')} not copied yet" if self.lag_records else "no record"
+        return f"A failover now would lose {lost}{behind}{again}."
 
     def _why(self) -> str:
         said = ", ".join(f"{each.impact} -{each.points}" for each in self.deductions)

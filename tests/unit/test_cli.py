@@ -381,3 +381,17 @@ def test_who_is_ready_is_told_so_and_leaves_with_0(monkeypatch: pytest.MonkeyPat
     assert "differences" not in done.stdout
     assert CliRunner().invoke(app, ["readiness", str(file), "--rpo-seconds", "-1"]).exit_code == 2
     assert CliRunner().invoke(app, ["readiness", str(file), "--flow", "west->north"]).exit_code == 2
+
+
+def test_a_command_that_status_names_can_be_copied(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    found = FlowStatus(FLOW, "DEGRADED", ("1 gap in the copy: mirror gaps FILE lists them",), ())
+    _, text = shown(monkeypatch, 300, found, "status", str(file))
+    assert f"mirror gaps {file} lists them" in text
+
+
+def test_lines_of_help_end_where_the_terminal_does() -> None:
+    text = CliRunner().invoke(app, ["status", "--help"], env={"COLUMNS": "80"}).stdout
+    assert "Exit code 1 if somebody does, or the state" in " ".join(text.split())
+    lines = [line.strip() for line in text.splitlines()]
+    assert not any(line.endswith("does, or the") for line in lines)
+    assert any("PAUSED" in line for line in lines)

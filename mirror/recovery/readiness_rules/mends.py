@@ -35,7 +35,8 @@ def grow_topic(side: Side, topic: str, partitions: int) -> str:
 def reassign(side: Side, topic: str, replicas: int) -> str:
     """Return what gives a topic more replicas."""
     return (
-        f"give {topic} {replicas} replicas: kafka-reassign-partitions.sh --bootstrap-server {side.bootstrap} --execute"
+        f"give {topic} {replicas} replicas: kafka-reassign-partitions.sh --bootstrap-server {side.bootstrap} "
+        f"--reassignment-json-file FILE --execute, where FILE names {replicas} brokers for each of its partitions"
     )
 
 

@@ -140,3 +140,10 @@ def test_a_person_answers_for_each_and_who_is_not_asked_has_not_seen() -> None:
     nobody = Nobody()
     assert isinstance(nobody.start("west"), Unobserved)
     assert isinstance(nobody.first_reads("west", ["audit"], 0)["audit"], Unobserved)
+
+
+def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    missing = tmp_path / "shop.toml"
+    with pytest.raises(ConfigError) as refused:
+        Commands.load(missing, "east->west", ALIASES)
+    assert str(refused.value) == f"{missing}: is no TOML file that can be read: No such file or directory"

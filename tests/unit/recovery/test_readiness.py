@@ -70,8 +70,8 @@ def test_two_sides_that_are_alike_are_ready() -> None:
     found = judged()
     assert (found.verdict, found.score, found.deductions) == (Verdict.PASS, 100, ())
     assert found.closing() == (
-        "Ready: nothing is known that would block a failover or lose records. A failover now would lose 0 records "
-        "not copied yet, and groups would read 0 records again. Score 100 of 100."
+        "Ready: nothing is known that would block a failover or lose records. A failover now would lose no record, "
+        "and groups would read 0 records again. Score 100 of 100."
     )
 
 

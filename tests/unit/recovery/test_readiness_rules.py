@@ -285,7 +285,13 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
         f"{COPY}: retention.ms",
         "retention.ms=604800000",
     ),
-    ("fewer-replicas", DEGRADES, topics("target", east_orders=topic(COPY, replicas=(1, 2))), COPY, "3 replicas"),
+    (
+        "fewer-replicas",
+        DEGRADES,
+        topics("target", east_orders=topic(COPY, replicas=(1, 2))),
+        COPY,
+        "--reassignment-json-file FILE --execute",
+    ),
     ("acknowledged-by-one", LOSES, configs("target", COPY, min_insync_replicas="1"), COPY, "min.insync.replicas=2"),
     (
         "felt-settings",
