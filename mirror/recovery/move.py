@@ -19,7 +19,7 @@ from mirror.recovery.applications import Answer, Applications, Done, NotDone, Un
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.group_snapshot import GroupSnapshot
-from mirror.recovery.quiet_source import QuietSource
+from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
@@ -29,7 +29,7 @@ from mirror.waiting import WaitTimeout, wait_until
 _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
 
-STOP, FENCE, DRAIN, CUT, VERIFY, GROUPS = "stop", "fence", "drain", "cut", "verify", "groups"
+FENCE, DRAIN, CUT, VERIFY, GROUPS = "fence", "drain", "cut", "verify", "groups"
 POSITIONS = "positions"
 START, FIRST_WRITE, FIRST_READS = "start", "first write", "first reads"
 
@@ -170,7 +170,7 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
-            return _result(answer, at_ms=self.now_ms())
+            return _result(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 
         return Step(
             STOP,

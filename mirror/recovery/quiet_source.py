@@ -15,6 +15,9 @@ from mirror.recovery.step_facts import named, positions_named, rows_of
 from mirror.recovery.steps import Known, Result
 from mirror.waiting import WaitTimeout, wait_until
 
+# The step that stops the applications.
+STOP = "stop"
+
 
 @dataclass(frozen=True, slots=True)
 class QuietSource:
@@ -38,7 +41,10 @@ class QuietSource:
         if isinstance(quiet, Result):
             return quiet
         writers = self.ends.writers()
-        most = max((each.silence(self.quiet, self.slow) for each in writers.recent), default=0.0)
+        is_stopped = is_confirmed(known)
+        # Of a burst no interval is known: if whoever runs the applications says that they are stopped, so it is.
+        awaited = [each for each in writers.recent if not (is_stopped and each.interval_ms is None)]
+        most = max((each.silence(self.quiet, self.slow) for each in awaited), default=0.0)
         if is_denied(known):
             most = 0.0
         # Some send at long intervals: one that still does is to be seen doing so.
@@ -57,8 +63,9 @@ class QuietSource:
         said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
         facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": [str(each) for each in writers.recent]}
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
-        if doubtful and not is_denied(known):
-            told = f"{said}; who may write on at longer intervals: {named(doubtful)}"
+        if doubtful and not is_denied(known) and not is_stopped:
+            told = f"{said}; nobody has confirmed that the applications are stopped, and who may write on at longer "
+            told += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
         if writers.recent:
             said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
@@ -115,3 +122,9 @@ class QuietSource:
             if now[each] != fixed.get(each)
         ]
         return f"logs of {self.ends.flow.source} do not end where they did: {named(grown)}" if grown else None
+
+
+def is_confirmed(known: Known) -> bool:
+    """Tell whether who runs the applications has said that none of them writes there any more."""
+    facts: Mapping[str, Json] = known.get(STOP, {})
+    return facts.get("confirmed") is True

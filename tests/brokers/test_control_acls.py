@@ -180,7 +180,8 @@ def test_prefixes_groups_and_transactional_ids_go_over_when_asked_for(
     stage.set_on_source(*on_source)
     forbidden = acl("DENY ALL", f"{SOURCE}.", "mallory", Pattern.PREFIXED)
     by_default = stage.tick(between(secured))
-    assert (by_default.done, by_default.problems, len(by_default.notes)) == (1, (), 2)
+    assert (by_default.done, by_default.problems, len(by_default.notes)) == (1, (), 3)
+    assert [note for note in by_default.notes if "mallory" in note], "whoever is denied is denied at the copies too"
     has(stage.target, forbidden)
     asked = between(
         secured,
@@ -188,7 +189,9 @@ def test_prefixes_groups_and_transactional_ids_go_over_when_asked_for(
         "mirror.acls.wildcard = all",
     )
     report = stage.tick(asked)
-    assert (report.done, report.problems, report.notes) == (4, (), ())
+    assert (report.done, report.problems) == (4, ())
+    (denied,) = report.notes
+    assert "for User:mallory" in denied
     expected = {
         forbidden,
         acl("ALLOW READ", f"{SOURCE}.", "bob", Pattern.PREFIXED),
@@ -292,7 +295,9 @@ def test_the_plan_shows_what_would_be_done_and_does_nothing(
     assert (create["acl"], create["action"]) == (f"ALLOW READ on topic {SOURCE}.{name} for User:{user}", "create")
     assert (skip["action"], "mirror.acls.wildcard = all" in skip["detail"]) == ("skip", True)
     assert [row["user"] for row in plan["users"]] == [user]
-    assert len(plan["notes"]) == 1
+    fence, left = plan["notes"]
+    assert "is refused by west" in fence
+    assert "1 ACL of east is not carried over" in left
     table = mirror("plan", str(file))
     assert "create by hand" in " ".join(table.stdout.split())
     assert acls_of(stage.target) == frozenset()

@@ -87,7 +87,7 @@ def test_what_a_leader_leaves_unsettled_its_successor_knows(election: Elections)
 
 def test_a_silent_leader_is_followed_and_finds_out_when_it_wakes(election: Elections) -> None:
     """Nothing but the other's own clock tells: they need not run on one machine."""
-    first = election("first")
+    first = election("first", 0.5)
     second = election("second", 0.5, Identity("second", "elsewhere", 1, "another machine"))
     assert first.round(report)
     assert not second.round(report)
@@ -130,7 +130,8 @@ def test_a_renewal_that_arrives_behind_another_engines_bid_does_not_count(
     election: Elections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine was stopped between its last look and the renewal, which gives it no right to write."""
-    first, second = election("first"), election("second", 0.0, Identity("second", "elsewhere", 1, "another machine"))
+    first = election("first", 0.0)
+    second = election("second", 0.0, Identity("second", "elsewhere", 1, "another machine"))
     assert first.round(report)
     renewed_at, stopped, append = first.renewed_at, list[None](), Election._append
 
@@ -151,7 +152,7 @@ def test_renewals_are_seen_although_a_transaction_is_open_before_them(
     election: Elections, settings_of: Callable[[str], ClusterSettings]
 ) -> None:
     """With exactly once a worker that was killed leaves one in the state topic until it is aborted."""
-    first = election("first")
+    first = election("first", 1.0)
     second = election("second", 1.0, Identity("second", "elsewhere", 1, "another machine"))
     assert first.round(report)
     channel = Channel("west", dict(settings_of("west").client))

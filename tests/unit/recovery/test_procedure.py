@@ -309,18 +309,30 @@ def test_a_producer_that_sends_at_long_intervals_is_waited_for_and_named(tmp_pat
     assert world.groups[WEST] == {}
 
 
-def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(tmp_path: Path) -> None:
-    for interval_ms, found in ((1, Verdict.PASS), (None, Verdict.UNKNOWN), (90_000, Verdict.UNKNOWN)):
-        world = World(writers=Writers((writer(interval_ms),)))
-        move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1))
-        journal = Journal(tmp_path / f"{interval_ms}.jsonl")
-        results = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
-        (fence,) = [each.result for each in results if each.name == "fence"]
-        assert (fence.verdict, "orders-0: producer 5 (epoch 1)" in fence.detail) == (found, True)
-        assert (verdict(results), world.at_work) == (found, {WEST})
-        # It is of its moment: nobody asks the old cluster again when the applications are on the new one.
-        again = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
-        assert all(each.was_proven for each in again)
+@pytest.mark.parametrize(
+    ("interval_ms", "is_told", "found"),
+    [
+        (1, False, Verdict.PASS),
+        (None, False, Verdict.UNKNOWN),
+        (90_000, False, Verdict.UNKNOWN),
+        (None, True, Verdict.PASS),
+        (90_000, True, Verdict.PASS),
+    ],
+)
+def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(
+    interval_ms: int | None, is_told: bool, found: Verdict, tmp_path: Path
+) -> None:
+    """Who runs the applications may have said that they are stopped, and of a burst nobody knows an interval."""
+    world = World(writers=Writers((writer(interval_ms),)), is_told_of_stops=is_told)
+    move = replace(move_of(world, tmp_path), times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1))
+    journal = Journal(tmp_path / "journal.jsonl")
+    results = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+    (fence,) = [each.result for each in results if each.name == "fence"]
+    assert (fence.verdict, "orders-0: producer 5 (epoch 1)" in fence.detail) == (found, True)
+    assert (verdict(results), world.at_work) == (Verdict.PASS if is_told else Verdict.UNKNOWN, {WEST})
+    # It is of its moment: nobody asks the old cluster again when the applications are on the new one.
+    again = carry_out(steps_of(Mode.PLANNED, move, None), journal, goes_back=True)
+    assert [each.name for each in again if not each.was_proven] == ([] if is_told else ["stop"])
 
 
 def test_before_the_point_of_no_return_a_cut_with_open_ends_is_made_again(tmp_path: Path) -> None:

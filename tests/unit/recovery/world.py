@@ -16,7 +16,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict
-from mirror.recovery.applications import Answer, Done
+from mirror.recovery.applications import Answer, Done, Unobserved
 from mirror.recovery.flow_ends import Copied, Cut, Ends
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
@@ -48,6 +48,7 @@ class World:
     by_hand: dict[Flow, str] = field(default_factory=dict)
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     limit: str | None = None
+    is_told_of_stops: bool = True
     writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
     record: dict[str, FailoverEntry] = field(default_factory=dict)
@@ -199,7 +200,7 @@ class StandInApplications:
         if cluster not in self.world.stubborn:
             self.world.at_work.discard(cluster)
         self.world.call(f"stop on {cluster}")
-        return Done("stopped")
+        return Done("stopped") if self.world.is_told_of_stops else Unobserved("nobody is asked")
 
     def start(self, cluster: str) -> Answer:
         self.world.at_work.add(cluster)
