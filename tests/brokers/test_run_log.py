@@ -103,7 +103,7 @@ def test_a_first_run_is_told_line_by_line_and_ends_by_ctrl_c_as_by_sigterm(
         assert engine.wait(60) == 0, log.read_text()
     assert lines_of(log)[-2:] == [("INFO", "engine", "stops: SIGINT"), ("INFO", "engine", "stopped")]
     (said,) = json.loads(mirror("status", str(file), "--json").stdout)["flows"]
-    assert (said["state"], said.keys()) == ("STOPPED", status_of(file)[0].keys())
+    assert (said["state"], said.keys()) == ("STOPPED", status_of(file)[0].keys() | {"fenced_side"})
 
 
 def test_an_outage_of_a_cluster_is_one_line_its_end_another_and_so_for_the_copy(

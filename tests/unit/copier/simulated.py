@@ -77,6 +77,7 @@ class _Call:
         self._go.acquire()
 
     def _run(self) -> None:
+        self._world.threads.add(threading.get_ident())
         self._go.acquire()
         try:
             self._target()
@@ -111,12 +112,15 @@ class World:
         the process that has started this one.
     turns
         how often the loop has waited.
+    threads
+        those that live in this time: clients of other tests in this process may have threads of their own.
     """
 
     def __init__(self) -> None:
         self.now = 1_000.0
         self.parent = 1
         self.turns = 0
+        self.threads = {threading.get_ident()}
         self.calls: list[_Call] = []
         self.running: _Call | None = None
         self.lines: dict[int, Line] = {}
@@ -126,8 +130,11 @@ class World:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Have everything go by this time until the test is over."""
-        patch.setattr(time, "monotonic", lambda: self.now)
-        patch.setattr(time, "sleep", self.wait)
+        monotonic, sleep = time.monotonic, time.sleep
+        patch.setattr(time, "monotonic", lambda: self.now if threading.get_ident() in self.threads else monotonic())
+        patch.setattr(
+            time, "sleep", lambda seconds: (self.wait if threading.get_ident() in self.threads else sleep)(seconds)
+        )
         patch.setattr(loop, "os", SimpleNamespace(getppid=lambda: self.parent))
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
