@@ -226,7 +226,10 @@ def _perform(session: _Session) -> int:
     if asked.dry_run or (refused and not asked.takes_back):
         steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
         if refused:
-            told = f"nothing was begun, since this cannot be moved: {named(refused)}"
+            told = (
+                f"nothing was begun, since this cannot be moved: {named(refused)}. A cluster that has just come back "
+                "remembers the members its groups had until their sessions time out (45 s by default): then try again"
+            )
             steps.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
         positions = {each: position.upstream for each, position in plan.copied.positions.items()}
         session.concluded(steps, planned.group_rows(), position_rows(positions))

@@ -132,9 +132,11 @@ class World:
         """Have everything go by this time until the test is over."""
         monotonic, sleep = time.monotonic, time.sleep
         patch.setattr(time, "monotonic", lambda: self.now if threading.get_ident() in self.threads else monotonic())
-        patch.setattr(
-            time, "sleep", lambda seconds: (self.wait if threading.get_ident() in self.threads else sleep)(seconds)
-        )
+
+        def wait_or_sleep(seconds: float) -> None:
+            (self.wait if threading.get_ident() in self.threads else sleep)(seconds)
+
+        patch.setattr(time, "sleep", wait_or_sleep)
         patch.setattr(loop, "os", SimpleNamespace(getppid=lambda: self.parent))
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         thread = SimpleNamespace(Thread=lambda target, name, daemon: _Call(self, target))
