@@ -396,9 +396,8 @@ class FlowControl:
         def follow(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
             self._standing.follow(state)
-            if state.overwritten:
-                # What others of this engine write is left to them: they may have written something newer since.
-                lacking = self._standing.write_again(state.overwritten)
+            # What others of this engine write is left to them: they may have written something newer since.
+            if lacking := self._standing.write_again(state.overwritten):
                 self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 

@@ -167,6 +167,8 @@ class FlowStanding:
     # Held while it is looked what the flow was begun from, and what has come of that is taken in.
     lock: threading.RLock = field(default_factory=threading.RLock)
     _is_to_be_read_again: bool = False
+    # What tasks were asked to write again when :meth:`write_again` was called last.
+    _asked_again: set[tuple[bytes, bool]] = field(default_factory=set)
     # Whether no task has copied anything in this term.
     _counts_marks: bool = False
 
@@ -467,8 +469,13 @@ class FlowStanding:
         Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
         partition is about to pass because it is acknowledged: written again as open it would take that back. What is
         said of paused topics is the leader's.
+
+        The running epoch ends for what was not asked for before: of a partition that waits, no sooner epoch writes it.
+        To be called when nothing is written over any more, too.
         """
         left = set(overwritten)
+        # By key, whether the next epoch can write it: chunks behind the last one handed over are a running task's.
+        asked: set[tuple[bytes, bool]] = set()
         for key in overwritten:
             match json.loads(key):
                 case ["paused"]:
@@ -476,18 +483,21 @@ class FlowStanding:
                     left.discard(key)
                 case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
                     self.to_record.add(TopicPartition(topic, number))
-                    left.discard(key)
+                    asked.add((key, True))
                 case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
-                    if chunk == self.handovers[source].position.chunk:
+                    handed_over = self.handovers[source].position.chunk
+                    if chunk == handed_over:
                         self.to_record.add(source)
-                        left.discard(key)
+                    if chunk >= handed_over:
+                        asked.add((key, chunk == handed_over))
                 case ["gap", topic, number, start, found_at_ms]:
                     gap, is_lifted = self.barriers.get(TopicPartition(topic, number), (None, False))
                     if gap is not None and is_lifted and gap.key == (gap.source, start, found_at_ms):
                         left.discard(key)
-        if self.to_record:
+        if asked - self._asked_again:
             self.changed()
-        return left
+        self._asked_again = asked
+        return left - {key for key, _ in asked}
 
     def _is_copied(self, source: TopicPartition) -> bool:
         """Whether a task of this engine records how far a partition is copied."""

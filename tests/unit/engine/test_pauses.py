@@ -195,7 +195,9 @@ def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
     engine: Engine, standing: FlowStanding
 ) -> None:
     """What was read of it may be older than what a task has committed since, or the leader said."""
-    chunk, full = (chunk_record(ORDERS, number, [Run(0, 0, 5)])[0] for number in (0, 7))
+    chunk, full = (chunk_record(ORDERS, number, [Run(0, 0, 5)])[0] for number in (7, 0))
+    last = replace(CLEAN, position=replace(CLEAN.position, chunk=7))
+    standing.handovers[ORDERS] = last
     gone, report = Position(1, 1, 0, True).record(TopicPartition("gone", 0))[0], RunReport("RUNNING", (), 5).record()[0]
     paused = pause_report_record(PauseReport("me", ()))[0]
     rung: list[None] = []
@@ -207,11 +209,40 @@ def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
     recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}
     assert recorded == {ORDERS: False, BILLS: True}
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
-    assert all(one.handover == CLEAN for one in works), "once"
+    assert {one.source: one.handover for one in works} == {ORDERS: last, BILLS: CLEAN}, "once"
     standing.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
     standing.write_again({CLEAN.position.record(ORDERS)[0]})
     assert planned(engine) == {"orders": True}, "also of what is paused"
+
+
+def test_a_chunk_that_a_running_task_has_begun_is_not_written_again_from_what_was_read_of_it(
+    standing: FlowStanding,
+) -> None:
+    """What the task handed over last is of the chunk before; its epoch ends, and the next writes it."""
+    asked: list[None] = []
+    standing.changed = lambda: asked.append(None)
+    begun = chunk_record(ORDERS, CLEAN.position.chunk + 1, [Run(0, 0, 5)])[0]
+    assert standing.write_again({begun}) == set()
+    assert (standing.to_record, asked) == (set(), [None]), "nothing that it could record now"
+    position = replace(CLEAN.position, chunk=CLEAN.position.chunk + 1)
+    standing.handovers[ORDERS] = replace(CLEAN, position=position)
+    assert standing.write_again({begun}) == set()
+    assert (standing.to_record, asked) == ({ORDERS}, [None, None])
+
+
+def test_epochs_are_not_cut_short_for_as_long_as_a_partition_waits_that_was_written_over(
+    standing: FlowStanding,
+) -> None:
+    asked: list[None] = []
+    standing.changed = lambda: asked.append(None)
+    key = CLEAN.position.record(ORDERS)[0]
+    for _ in range(3):
+        assert standing.write_again({key}) == set()
+    assert asked == [None]
+    standing.write_again(set())
+    standing.write_again({key})
+    assert asked == [None, None], "written over once more"
 
 
 def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(standing: FlowStanding) -> None:
