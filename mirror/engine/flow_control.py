@@ -319,7 +319,8 @@ class FlowControl:
                 return 0, ()
             asked = standing.to_fence()
             if not (asked or self._hold.has_unended):
-                return 0, ()
+                # The transaction may have been seen to have ended by who keeps the producer from expiring.
+                return 0, self._used_meanwhile()
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()

@@ -245,8 +245,7 @@ class FlowHold:
                 self._unended[each] = self._waiting(channel, found)
             else:
                 del self._unended[each]
-                if each in self._mm2s and found.epoch > last.epoch + 1:
-                    # Each time it is taken over it has the next epoch.
+                if each in self._mm2s and not _is_next(found, last):
                     self.used_meanwhile.add(each)
                 self._append([transactional_id_record(each, self._since_ms(each))], self._term)
         return {
@@ -487,6 +486,16 @@ class _Known:
             if last.is_aborted and last.key == (producer_id, epoch + 1):
                 return True
         return last.key in self.left or (self.is_alone and last.key == self.written_as)
+
+
+def _is_next(found: Producer, last: Unended) -> bool:
+    """Whether an id was taken over by nobody else since its transaction: each time that it is, it has the next epoch.
+
+    Behind the last epoch that there is comes another producer id, with the first one.
+    """
+    if last.epoch >= _LAST_EPOCH:
+        return found.producer_id != last.producer_id and found.epoch == 0
+    return _key(found) == (last.producer_id, last.epoch + 1)
 
 
 def _key(producer: Producer) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from mirror.config.settings import TransactionSettings
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import FlowHold, Held, _Known
+from mirror.engine.hold import _LAST_EPOCH, FlowHold, Held, _Known
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
@@ -287,25 +287,50 @@ def test_a_transaction_that_was_left_is_asked_for_until_it_has_ended_though_no_p
     assert log.state.registered["p-0"] == 5
 
 
-@pytest.mark.parametrize(("epoch", "is_used"), [(5, False), (6, True)], ids=["nobody was", "somebody was faster"])
-def test_that_somebody_took_an_id_as_soon_as_its_transaction_had_ended_is_seen_by_its_epoch(
-    log: Log, monkeypatch: pytest.MonkeyPatch, *, epoch: int, is_used: bool
+@pytest.mark.parametrize(
+    ("left", "found", "is_used"),
+    [
+        ((7, 4), (7, 5), False),
+        ((7, 4), (7, 6), True),
+        ((7, 4), (9, 0), True),
+        ((7, _LAST_EPOCH), (9, 0), False),
+        ((7, _LAST_EPOCH), (9, 1), True),
+    ],
+    ids=["nobody was", "somebody was faster", "with another id", "epochs used up", "and somebody was faster"],
+)
+@pytest.mark.parametrize("is_seen_by_keeping_alive", [False, True])
+def test_that_somebody_took_an_id_as_soon_as_its_transaction_had_ended_is_seen_by_its_producer(
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    left: tuple[int, int],
+    found: tuple[int, int],
+    is_used: bool,
+    is_seen_by_keeping_alive: bool,
 ) -> None:
-    """As a Java MirrorMaker does that waits for it: it is fenced by now, and what it has copied is not on record."""
-    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(7, 4, frozenset({SICK}), is_aborted=True))
+    """As a Java MirrorMaker does that waits for it: it is fenced by now, and what it has copied is not on record.
+
+    Also where nothing is to be fenced any more by the time that it is told.
+    """
+    before = left[0], left[1] - 1
+    log.state.apply(*transactional_id_record("p-0", 5, written_as=WrittenAs(*before, 1)))
+    monkeypatch.setattr(coordinator, "last_written_as", lambda *_: before)
+    monkeypatch.setattr(coordinator, "unended", lambda *_: Unended(*left, frozenset({SICK}), is_aborted=True))
     hold = transactional()
     hold.take(cast(Any, log), 2)
     assert hold.used_meanwhile == set()
-    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(7, epoch, is_transactional=True))
-    hold.fence(frozenset())
-    assert hold.used_meanwhile == ({"p-0"} if is_used else set())
+    monkeypatch.setattr(coordinator, "take_over", lambda *_, **__: Producer(*found, is_transactional=True))
     standing = FlowStanding(flow_settings())
     target: Any = SimpleNamespace(cluster_id="west")
     ticking = Ticking(lambda _: None, lambda _: None)
     control = FlowControl(standing.settings, standing, target, target, ticking, hold, matches_mm2=False)
     standing.lead(2, was_settled=False)
-    standing.take_state(FlowState(), Mm2Traces(), Held(unended=frozenset({SICK})))
+    standing.take_state(FlowState(), Mm2Traces(), Held())
+    if is_seen_by_keeping_alive:
+        control._keep_alive(cast(Any, log))
+        assert not hold.has_unended
     said = control._fence(cast(Any, log)).problems
+    assert hold.used_meanwhile == ({"p-0"} if is_used else set())
     assert bool(said) is is_used
     standing.between_epochs()
     assert standing.is_known is not is_used, "positions are read again"
