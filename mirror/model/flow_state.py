@@ -28,7 +28,7 @@ from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
 from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
 from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.pause import CUT, PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.stretches import Stretch
 
@@ -867,8 +867,12 @@ class FlowState:
                 self.run = RunReport(content["state"], tuple(content["reasons"]), content["at_ms"], notes, stopped)
             case ["pause"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content))
-                # Whatever was wished before, it is over.
-                self.unread = {key: each for key, each in self.unread.items() if each.kind != _PAUSE}
+                # Whatever was wished by hand before, it is over. A cut is ended by its own wish alone.
+                self.unread = {
+                    key: each
+                    for key, each in self.unread.items()
+                    if each.kind != _PAUSE or json.loads(key) == ["pause", None, CUT]
+                }
             case ["pause", None, "cut"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content, is_cut=True))
             case ["pause", str(topics)]:

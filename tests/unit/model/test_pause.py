@@ -69,6 +69,18 @@ def test_a_cut_stops_everything_and_its_end_leaves_the_pauses_by_hand_as_they_we
     assert folded(*records, (key, None)).pauses == by_hand
 
 
+@pytest.mark.parametrize("value", [b"{", b'{"v":9}', b"{}"], ids=["no JSON", "a later version", "without its fields"])
+def test_a_resume_of_all_by_hand_ends_no_cut_that_is_not_understood(value: bytes) -> None:
+    """It would end none that is understood either; what is wished by hand and not understood it ends."""
+    by_hand, resumed = (b'["pause","a.*"]', value), pause_record(PauseWish("all", None, False, "ann", 2))
+    key, _ = pause_record(cut(1))
+    unread = folded((key, value), by_hand, resumed)
+    assert unread.pauses.is_paused("orders")
+    assert set(unread.unread) == {key}
+    ended = folded((key, value), resumed, pause_record(cut(2, is_pause=False)))
+    assert not ended.pauses.is_paused("orders"), "only the cut's own end does"
+
+
 def test_a_record_without_a_value_takes_a_wish_back() -> None:
     key, value = pause_record(wish("orders", 1))
     assert folded((key, value)).pauses.is_paused("orders")
