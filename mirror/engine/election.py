@@ -69,7 +69,7 @@ class Election:
         the settings in which this engine's file differs from that of the engine that leads, or led last.
     former_seconds
         once it leads: after how long without a renewal another might have led in place of the leader before, by that
-        one's file if it says more than this engine's.
+        one's file if it says more than this engine's; or what was left of that time of the leaders before that one.
     """
 
     def __init__(
@@ -121,6 +121,8 @@ class Election:
         # When each standby last said something new, by this process's clock.
         self._heard: dict[str, tuple[int, float]] = {}
         self._renew_at = self._stand_by_at = 0.0
+        # By this process's clock, when the time of the leaders before is over.
+        self._former_until = -math.inf
         #: When the last renewal that counts was sent, by :func:`steady_seconds`; since then nobody else has led.
         self.renewed_at = -math.inf
 
@@ -175,7 +177,7 @@ class Election:
             if that cannot be written now.
         """
         if self.term is not None and self.claim is not None:
-            self._append([report.record(), claim_record(self.claim.released(is_settled=is_settled))])
+            self._append([report.record(), claim_record(self.claim.released(self._former_left, is_settled=is_settled))])
             self.term = None
         elif self._identity.engine in self._state.standbys:
             self._append([no_standby_record(self._identity.engine)])
@@ -222,6 +224,13 @@ class Election:
     def _bid(self) -> None:
         former = self.claim
         me = self._identity
+        # A flow that nobody has led has no former engine either.
+        was_settled = former is not None and former.is_released and former.is_settled
+        former_seconds = self._timeout_seconds
+        if former is not None:
+            former_seconds = max(former_seconds, former.timeout_seconds, former.former_seconds)
+        is_over = former is None or was_settled
+        self._former_until = -math.inf if is_over else steady_seconds() + former_seconds
         bid = Claim(
             me.engine,
             (former.term if former else 0) + 1,
@@ -231,22 +240,26 @@ class Election:
             place=me.place,
             settings=self._settings,
             timeout_seconds=self._timeout_seconds,
+            former_seconds=self._former_left,
         )
         self._append([claim_record(bid)])
         self._read()
         if self._is_ours(self.claim) and self.claim is not None:
             self.term = self.claim.term
-            # A flow that nobody has led has no former engine either.
-            self.was_settled = former is not None and former.is_released and former.is_settled
-            self.former_seconds = max(self._timeout_seconds, former.timeout_seconds if former is not None else 0.0)
+            self.was_settled, self.former_seconds = was_settled, former_seconds
             self._renew_at = 0.0
+
+    @property
+    def _former_left(self) -> float:
+        """For how many seconds more it may be the time of the leaders before."""
+        return max(0.0, self._former_until - steady_seconds())
 
     def _renew(self, report: RunReport) -> None:
         assert self.claim is not None
         assert self.term is not None
         sent_at = steady_seconds()
         forgotten = [no_standby_record(each) for each in self._forgotten(sent_at)]
-        self._append([claim_record(self.claim.renewed()), report.record(), *forgotten])
+        self._append([claim_record(self.claim.renewed(self._former_left)), report.record(), *forgotten])
         # Another engine may have bid before it arrived: then it does not count.
         self._read()
         if self.term is not None:

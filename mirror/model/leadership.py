@@ -37,6 +37,9 @@ class Claim:
         digests of the settings that engines of one flow must have in common, by key.
     timeout_seconds
         after how long without a renewal another engine may lead, by the file of this one; 0 if it does not say.
+    former_seconds
+        of that time of the leaders before, what was left when this was written: tasks of theirs that were cut off may
+        write for as long, whoever leads meanwhile. 0 where there is none, or they had stopped with all in the log.
     """
 
     engine: str
@@ -50,17 +53,19 @@ class Claim:
     place: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 0.0
+    former_seconds: float = 0.0
 
-    def renewed(self) -> Claim:
+    def renewed(self, former_seconds: float = 0.0) -> Claim:
         """Return the claim as its engine writes it next."""
-        return replace(self, renewals=self.renewals + 1, is_confirmed=True)
+        return replace(self, renewals=self.renewals + 1, is_confirmed=True, former_seconds=former_seconds)
 
-    def released(self, *, is_settled: bool) -> Claim:
+    def released(self, former_seconds: float = 0.0, *, is_settled: bool) -> Claim:
         """Return the claim as its engine writes it last."""
-        return replace(self.renewed(), is_released=True, is_settled=is_settled)
+        return replace(self.renewed(former_seconds), is_released=True, is_settled=is_settled)
 
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
+        seconds = {"timeout_seconds": self.timeout_seconds, "former_seconds": self.former_seconds}
         return {
             "engine": self.engine,
             "term": self.term,
@@ -72,7 +77,7 @@ class Claim:
             "pid": self.pid,
             "place": self.place,
             "settings": dict(self.settings),
-        } | ({"timeout_seconds": self.timeout_seconds} if self.timeout_seconds else {})
+        } | {name: value for name, value in seconds.items() if value}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Claim:
@@ -89,6 +94,7 @@ class Claim:
             content.get("place", ""),
             content.get("settings", {}),
             content.get("timeout_seconds", 0.0),
+            content.get("former_seconds", 0.0),
         )
 
     @property

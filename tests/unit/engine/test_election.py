@@ -222,11 +222,65 @@ def test_a_leader_whose_file_gives_it_more_time_has_that_and_is_waited_for_as_lo
     topic.now += 0.001
     assert second.round(report)
     assert second.former_seconds == 10 * TIMEOUT
+    # The first may have renewed its claim right before the second bid: its time is counted from then.
+    topic.now += 10 * TIMEOUT
+    second.round(report)
     third = topic.engine("third", timeout=2 * TIMEOUT)
     third.round(report)
     topic.now += 2 * TIMEOUT + 1
     assert third.round(report)
     assert third.former_seconds == 2 * TIMEOUT, "its own is more than that of the one before"
+
+
+@pytest.mark.parametrize("is_released", [True, False])
+def test_what_is_left_of_the_time_of_the_leader_before_is_handed_on_by_a_short_term(
+    topic: Topic, *, is_released: bool
+) -> None:
+    """A task of the first that was cut off may write on, whoever has led since."""
+    first, second = topic.engine("first", timeout=10 * TIMEOUT), topic.engine("second")
+    first.round(report)
+    first.release(REPORT, is_settled=False)
+    second.round(report)
+    topic.now += 2 * TIMEOUT
+    second.round(report)
+    if is_released:
+        second.release(REPORT, is_settled=False)
+    third = topic.engine("third")
+    third.round(report)
+    if not is_released:
+        topic.now += TIMEOUT + 0.001
+        third.round(report)
+    assert (third.term, third.former_seconds) == (3, 8 * TIMEOUT)
+    topic.now += 9 * TIMEOUT
+    third.release(REPORT, is_settled=False)
+    fourth = topic.engine("fourth")
+    fourth.round(report)
+    assert fourth.former_seconds == TIMEOUT, "the first's is over"
+
+
+def test_a_bid_that_its_engine_did_not_live_to_confirm_hands_on_what_is_left_of_the_time_before_it(
+    topic: Topic,
+) -> None:
+    first, second = topic.engine("first", timeout=10 * TIMEOUT), topic.engine("second")
+    first.round(report)
+    first.release(REPORT, is_settled=False)
+    second._read()
+    second._bid()
+    third = topic.engine("third")
+    third.round(report)
+    topic.now += TIMEOUT + 0.001
+    third.round(report)
+    assert (third.term, third.former_seconds) == (3, 10 * TIMEOUT)
+
+
+def test_of_a_leader_that_has_stopped_with_all_in_the_log_nothing_is_left_to_hand_on(topic: Topic) -> None:
+    first, second, third = topic.engine("first", timeout=10 * TIMEOUT), topic.engine("second"), topic.engine("third")
+    first.round(report)
+    first.release(REPORT, is_settled=True)
+    second.round(report)
+    second.release(REPORT, is_settled=False)
+    third.round(report)
+    assert third.former_seconds == TIMEOUT
 
 
 def test_while_the_topic_cannot_be_read_a_leader_is_not_silent(topic: Topic) -> None:

@@ -94,7 +94,7 @@ def test_a_released_claim_says_whether_anything_can_arrive_late() -> None:
 
 
 def test_a_claim_is_read_back_as_it_was_written() -> None:
-    claim = Claim("a", 3, 7, True, True, True, "host", 42, "place", {"topics": "abc"})
+    claim = Claim("a", 3, 7, True, True, True, "host", 42, "place", {"topics": "abc"}, 60.0, 12.5)
     assert state_of((claim_record(claim), None)).claim == claim
 
 
