@@ -94,14 +94,22 @@ def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
 
 
 def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:
-    """Return the wishes that this engine knows and the topic lacks: who stands by reads those alone before it leads.
+    """Return the wishes to write if the topic lacks one that this engine knows; who stands by reads those alone.
+
+    All that count are written then, in their order, since of two that speak of a topic the later counts: what was
+    wished after the loss comes last.
 
     Parameters
     ----------
     known
         what was read up to the end of the topic as it is now, and of the one before it.
     """
-    return [pause_record(each) for each in known.known if not state.wishes.has(each.wish)]
+    merged = known
+    for each in state.wishes.known:
+        if not known.has(each.wish):
+            merged = merged.with_wish(each)
+    is_lacking = any(not state.wishes.has(each.wish) for each in merged.known)
+    return [pause_record(each) for each in merged.known] if is_lacking else []
 
 
 def _of_people(state: FlowState) -> str:

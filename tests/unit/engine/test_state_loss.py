@@ -96,6 +96,20 @@ def test_who_only_stood_by_writes_the_pauses_again_that_it_has_read_and_no_newer
     assert lacking_pauses(known.with_wish(resumed), folded([pause_record(resumed)])) == []
 
 
+def test_pauses_are_written_again_in_their_order_and_behind_them_what_was_wished_of_the_topic_since() -> None:
+    everything = PauseWish("W0", None, True, "ann", 5)
+    orders, more = PauseWish("W1", "orders", False, "ann", 6), PauseWish("W2", "ord.*", True, "bob", 7)
+    last = PauseWish("W3", "bills", False, "bob", 8)
+    known = Pauses().with_wish(everything).with_wish(orders)
+    for before in (known.with_wish(more), known):
+        anew = folded([pause_record(more), pause_record(last)])
+        for key, value in lacking_pauses(before, anew):
+            anew.apply(key, value)
+        assert anew.wishes.wishes == (everything, orders, more, last)
+        assert anew.pauses.is_paused("orders")
+        assert lacking_pauses(before, anew) == []
+
+
 def test_who_starts_after_the_loss_says_that_pauses_are_not_known_any_more() -> None:
     for lost in (
         begun_anew(FlowState(), has_run=True, now_ms=5),
