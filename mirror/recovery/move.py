@@ -22,7 +22,7 @@ from mirror.recovery.group_snapshot import GroupSnapshot
 from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
-from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, when_passed
+from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, without_checkpoint
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -121,7 +121,7 @@ class Move:
 
         def guarded() -> str:
             if problem := self.off_record():
-                raise NotTakenBack(problem)
+                raise TakenByOthers(problem)
             return undo()
 
         return guarded
@@ -151,7 +151,8 @@ class Move:
             return "nothing of this run is on record any more"
 
         doing = f"put on record, on {self.record.flow.target}, that this run moves the applications"
-        return Step("begin", doing, act, drift=drift, undo=undo)
+        # Whatever is taken back later on is so only while this run is on record.
+        return Step("begin", doing, act, drift=drift, undo=undo, is_undone_last=True)
 
     # The applications.
 

@@ -91,6 +91,8 @@ class Step:
     is_of_its_moment
         whether what it has found cannot be found out again behind the point of no return: it stays as it is then, also
         where it was UNKNOWN.
+    is_undone_last
+        whether it stays until everything behind it is taken back, since taking that back again rests on it.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Step:
     is_point_of_no_return: bool = False
     holds_on: bool = False
     is_of_its_moment: bool = False
+    is_undone_last: bool = False
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -322,19 +325,25 @@ class _Runner:
     def undone(self, steps: Sequence[Step]) -> bool:
         """Take back those of the steps that were begun, the last one first; tell whether all of them were.
 
-        One that cannot be is named, and those before it are taken back all the same.
+        One that cannot be is named, and those before it are taken back all the same, but for those that come last.
         """
-        left = []
+        left: list[str] = []
+        open_still: list[str] = []
         for step in reversed(steps):
             if step.name not in self._begun:
                 continue
             if step.undo is not None:
                 began = self._monotonic()
                 try:
+                    if open_still and step.is_undone_last:
+                        rest = ", ".join(open_still)
+                        raise NotTakenBack(f"it stays until the rest is taken back too ({rest}): take it back again")
                     result = Result(Verdict.PASS, step.undo())
                 except (*_OPERATIONAL, NotTakenBack) as problem:
                     result = Result(Verdict.FAIL, str(problem))
                     left.append(step.name)
+                    if not isinstance(problem, TakenByOthers):
+                        open_still.append(step.name)
                 self._take(StepResult(f"back: {step.name}", result, self._monotonic() - began))
             if step.name not in left:
                 self._journal.append(Event.STEP_UNDONE, step=step.name)
@@ -348,6 +357,10 @@ class _Runner:
 
 class NotTakenBack(Exception):
     """What a step did could not be taken back; the message says what is left."""
+
+
+class TakenByOthers(NotTakenBack):
+    """It is not this run's any more to take it back: another attempt finds it so too."""
 
 
 def _drift_of(step: Step, before: StepResult, *, is_beyond_return: bool) -> str | None:

@@ -26,7 +26,7 @@ from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
-from mirror.recovery.steps import Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import NotTakenBack, Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -766,3 +766,31 @@ def test_who_writes_although_it_is_denied_stops_a_planned_run_and_what_cannot_be
     results = carry_out(steps, Journal(tmp_path / "b.jsonl"), goes_back=False)
     (unknown,) = [each for each in results if each.result.verdict is not Verdict.PASS]
     assert (unknown.name, unknown.result.detail) == ("deny writes", denying.found.detail)
+
+
+class Refusing(StandInDenying):
+    """Cannot take back what denies writes, the first time."""
+
+    def __init__(self, found: Denied) -> None:
+        super().__init__(found)
+        self.refusals = 1
+
+    def admit(self) -> str:
+        if self.refusals:
+            self.refusals -= 1
+            raise NotTakenBack("writes to east are still denied: east does not answer")
+        return super().admit()
+
+
+def test_what_could_not_be_taken_back_once_is_taken_back_by_the_next_attempt(tmp_path: Path) -> None:
+    world, denying = World(verdict=Verdict.FAIL), Refusing(Denied(True, "denied"))
+    steps = steps_of(Mode.PLANNED, move_of(world, tmp_path), None, denying)
+    journal = Journal(tmp_path / "journal.jsonl")
+    failed = {each.name: each.result for each in carry_out(steps, journal, goes_back=True)}
+    assert failed["back: deny writes"].verdict is Verdict.FAIL
+    assert (failed["back: begin"].verdict, "deny writes" in failed["back: begin"].detail) == (Verdict.FAIL, True)
+    assert list(world.record) == ["ours"], "nobody else begins while something of it is left"
+
+    again = {each.name: each.result.verdict for each in take_back(steps, journal)}
+    assert again == {"back: deny writes": Verdict.PASS, "back: begin": Verdict.PASS}
+    assert (denying.is_denied, world.record) == (False, {})
