@@ -8,28 +8,34 @@ producer ids, epochs and transactional ids; of no producer they tell its client 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.gaps import iso_time
 from mirror.control.status import FlowStatus
+from mirror.kafka.batch import Header
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.log import LogReader
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
 from mirror.recovery.recent_writers import RecentWriter, find_writers
+from mirror.recovery.step_facts import named
 from mirror.waiting import WaitTimeout, wait_until
 
 _PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _BOOTSTRAP_MS = 2_000
 # For so long it is looked whether logs grow: who writes with wrong times is seen by that alone.
 _LOOK_SECONDS = 1.0
-_NAMED = 5
+# Of all partitions together: a status is to be there soon.
+_READ_BYTES = 16 << 20
+_FETCHED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,8 @@ class FencedSide:
         when the flow was cut, in ms since the epoch.
     written
         the partitions that were written to after that.
+    unknown
+        the partitions of which it is not known, and why.
     problem
         why it could not be looked at; None: it was.
     """
@@ -97,6 +105,7 @@ class FencedSide:
     entry: FailoverEntry
     since_ms: int
     written: tuple[WrittenBehind, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -107,6 +116,10 @@ class FencedSide:
             "mode": self.entry.mode,
             "since": iso_time(self.since_ms),
             "still_written": [each.as_json() for each in self.written],
+            "unknown": [
+                {"topic": each.topic, "partition": each.partition, "reason": why}
+                for each, why in sorted(self.unknown.items())
+            ],
             "problem": self.problem,
         }
 
@@ -123,11 +136,17 @@ class FencedSide:
         source = self.flow.source
         if self.problem is not None:
             return (f"whether somebody writes to {source}, which was failed over, is not known: {self.problem}",)
+        told: list[str] = []
+        if self.unknown:
+            which = named([f"{each} ({why})" for each, why in sorted(self.unknown.items())])
+            told.append(f"whether somebody writes to {source}, which was failed over, is not known of {which}")
         if self.written:
-            return (
-                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses",
+            told.append(
+                f"deny it: mirror fence FILE --cluster {source}; the logs of its brokers tell the clients' addresses"
             )
-        return (f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})",)
+        if not told:
+            told.append(f"nobody was seen writing to {source} since it was failed over ({iso_time(self.since_ms)})")
+        return tuple(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +156,18 @@ class Seen:
     Attributes
     ----------
     behind
-        by partition, the first offset with a time behind the cut.
+        by partition, the first offset with a time behind the cut that no mirror has written.
     before, ends
-        where the logs ended at the first look, and at the last.
+        where the logs ended at the first look, and at the last; what only mirrors or markers made grow has not grown.
+    unknown
+        the partitions of which it is not known, and why.
     """
 
     behind: Mapping[TopicPartition, int] = field(default_factory=dict)
     before: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     writers: tuple[RecentWriter, ...] = ()
+    unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def written_behind(seen: Seen) -> tuple[WrittenBehind, ...]:
@@ -195,21 +217,22 @@ def look_at_fenced_side(
     entry, since_ms = watched
     flow = chosen.flow
     side = FencedSide(flow, entry, since_ms)
-    partitions = [
-        TopicPartition(each.topic, each.partition)
+    copied = {
+        TopicPartition(each.topic, each.partition): each.upstream_next
         for each in status.partitions
         if not chosen.policy.is_heartbeats_topic(each.topic)
-    ]
-    if not partitions:
+    }
+    if not copied:
         return side
     try:
         client = settings.clusters[flow.source].client
         with closing(Channel(flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             # Asked once the cluster answers, since that takes longer to give up.
-            seen = _look(channel, partitions, since_ms, lambda: _own_writers(settings, flow.source), seconds, monotonic)
+            own = partial(_own_writers, settings, flow.source)
+            seen = look_at_logs(channel, copied, since_ms, own, seconds=seconds, monotonic=monotonic)
     except _PROBLEMS as problem:
         return replace(side, problem=str(problem))
-    return replace(side, written=written_behind(seen))
+    return replace(side, written=written_behind(seen), unknown=seen.unknown)
 
 
 def with_fenced_side(status: FlowStatus, side: FencedSide | None) -> FlowStatus:
@@ -226,33 +249,103 @@ def with_fenced_side(status: FlowStatus, side: FencedSide | None) -> FlowStatus:
     )
 
 
-def _look(
+def look_at_logs(
     channel: Channel,
-    partitions: Sequence[TopicPartition],
+    copied: Mapping[TopicPartition, int],
     since_ms: int,
     own_writers: Callable[[], set[int]],
+    *,
     seconds: float,
     monotonic: Callable[[], float],
 ) -> Seen:
-    before, _ = channel.find_offsets(partitions, LATEST)
-    behind, _ = channel.find_offsets(partitions, since_ms)
+    """Look what was written behind the cut to partitions, of which so much was copied.
+
+    Read are the headers of what bears a later time or came while it was looked at: markers are no records, and under
+    unchanged names the flow back writes there too (``own_writers`` are the producer ids of mirrors).
+
+    Raises
+    ------
+    BrokerRefused, ConnectionFailed, LeaderUnknown
+        if the cluster does not answer.
+    """
+    partitions = list(copied)
+    before, untold = channel.find_offsets(partitions, LATEST)
+    behind, untimed = channel.find_offsets(partitions, since_ms)
     began = monotonic()
     with suppress(WaitTimeout):
         wait_until(lambda: monotonic() - began >= seconds, "the time to be over", timeout_seconds=2 * seconds + 1)
-    ends, _ = channel.find_offsets(partitions, LATEST)
-    found = {each: offset for each, offset in behind.items() if offset >= 0}
-    grown = {each for each, end in ends.items() if end > before.get(each, end)}
-    concerned = sorted({*found, *grown})
-    if not concerned:
-        return Seen({}, before, ends)
+    ends, unended = channel.find_offsets(partitions, LATEST)
+    unknown = {each: str(why) for each, why in (untold | untimed | unended).items()}
+    # A time may be ahead of the clock: what was copied was written before the cut.
+    starts = {each: max(offset, copied[each]) for each, offset in behind.items() if offset >= 0}
+    ranges = {}
+    for each, end in sorted(ends.items()):
+        was = before.get(each, end)
+        start = min(starts.get(each, was), was)
+        if start < end:
+            ranges[each] = (start, was, end)
+    if not ranges:
+        return Seen({}, ends, ends, unknown=unknown)
     own = own_writers()
-    writers = find_writers(channel, concerned, own=own, since_ms=since_ms).recent
-    if own:
-        # Under unchanged names the flow back writes there too: what mirrors alone have written is no application's.
-        foreign = {each.partition for each in writers}
-        found = {each: offset for each, offset in found.items() if each in foreign}
-        before = {each: end if each in foreign else ends.get(each, end) for each, end in before.items()}
-    return Seen(found, before, ends, writers)
+    writers = list(find_writers(channel, list(ranges), own=own, since_ms=since_ms).recent)
+    found: dict[TopicPartition, int] = {}
+    grown: dict[TopicPartition, int] = {}
+    reading = _Reading(channel, own)
+    for each, (start, was, end) in ranges.items():
+        who = {one.producer_id for one in writers if one.partition == each}
+        try:
+            late, growth = reading.first(each, start, was, since_ms), reading.first(each, was, end)
+        except (BrokerRefused, LeaderUnknown, _NotReadWhole) as problem:
+            if not who:
+                unknown[each] = str(problem)
+                continue
+            # Its leader tells of somebody, though not from where on.
+            found[each] = start
+            continue
+        for into, header in ((found, late), (grown, growth)):
+            if header is None:
+                continue
+            into[each] = max(header.base_offset, start if into is found else was)
+            if header.producer_id not in who:
+                who.add(header.producer_id)
+                writers.append(RecentWriter(each, header.producer_id, header.producer_epoch, header.max_timestamp))
+    return Seen(found, {**ends, **grown}, ends, tuple(writers), unknown)
+
+
+class _NotReadWhole(Exception):
+    """There is more than a look may read; the message says of what."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Reads headers of logs, in all so many bytes of batches, to find what is not a mirror's."""
+
+    channel: Channel
+    own: Collection[int]
+    left: int = _READ_BYTES
+
+    def first(self, partition: TopicPartition, start: int, end: int, since_ms: int | None = None) -> Header | None:
+        """Return the header of the first batch that no mirror has written, not older than ``since_ms``; None: none is.
+
+        Raises
+        ------
+        _NotReadWhole
+            if none was found in what could be read.
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if it cannot be read.
+        """
+        reader = LogReader(self.channel, partition, start)
+        while reader.position < end:
+            before = reader.position
+            if self.left > 0:
+                for content, header in reader.fetch(wait_ms=0, most_bytes=_FETCHED_BYTES):
+                    self.left -= len(content)
+                    is_late = since_ms is None or header.max_timestamp >= since_ms
+                    if header.base_offset < end and header.producer_id not in self.own and is_late:
+                        return header
+            if reader.position == before:
+                raise _NotReadWhole(f"what lies there from {before} to {end - 1} was not read")
+        return None
 
 
 def _own_writers(settings: MirrorSettings, cluster: str) -> set[int]:

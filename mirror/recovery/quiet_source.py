@@ -41,12 +41,11 @@ class QuietSource:
         if isinstance(quiet, Result):
             return quiet
         writers = self.ends.writers()
-        is_stopped = is_confirmed(known)
-        # Of a burst no interval is known: if whoever runs the applications says that they are stopped, so it is.
-        awaited = [each for each in writers.recent if not (is_stopped and each.interval_ms is None)]
+        # Of a burst no interval is known: if whoever runs the applications says that they are stopped, so it is. Who
+        # sends at known intervals is waited for all the same: denials do not hold up super users.
+        is_settled = is_confirmed(known) or is_denied(known)
+        awaited = [each for each in writers.recent if not (is_settled and each.interval_ms is None)]
         most = max((each.silence(self.quiet, self.slow) for each in awaited), default=0.0)
-        if is_denied(known):
-            most = 0.0
         # Some send at long intervals: one that still does is to be seen doing so.
         if most > self.quiet and (written := self._written_within(most, quiet)):
             return self._still_written(written, most)
@@ -62,8 +61,13 @@ class QuietSource:
         silent = max(most, self.quiet)
         said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
         facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": [str(each) for each in writers.recent]}
+        if writers.unknown:
+            which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
+            told = f"{said}; who has written lately is not told of {which}: look after their leaders, and try again"
+            return Result(Verdict.UNKNOWN, told, facts)
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
-        if doubtful and not is_denied(known) and not is_stopped:
+        doubtful += [f"{each}: clients without a producer id, of whom not all was read" for each in writers.cut_short]
+        if doubtful and not is_settled:
             told = f"{said}; nobody has confirmed that the applications are stopped, and who may write on at longer "
             told += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)

@@ -71,10 +71,22 @@ class RecentWriter:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Who has written lately, the one with the longest interval first, and of which partitions no leader tells."""
+    """Who has written lately.
+
+    Attributes
+    ----------
+    recent
+        the one with the longest interval first.
+    unknown
+        the partitions of which no leader tells, or not of all, and why.
+    cut_short
+        the partitions of which only the last batches of the time were read: clients without an id that write rarely
+        may be hidden there behind those that write often.
+    """
 
     recent: tuple[RecentWriter, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    cut_short: tuple[TopicPartition, ...] = ()
 
 
 def find_writers(
@@ -94,13 +106,17 @@ def find_writers(
         for one in known
         if one.last_timestamp_ms >= since_ms and one.producer_id not in own
     }
-    starts, _ = channel.find_offsets(list(partitions), since_ms)
-    ends, _ = channel.find_offsets(list(partitions), LATEST)
+    starts, untimed = channel.find_offsets(list(partitions), since_ms)
+    ends, unended = channel.find_offsets(list(partitions), LATEST)
+    cut_short = []
     for each, start in starts.items():
         # No offset: nothing is there that is as young as that.
         if start < 0 or each not in ends or start >= ends[each]:
             continue
-        for producer_id, times in _times(channel, each, start, ends[each]).items():
+        batches, is_whole = _times(channel, each, start, ends[each])
+        if not is_whole:
+            cut_short.append(each)
+        for producer_id, times in batches.items():
             if producer_id in own or max(times) < since_ms:
                 continue
             known = found.get((each, producer_id)) or RecentWriter(each, producer_id, NO_ID, max(times))
@@ -109,7 +125,8 @@ def find_writers(
     names = transactional_ids(channel, {one for _, one in found if one != NO_ID})
     writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
     slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
-    return Writers(tuple(slowest), {each: str(why) for each, why in untold.items()})
+    unknown = {each: str(why) for each, why in (unended | untimed | dict(untold)).items()}
+    return Writers(tuple(slowest), unknown, tuple(sorted(cut_short)))
 
 
 def longest_interval(times: Iterable[int]) -> int | None:
@@ -124,9 +141,10 @@ def _interval(writer: RecentWriter) -> float:
     return float("inf") if writer.interval_ms is None else writer.interval_ms
 
 
-def _times(channel: Channel, partition: TopicPartition, start: int, end: int) -> dict[int, list[int]]:
-    """Return, by producer id, the timestamps of the last batches between two offsets, those of one fetch at the end."""
-    reader = LogReader(channel, partition, max(start, end - _LOOK_BACK))
+def _times(channel: Channel, partition: TopicPartition, start: int, end: int) -> tuple[dict[int, list[int]], bool]:
+    """Return, by producer id, the timestamps of the last batches between two offsets, and whether these are all."""
+    first = max(start, end - _LOOK_BACK)
+    reader = LogReader(channel, partition, first)
     times: dict[int, list[int]] = {}
     read = 0
     while reader.position < end and read < _LOOK_BACK_BYTES:
@@ -136,4 +154,4 @@ def _times(channel: Channel, partition: TopicPartition, start: int, end: int) ->
             times.setdefault(header.producer_id, []).append(header.max_timestamp)
         if reader.position == before:
             break
-    return times
+    return times, first == start and reader.position >= end

@@ -124,12 +124,12 @@ def find_rewritten(
     anew = {each: _created_anew(each, position, source) for each, position in copied.items()}
     differences = {each: said for each, said in anew.items() if said is not None}
     left = [each for each in copied if each not in differences]
-    differences |= _truncated(left, copied, source)
+    truncated, untold = _truncated(left, copied, source)
+    differences |= truncated
     unknown: dict[TopicPartition, str] = {}
     compared = 0
     starts, unasked = source.find_offsets(left, EARLIEST)
     for each in (each for each in left if each not in differences):
-        position = copied[each]
         difference: str | None = None
         unlooked: str | None
         if each in unasked:
@@ -142,8 +142,8 @@ def find_rewritten(
             differences[each] = difference
         elif unlooked is None:
             compared += 1
-        elif not any(epoch.epoch != NOT_KNOWN for epoch in position.epochs):
-            unknown[each] = unlooked
+        elif each in untold:
+            unknown[each] = f"{unlooked}; of its leader epochs: {untold[each]}"
     return Rewritten(differences, unknown, compared)
 
 
@@ -156,10 +156,13 @@ def _created_anew(partition: TopicPartition, position: Position, source: Channel
 
 def _truncated(
     partitions: Iterable[TopicPartition], positions: Mapping[TopicPartition, Position], source: Channel
-) -> dict[TopicPartition, str]:
-    """Return the partitions of which other leaders have written a part anew, by their leader epochs."""
-    newest = {each: epochs[-1].epoch for each in partitions if (epochs := positions[each].epochs)}
+) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
+    """Return the partitions of which other leaders have written a part anew, and those whose epochs do not tell."""
+    chosen = {each: [one.epoch for one in positions[each].epochs if one.epoch != NOT_KNOWN] for each in partitions}
+    newest = {each: known[-1] for each, known in chosen.items() if known}
     ends, problems = source.find_epoch_ends(newest)
+    untold = {each: "none are on record" for each in chosen if each not in newest}
+    untold |= {each: str(why) for each, why in problems.items()}
     found = {}
     for each in (each for each in newest if each not in problems):
         position = positions[each]
@@ -169,7 +172,7 @@ def _truncated(
                 f"it was truncated at offset {at}, and other leaders have written it from there on; it had been copied "
                 f"up to {position.upstream}"
             )
-    return found
+    return found, untold
 
 
 def _asker(

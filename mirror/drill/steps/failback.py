@@ -126,6 +126,7 @@ def groups_home_table(stage: Stage) -> pd.DataFrame:
 
 def serve_at_home(stage: Stage, phases: Phases, *, rate: float, seconds: float) -> str:
     """Let the applications work on the old cluster, active again, for a while; say how much it has acknowledged."""
+    phases.require_no_failure()
     phases.applications.start(stage.active)
     records = stage.wait_for_load(stage.active, rate=rate, seconds=seconds)
     return f"{stage.active} has acknowledged {records:,} more records"
@@ -215,6 +216,7 @@ def groups_table(stage: Stage, settlement: Settlement) -> pd.DataFrame:
 
 def conclude(stage: Stage, phases: Phases, comparisons: Mapping[Flow, Equivalence], settlement: Settlement) -> None:
     """Write the outcome: equal copies, every record handed to every group, and an account that balances."""
+    phases.require_no_failure()
     account, logs, groups = settlement.account, settlement.logs, settlement.groups
     reasons = [
         f"the account of {account.acked} acknowledged records "

@@ -154,6 +154,7 @@ def service_table(stage: Stage) -> pd.DataFrame:
 
 def keep_serving(stage: Stage, phases: Phases, *, rate: float, seconds: float) -> str:
     """Let the standby serve for a while; say how much it has acknowledged meanwhile."""
+    phases.require_no_failure()
     phases.applications.start(stage.standby)
     return _acknowledged(stage.standby, stage.wait_for_load(stage.standby, rate=rate, seconds=seconds))
 
@@ -246,6 +247,7 @@ def conclude(stage: Stage, phases: Phases, judgement: Judgement, *, rpo_seconds:
 
     What nobody could tell the procedure is told beside it: the ledger knows.
     """
+    phases.require_no_failure()
     objectives = Objectives(rpo_seconds=rpo_seconds, rto_seconds=rto_seconds)
     results = judge_objectives(objectives, rpo=judgement.rpo, rto=judgement.rto)
     reasons = [

@@ -29,6 +29,7 @@ class Phases:
     applications: LabApplications
     procedure: Procedure
     _under_way: UnderWay = field(init=False)
+    _failed: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         """Refuse what must not begin.
@@ -50,12 +51,25 @@ class Phases:
         Raises
         ------
         StepNotPassed
-            if one failed, which is the end of the runbook's step.
+            if one failed, now or in an earlier call, which is the end of the runbook's step.
         """
-        taken = self._under_way.through(name)
-        if failed := [each for each in taken if each.result.verdict is Verdict.FAIL]:
-            self._conclude(*(f"{each.name}: {each.result.detail}" for each in failed))
+        # Nothing is taken behind a step that failed; what another process has taken up meanwhile counts anew.
+        if taken := self._under_way.through(name):
+            failed = (each for each in taken if each.result.verdict is Verdict.FAIL)
+            self._failed = tuple(f"{each.name}: {each.result.detail}" for each in failed)
+        self.require_no_failure()
         return pd.DataFrame([_row(each) for each in taken])
+
+    def require_no_failure(self) -> None:
+        """Refuse whatever rests on the procedure where a step of it has failed.
+
+        Raises
+        ------
+        StepNotPassed
+            with the reasons for which it failed.
+        """
+        if self._failed:
+            self._conclude(*self._failed)
 
     @property
     def unsettled(self) -> tuple[str, ...]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from mirror.control.status import FlowStatus
+from mirror.kafka.channel import Channel
+from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -16,10 +20,12 @@ from mirror.recovery.fenced_side import (
     Seen,
     WrittenBehind,
     entry_to_watch,
+    look_at_logs,
     with_fenced_side,
     written_behind,
 )
 from mirror.recovery.recent_writers import RecentWriter
+from tests.unit.recovery.logs import Batch, Logs, batches
 
 FLOW = Flow("east", "west")
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
@@ -78,3 +84,79 @@ def test_a_cluster_that_is_gone_or_silent_is_no_reason() -> None:
     silent = with_fenced_side(STATUS, FencedSide(FLOW, DONE, 5_000))
     assert (silent.state, "nobody was seen writing to east" in silent.notes[0]) == ("PAUSED", True)
     assert with_fenced_side(STATUS, None) is STATUS
+
+
+CUT_MS, MIRROR = 5_000, 77
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FencedSide]:
+    """Look at logs of which so much was copied before the cut, where mirrors write with these producer ids."""
+
+    def looked(logs: Logs, copied: Mapping[TopicPartition, int], own: Collection[int] = ()) -> FencedSide:
+        logs.serve(monkeypatch)
+        seen = look_at_logs(cast(Channel, logs), copied, CUT_MS, lambda: set(own), seconds=0.0, monotonic=lambda: 0.0)
+        return FencedSide(FLOW, DONE, CUT_MS, written_behind(seen), seen.unknown)
+
+    return looked
+
+
+def test_who_wrote_among_the_copies_that_came_back_is_seen_however_much_came_since(
+    look: Callable[..., FencedSide],
+) -> None:
+    """Under unchanged names the flow back writes there too, and brokers tell nothing of clients without an id."""
+    came_back = (*batches(10, 20, from_ms=6_000, producer_id=MIRROR), Batch(30, 6_500))
+    logs = Logs({ORDERS: (*came_back, *batches(31, 900, from_ms=7_000, producer_id=MIRROR))})
+    (found,) = look(logs, {ORDERS: 10}, {MIRROR}).written
+    assert (found.start, found.end, found.is_growing) == (30, 931, False)
+    assert [each.producer_id for each in found.writers] == [-1]
+
+
+def test_copies_that_came_back_are_nobodys_writes(look: Callable[..., FencedSide]) -> None:
+    more = batches(910, 3, from_ms=8_000, producer_id=MIRROR)
+    logs = Logs({ORDERS: batches(10, 900, from_ms=6_000, producer_id=MIRROR)}, {ORDERS: more})
+    side = look(logs, {ORDERS: 10}, {MIRROR})
+    assert (side.written, side.unknown) == ((), {})
+    assert "nobody was seen writing to east" in side.notes()[0]
+
+
+def test_what_is_not_read_whole_is_not_known(look: Callable[..., FencedSide]) -> None:
+    large = tuple(Batch(each, 6_000, MIRROR, size=4_000_000) for each in range(10, 40))
+    side = look(Logs({ORDERS: large}), {ORDERS: 10}, {MIRROR})
+    assert side.written == ()
+    assert side.unknown.keys() == {ORDERS}
+    assert not any("nobody was seen" in each for each in side.notes())
+    assert "is not known of orders-0" in side.notes()[0]
+    # Of a producer with an id its leader tells all the same.
+    told = {ORDERS: (ActiveProducer(12, 3, 5, 9_000),)}
+    (found,) = look(Logs({ORDERS: large}, producers=told), {ORDERS: 10}, {MIRROR}).written
+    assert [each.producer_id for each in found.writers] == [12]
+
+
+def test_a_partition_that_nobody_leads_is_not_known(look: Callable[..., FencedSide]) -> None:
+    side = look(Logs({ORDERS: batches(0, 9, from_ms=1)}, leaderless=frozenset({BILLS})), {ORDERS: 9, BILLS: 9})
+    assert (side.written, dict(side.unknown)) == ((), {BILLS: "bills-1 has no leader"})
+    assert "is not known of bills-1 (bills-1 has no leader)" in side.notes()[0]
+    assert side.as_json()["unknown"] == [{"topic": "bills", "partition": 1, "reason": "bills-1 has no leader"}]
+
+
+def test_a_record_from_the_future_that_was_copied_is_not_written_behind_the_cut(
+    look: Callable[..., FencedSide],
+) -> None:
+    ahead = (*batches(0, 42, from_ms=1), Batch(42, 900_000), *batches(43, 56, from_ms=50))
+    assert look(Logs({ORDERS: ahead}), {ORDERS: 99}).written == ()
+    (found,) = look(Logs({ORDERS: (*ahead, Batch(99, 6_000))}), {ORDERS: 99}).written
+    assert (found.start, found.end) == (99, 100)
+
+
+def test_the_end_of_a_transaction_is_no_record(look: Callable[..., FencedSide]) -> None:
+    """That it is aborted at its timeout, behind the cut, appends a marker."""
+    held = (*batches(0, 9, from_ms=1, producer_id=5), Batch(9, 6_000, 5, is_control=True))
+    side = look(Logs({ORDERS: held}, {ORDERS: (Batch(10, 6_100, 6, is_control=True),)}), {ORDERS: 9})
+    assert (side.written, side.unknown) == ((), {})
+
+
+def test_a_log_that_grows_by_records_with_old_times_is_being_written_to(look: Callable[..., FencedSide]) -> None:
+    logs = Logs({ORDERS: batches(0, 9, from_ms=1)}, {ORDERS: (Batch(9, 1),)})
+    (found,) = look(logs, {ORDERS: 9}).written
+    assert (found.start, found.end, found.is_growing) == (9, 10, True)

@@ -335,6 +335,67 @@ def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(
     assert [each.name for each in again if not each.was_proven] == ([] if is_told else ["stop"])
 
 
+class StandInDenying:
+    """Denies writes to the old cluster of the world."""
+
+    def __init__(self, found: Denied) -> None:
+        self.found = found
+        self.is_denied = False
+
+    def plan(self) -> tuple[str, ...]:
+        return ("DENY WRITE for everybody on 1 topic of east",)
+
+    def deny(self) -> Denied:
+        self.is_denied = self.found.is_denied
+        return self.found
+
+    def admit(self) -> str:
+        self.is_denied = False
+        return "admitted"
+
+
+def test_a_slow_super_user_is_waited_for_although_writes_are_denied(tmp_path: Path) -> None:
+    """ACLs do not hold super users up: of one that sends at known intervals the next record is awaited."""
+
+    class Slow(StandInEnds):
+        def writers(self) -> Writers:
+            self.world.at_work.add(EAST)
+            return super().writers()
+
+    world = World(writers=Writers((writer(100),)))
+    ends = Slow(world, THERE.flow)
+    move = replace(move_of(world, tmp_path), ends=ends, times=Times(quiet=0.05, fence=0.3, drain=0.3, slow=1.0))
+    steps_denied = steps_of(Mode.PLANNED, move, None, StandInDenying(Denied(True, "denied")))
+    results = carry_out(steps_denied, Journal(tmp_path / "journal.jsonl"), goes_back=True)
+    failed = next(each for each in results if each.result.verdict is Verdict.FAIL)
+    assert (failed.name, "orders-0 grew within 0.2 s" in failed.result.detail) == ("fence", True)
+
+
+@pytest.mark.parametrize(
+    ("writers", "is_told", "denying", "found"),
+    [
+        (Writers((), {ORDERS: "it has no leader"}), False, None, Verdict.UNKNOWN),
+        (Writers((), {ORDERS: "it has no leader"}), True, None, Verdict.UNKNOWN),
+        (Writers((), {ORDERS: "it has no leader"}), True, StandInDenying(Denied(True, "denied")), Verdict.UNKNOWN),
+        (Writers((writer(1),), cut_short=(ORDERS,)), False, None, Verdict.UNKNOWN),
+        (Writers((writer(1),), cut_short=(ORDERS,)), True, None, Verdict.PASS),
+        (Writers((writer(1),), cut_short=(ORDERS,)), False, StandInDenying(Denied(True, "denied")), Verdict.PASS),
+    ],
+)
+def test_where_it_is_not_told_who_writes_the_source_is_not_known_to_be_quiet(
+    writers: Writers, is_told: bool, denying: StandInDenying | None, found: Verdict, tmp_path: Path
+) -> None:
+    world = World(writers=writers, is_told_of_stops=is_told)
+    times = Times(quiet=0.05, fence=0.3, drain=0.3, slow=0.1)
+    move = replace(move_of(world, tmp_path), times=times)
+    results = carry_out(
+        steps_of(Mode.PLANNED, move, None, denying), Journal(tmp_path / "journal.jsonl"), goes_back=True
+    )
+    (fence,) = [each.result for each in results if each.name == "fence"]
+    assert fence.verdict is found
+    assert found is Verdict.PASS or "orders-0" in fence.detail
+
+
 def test_before_the_point_of_no_return_a_cut_with_open_ends_is_made_again(tmp_path: Path) -> None:
     world = replace(lost(), open_ends={ORDERS: "it was killed"}, refused=(Unmoved("audit", ORDERS, "in use"),))
     assert performed(world, tmp_path, unplanned)[-1].name == "groups"
@@ -706,25 +767,6 @@ def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path:
     assert "a failback of east->west is under way" in (plan.refusal or "")
     given_up = replace(move_of(world, tmp_path), given_up="home")
     assert look_ahead(Mode.UNPLANNED, given_up, None).refusal is None
-
-
-class StandInDenying:
-    """Denies writes to the old cluster of the world."""
-
-    def __init__(self, found: Denied) -> None:
-        self.found = found
-        self.is_denied = False
-
-    def plan(self) -> tuple[str, ...]:
-        return ("DENY WRITE for everybody on 1 topic of east",)
-
-    def deny(self) -> Denied:
-        self.is_denied = self.found.is_denied
-        return self.found
-
-    def admit(self) -> str:
-        self.is_denied = False
-        return "admitted"
 
 
 def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way_home(tmp_path: Path) -> None:

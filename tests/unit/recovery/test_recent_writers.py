@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from mirror.kafka.channel import Channel
 from mirror.model.partition import TopicPartition
-from mirror.recovery.recent_writers import RecentWriter, longest_interval
+from mirror.recovery.recent_writers import RecentWriter, find_writers, longest_interval
+from tests.unit.recovery.logs import Batch, Logs, batches
 
-ORDERS = TopicPartition("orders", 0)
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +45,20 @@ def test_writers_are_named() -> None:
     assert str(RecentWriter(ORDERS, 5, 2, 1_000, 30_000, "payments")) == (
         "orders-0: producer 5 (epoch 2, transactional id payments), last at 1970-01-01T00:00:01Z, every 30.0 s or less"
     )
+
+
+def test_where_not_all_of_the_time_was_read_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client writes fast; that another without an id writes every 40 s lies before what is read."""
+    slow = tuple(Batch(each, 40_000 * each) for each in range(5))
+    logs = Logs({ORDERS: (*slow, *batches(5, 400, from_ms=180_000, every_ms=20)), BILLS: slow})
+    logs.serve(monkeypatch)
+    found = find_writers(cast(Channel, logs), [ORDERS, BILLS], own=(), since_ms=0)
+    assert [(each.partition, each.interval_ms) for each in found.recent] == [(BILLS, 40_000), (ORDERS, 20)]
+    assert found.cut_short == (ORDERS,)
+
+
+def test_partitions_whose_ends_are_not_told_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs({ORDERS: batches(0, 3, from_ms=5_000)}, leaderless=frozenset({BILLS}))
+    logs.serve(monkeypatch)
+    found = find_writers(cast(Channel, logs), [ORDERS, BILLS], own=(), since_ms=0)
+    assert dict(found.unknown) == {BILLS: "bills-1 has no leader"}
