@@ -13,6 +13,7 @@ earlier epoch are refused only behind the first batch of the new one, and one th
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -124,7 +125,9 @@ class FlowHold:
         self.used_meanwhile: set[str] = set()
         self._registered: Mapping[str, int] = {}
         self._term = 0
-        self._has_asked = False
+        #: How often ids were asked for by this object until the first answer.
+        self._asked = 0
+        self._is_taken = False
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
@@ -164,17 +167,17 @@ class FlowHold:
             if that cannot be done now.
         """
         self.unrefused = None
-        # Of an id that was asked for without an answer the cluster has perhaps raised the epoch.
-        is_unknown = not (self._has_asked or log.state.writers or log.state.registered or log.state.producer)
-        self._has_asked = True
+        usual = self._usual_epoch(log.state, term)
+        self._asked += 1
         self.used_meanwhile.clear()
         channel = Channel(self._flow.target, self._client)
         try:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
             unended |= self._unwritable(channel, self._positions).keys()
-            was_used_before = is_unknown and any(producer.epoch > 0 for _, producer in slots)
+            was_used_before = any(producer.epoch > usual for _, producer in slots)
             if self._slots and log.state.producer is None:
+                self._is_taken = True
                 return Held(slots, unended=unended, was_used_before=was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
@@ -182,10 +185,22 @@ class FlowHold:
                 self.unrefused = known
             log.poll()
             is_first = known is None and self._data.epoch == 0
-            was_used_before |= is_unknown and self._data.epoch > 0
+            was_used_before |= self._data.epoch > usual
+            self._is_taken = True
             return Held(slots, _producer(self._data), is_first, unended, was_used_before)
         finally:
             channel.close()
+
+    def _usual_epoch(self, state: FlowState, term: int) -> float:
+        """Return the last epoch that an id has which nobody took before the state topic began; see `Held`.
+
+        The id of the source cluster is written behind all that taking an id writes, so without it an engine may have
+        been killed right behind that: one for each term. A request that was not answered may have raised it too.
+        """
+        if state.source_id or state.positions or self._is_taken:
+            return math.inf
+        is_first = not (state.writers or state.registered or state.producer)
+        return self._asked if is_first else term - 1 + self._asked
 
     def next_producer(self, term: int) -> Producer:
         """Return the producer of what is written outside of transactions, with the next epoch.

@@ -331,7 +331,8 @@ class Engine:
                 for standing in self._standings.values():
                     with standing.lock:
                         standing.at_work = frozenset()
-                        standing.tasks_write_until = failure.write_until
+                        # Tasks of an epoch before this one may be cut off too.
+                        standing.tasks_write_until = max(standing.tasks_write_until, failure.write_until)
                         standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
                         # What the tasks wrote is on the target; the control thread reads it back.
                         standing.is_known = False

@@ -240,7 +240,7 @@ class FlowStanding:
     @_alone
     def is_settled(self) -> bool:
         """Whether nothing that was sent can arrive late, in any partition."""
-        return self.is_known and not self.unfenced
+        return self.is_known and not self.unfenced and not self.unrefused
 
     def lead(self, term: int, *, was_settled: bool, lease: Lease | None = None) -> None:
         """Copy the flow, which this engine leads in ``term``, for as long as ``lease`` says; None: without a limit.
@@ -609,7 +609,8 @@ class FlowStanding:
     def settled(self) -> list[StateRecord]:
         """Return the positions behind which nothing of ours lies, nor can arrive, marked so; once no task copies.
 
-        A partition that could not be fenced yet has no mark; that says nothing of the others.
+        A partition that could not be fenced yet, or where nothing refuses what arrives late, has no mark; that says
+        nothing of the others.
         """
         if self.slots or not self.is_known or self.term is None:
             # What is committed in transactions is settled anyway.
@@ -618,7 +619,9 @@ class FlowStanding:
         return [
             replace(handover.position, settled=True, settled_in=self.term).record(source)
             for source, handover in self.handovers.items()
-            if handover.clean and handover.is_recorded and self._copy_of(source, copies) not in self.unfenced
+            if handover.clean
+            and handover.is_recorded
+            and not {self._copy_of(source, copies)} & (self.unfenced.keys() | self.unrefused.keys())
         ]
 
     @_alone

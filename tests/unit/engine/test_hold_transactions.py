@@ -17,8 +17,10 @@ from mirror.kafka.coordinator import Unended
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    Position,
     StateRecord,
     WrittenAs,
+    source_record,
     term_of,
     transactional_id_record,
     writer_record,
@@ -142,9 +144,9 @@ class Engine:
         monkeypatch.setattr(hold.partition_state, "unable_to_append", lambda *_: {})
         monkeypatch.setattr(hold.partition_state, "undecided", target.undecided)
 
-    def take(self, **given_up: Producer) -> Held:
+    def take(self, term: int = 4, **given_up: Producer) -> Held:
         names = {name.replace("_", "-"): producer for name, producer in given_up.items()}
-        held = self.hold.take(cast(Any, self.target), 4, names)
+        held = self.hold.take(cast(Any, self.target), term, names)
         assert self.target.open_channels == 0
         return held
 
@@ -231,9 +233,12 @@ def test_what_is_written_outside_of_transactions_goes_on_where_it_once_began(mon
     [
         ((), 0, False),
         ((), 4, True),
-        ((DataProducer(7, 3, "id").record(),), 4, False),
-        ((transactional_id_record("east-0", 0),), 4, False),
-        ((writer_record(7, 1),), 4, False),
+        # An engine was killed right after it had taken the ids, before it had said what was lost.
+        ((DataProducer(7, 3, "id").record(),), 4, True),
+        ((transactional_id_record("east-0", 0),), 4, True),
+        ((writer_record(7, 1),), 4, True),
+        ((writer_record(7, 1), source_record("the id of east")), 4, False),
+        ((writer_record(7, 1), Position(3, 3, 0, True).record(TopicPartition("orders", 0))), 4, False),
     ],
 )
 def test_a_producer_that_the_cluster_knows_and_the_state_topic_does_not_tells_of_a_state_that_is_lost(
@@ -260,6 +265,12 @@ def test_an_epoch_that_this_engine_may_have_raised_itself_tells_of_nobody_before
     monkeypatch.setattr(hold.coordinator, "take_over", target.take_over)
     target.taken = Producer(7, 1)
     assert not engine.take().was_used_before
+
+
+def test_a_new_flow_whose_first_engine_was_killed_has_no_other_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target(writer_record(7, 1))
+    target.taken = Producer(7, 1)
+    assert not Engine(monkeypatch, target, None).take(term=2).was_used_before
 
 
 def unanswered(*_: object, **__: object) -> Producer:

@@ -16,7 +16,7 @@ import pytest
 from mirror.clock import steady_seconds
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
-from mirror.copier.epochs import Epochs
+from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.cluster_news import ClusterNews
@@ -439,3 +439,40 @@ def test_what_an_epoch_is_planned_from_does_not_change_while_it_is_planned(
     monkeypatch.setattr(engine, "_plan_epoch", plan)
     engine._copy(stop)
     assert could_change == [False]
+
+
+def test_an_epoch_that_failed_without_a_task_takes_nothing_of_the_time_that_tasks_cut_off_before_have(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark could not be started again while a task of the epoch before still wrote."""
+    stop = threading.Event()
+    failures = [EpochFailed("the JVM did not start"), EpochFailed("its executor is lost", write_until=math.inf)]
+
+    class Failing(NoSpark):
+        def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
+            assert works
+            failure = failures.pop()
+            if not failures:
+                stop.set()
+            raise failure
+
+    monkeypatch.setattr(module, "Epochs", Failing)
+    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    engine = Engine(settings, clusters=["west"])
+    monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0)])
+    engine._copy(stop)
+    (standing,) = engine._standings.values()
+    assert standing.tasks_write_until == math.inf
+
+
+def test_where_nothing_refuses_what_arrives_late_no_partition_is_settled(settings: MirrorSettings) -> None:
+    (standing,) = Engine(settings)._standings.values()
+    orders, bills = TopicPartition("orders", 0), TopicPartition("bills", 0)
+    standing.lead(5, was_settled=True, lease=Lease())
+    standing.is_known = True
+    for each in (orders, bills):
+        standing.handovers[each] = Handover(Position(3, 3, 0, True), (), clean=True)
+    assert standing.is_settled
+    standing.unrefused[TopicPartition("east.orders", 0)] = 7
+    assert not standing.is_settled
+    assert standing.settled() == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
