@@ -193,7 +193,6 @@ class UnderWay:
             taken = self._steps.carry_out(name)
             self._run.seal()
             self._entries = len(journal.read().entries)
-        self._run = replace(self._run, is_new=False)
         return taken
 
 

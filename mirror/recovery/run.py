@@ -115,9 +115,11 @@ class Run:
         try:
             path.mkdir(parents=True, exist_ok=True)
             with self.directory.owned():
-                if self.is_new:
-                    if self.directory.run_json.exists():
+                # It may have been held before by this process, and left when somebody interrupted it.
+                if self.is_new and self.directory.run_json.exists():
+                    if read_run(path)["run"] != self.run:
                         raise ConfigError(path, None, "--run-directory", "another run has begun here meanwhile")
+                elif self.is_new:
                     write_json(self.directory.run_json, {**self.wanted.facts(), "run": self.run})
                 yield
         except RunInUse as in_use:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.evidence.journal import Event, Journal
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -17,7 +19,7 @@ from mirror.recovery.procedure import UnderWay
 from mirror.recovery.run import FAILOVER, Run, Wanted
 from mirror.recovery.steps import StepResult
 from mirror.recovery.what_was_done import WhatWasDone
-from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, StandInEnds, World, move_of
+from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_of
 
 STEPS = ["detect", "begin", "stop", "cut", "groups", "positions", "start", "first write", "first reads", "finish"]
 
@@ -57,6 +59,20 @@ def test_a_phase_that_is_asked_for_again_does_nothing(tmp_path: Path) -> None:
     done = list(world.done)
     assert found.through("begin") == found.through("cut") == ()
     assert world.done == done
+
+
+@pytest.mark.parametrize("dies_at", [1, 3])
+def test_a_phase_that_was_interrupted_can_be_carried_out_again(dies_at: int, tmp_path: Path) -> None:
+    """As when a person interrupts a cell, and runs it again; another run may not begin there."""
+    world = replace(lost(), dies_at=dies_at)
+    found, other = under_way(world, tmp_path / "failover"), under_way(world, tmp_path / "failover")
+    with pytest.raises(Killed):
+        found.through("cut")
+    with pytest.raises(ConfigError, match="another run has begun here meanwhile"):
+        other.through("cut")
+    assert names(found.through("cut"))[-1] == "cut"
+    assert names(found.through()) == STEPS[4:]
+    assert (world.at_work, world.done.count("pause east->west")) == ({WEST}, 1)
 
 
 def test_behind_a_step_that_failed_no_phase_goes_on(tmp_path: Path) -> None:
