@@ -8,6 +8,7 @@
       journal.jsonl          what happened (mirror.evidence.journal)
       seal.json              where the journal ended
       groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore
+      fence.json             what denies writes to the source; fence.json.lifted once that is taken back
       failback/              the failback of this failover
 """
 

@@ -711,6 +711,8 @@ def test_a_failover_is_not_gone_on_with_while_its_applications_go_home(tmp_path:
 class StandInDenying:
     """Denies writes to the old cluster of the world."""
 
+    adds = True
+
     def __init__(self, found: Denied) -> None:
         self.found = found
         self.is_denied = False
@@ -725,6 +727,10 @@ class StandInDenying:
     def admit(self) -> str:
         self.is_denied = False
         return "admitted"
+
+    def deny_again(self) -> str:
+        self.is_denied = True
+        return "denied again"
 
 
 def test_writes_that_are_denied_are_admitted_again_by_taking_back_and_on_the_way_home(tmp_path: Path) -> None:
