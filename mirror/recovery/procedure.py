@@ -28,7 +28,7 @@ from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import Move, Times
-from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
+from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
@@ -200,7 +200,8 @@ class UnderWay:
 def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     """Plan a failover, or the rest of one that is taken up.
 
-    What is not said, mode and groups, is as in the run that is taken up; in a new one unplanned, and all groups.
+    What is not said, mode, groups and whether writes are denied, is as in the run that is taken up; in a new one
+    unplanned, all groups, and no.
 
     Raises
     ------
@@ -212,7 +213,8 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     begun = _begun(request.directory)
     mode = mode or Mode(begun.get("mode", Mode.UNPLANNED))
     groups = request.groups or begun.get("groups", _ALL)
-    run = Run.of(request.directory, Wanted(FAILOVER, request.flow, mode, groups))
+    fences = request.fences or is_fencing(begun)
+    run = Run.of(request.directory, Wanted(FAILOVER, request.flow, mode, groups, fences))
     is_planned, back = mode is Mode.PLANNED, request.back
     ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
     back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
@@ -262,8 +264,7 @@ def _denying(request: Request, ends: ClusterEnds, run: Run, mode: Mode) -> AclDe
     concerned = {run.run, request.given_up}
     fences = (Path(fence) for each in ends.copied().failovers if each.run in concerned for fence in each.fences)
     earlier = tuple(dict.fromkeys(each for each in fences if each != record))
-    adds = request.fences or record.exists()
-    if not adds:
+    if not run.wanted.fence:
         return AclDenying(request.settings, request.chosen, record, earlier, adds=False) if earlier else None
     if mode is Mode.UNPLANNED:
         told = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.config.settings import MirrorSettings, load
 from mirror.evidence.journal import Journal
 from mirror.kafka.acls import AclListing
@@ -213,3 +214,24 @@ def test_a_failback_that_is_taken_back_denies_again_as_before(world: World, east
     assert (back.name, back.result.detail) == (f"back: {step.name}", "writes to east are denied again")
     assert (east.acls, (tmp_path / "fence.json").exists()) == (before, True)
     assert "2 ACLs removed" in fenced.admit()
+
+
+def test_a_run_that_denies_writes_does_so_when_it_is_taken_up_without_saying_it(
+    world: World, east: East, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is printed to go on names the run directory alone; what was denied is taken back before."""
+    run = tmp_path / "run"
+    world.open_transactions = ("orders-0: producer id 5",)
+    failed = results(plan_failover(request(world, run, fences=True), Mode.PLANNED))
+    assert (failed["fence"].result.verdict, east.denied()) == (Verdict.FAIL, [])
+    world.open_transactions = ()
+    again = results(plan_failover(request(world, run), None))
+    assert (again["deny writes"].result.verdict, east.denied()) == (Verdict.PASS, ["bills", "orders"])
+
+
+def test_whether_a_run_denies_writes_is_settled_when_it_begins(world: World, east: East, tmp_path: Path) -> None:
+    world.verdict = Verdict.FAIL
+    results(plan_failover(request(world, tmp_path / "run"), Mode.PLANNED))
+    with pytest.raises(ConfigError, match="--fence: its run is of fence no, not yes"):
+        plan_failover(request(world, tmp_path / "run", fences=True), Mode.PLANNED)
+    assert east.denied() == []
