@@ -259,6 +259,8 @@ _LEFT_OUT = _Answer(-1, "the broker's answer leaves it out")
 # library's own notion of "retriable" includes a topic that does not exist.
 _TRANSIENT = frozenset((5, 6, 7, 8, 13, 14, 15, 16, 41, 74, 75, 78, 88, 89))
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+# Not one of those that are asked again.
+_UNKNOWN_SERVER_ERROR = -1
 _COORDINATOR_NOT_AVAILABLE = 15
 _TOPIC_ALREADY_EXISTS = 36
 _INVALID_PARTITIONS = 37
@@ -705,12 +707,7 @@ class Cluster:
 
     def describe_groups(self, names: Collection[str]) -> Found[str, GroupDescription]:
         """Return state and number of members of each group; of a group that does not exist, ``Dead`` and 0."""
-
-        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
-            answers, by_coordinator = self._coordinators(asked)
-            return answers | self._of_coordinators(by_coordinator, self._describe_groups)
-
-        answers = self._settle("describing groups", names, ask)
+        answers = self._of_coordinators("describing groups", names, self._describe_groups)
         unseen = [
             name
             for name, answer in answers.items()
@@ -738,29 +735,36 @@ class Cluster:
             for group in self.send(request, coordinator).groups
         }
 
-    @staticmethod
     def _of_coordinators(
-        by_coordinator: Mapping[int, Sequence[str]], ask: Callable[[Sequence[str], int], Mapping[str, _Answer]]
+        self, doing: str, names: Collection[str], ask: Callable[[Sequence[str], int], Mapping[str, _Answer]]
     ) -> dict[str, _Answer]:
-        """Ask each coordinator for its groups; those of one that does not answer fail alone.
+        """Ask each coordinator for its groups; those of one that does not answer fail alone, and it is asked once.
 
         Raises
         ------
-        KafkaError
-            if none of several answers, or the only one does not.
+        ClusterError
+            if no coordinator answers.
         """
-        answers: dict[str, _Answer] = {}
-        failure, has_answer = None, False
-        for coordinator, groups in by_coordinator.items():
-            try:
-                answers |= ask(groups, coordinator)
-                has_answer = True
-            except client_errors.KafkaError as error:
-                failure = error
-                why = f"no answer from the group coordinator, broker {coordinator}: {in_words(error)}"
-                answers |= {group: _Answer(_COORDINATOR_NOT_AVAILABLE, why) for group in groups}
-        if failure is not None and not has_answer:
-            raise failure
+        silent: dict[int, ClusterError] = {}
+        of_silent: set[str] = set()
+
+        def round_trip(asked: Sequence[str]) -> dict[str, _Answer]:
+            answers, by_coordinator = self._coordinators(asked)
+            for coordinator, groups in by_coordinator.items():
+                if coordinator not in silent:
+                    try:
+                        answers |= ask(groups, coordinator)
+                        continue
+                    except ClusterError as error:
+                        silent[coordinator] = error
+                why = f"no answer from the group coordinator, broker {coordinator}: {silent[coordinator].reason}"
+                answers |= {group: _Answer(_UNKNOWN_SERVER_ERROR, why) for group in groups}
+                of_silent.update(groups)
+            return answers
+
+        answers = self._settle(doing, names, round_trip)
+        if silent and of_silent >= set(answers):
+            raise next(iter(silent.values()))
         return answers
 
     def group_positions(self, group: str) -> Found[TopicPartition, GroupPosition]:
@@ -778,12 +782,7 @@ class Cluster:
 
     def positions_of_groups(self, names: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
         """Return the committed positions of many groups, with one request to each of their coordinators."""
-
-        def ask(asked: Sequence[str]) -> dict[str, _Answer]:
-            answers, by_coordinator = self._coordinators(asked)
-            return answers | self._of_coordinators(by_coordinator, self._fetch_positions)
-
-        return _found(self._settle("reading positions of groups", names, ask))
+        return _found(self._of_coordinators("reading positions of groups", names, self._fetch_positions))
 
     def _fetch_positions(self, groups: Sequence[str], coordinator: int) -> dict[str, _Answer]:
         # Version 10 speaks of topic ids; version 8 is the first to take many groups at once.

@@ -33,8 +33,8 @@ class FailoverEntry:
         the machine and the run directory, in words for people.
     at_ms
         when this was written, in ms since the epoch, by the clock of whoever wrote it.
-    fence
-        the file in which it stands what denies writes to the source; empty if the run denies none.
+    fences
+        the files in which it stands what denies writes to the source: the run's own, and those of runs given up for it.
     """
 
     run: str
@@ -42,7 +42,7 @@ class FailoverEntry:
     phase: Phase
     where: str
     at_ms: int
-    fence: str = ""
+    fences: tuple[str, ...] = ()
 
     def at(self, phase: Phase, at_ms: int) -> FailoverEntry:
         """Return it when the run has got so far."""
@@ -51,15 +51,20 @@ class FailoverEntry:
     def content(self) -> dict[str, Any]:
         """Return the value of its record."""
         content = {name: value for name, value in asdict(self).items() if name != "run"}
-        if not self.fence:
-            del content["fence"]
+        if not self.fences:
+            del content["fences"]
         return content
 
     @classmethod
     def of_content(cls, run: str, content: dict[str, Any]) -> FailoverEntry:
         """Return the entry that a record's value holds."""
         return cls(
-            run, content["mode"], Phase(content["phase"]), content["where"], content["at_ms"], content.get("fence", "")
+            run,
+            content["mode"],
+            Phase(content["phase"]),
+            content["where"],
+            content["at_ms"],
+            tuple(content.get("fences", ())),
         )
 
 

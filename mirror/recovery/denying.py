@@ -21,9 +21,12 @@ from mirror.kafka.cluster import Cluster, ClusterError
 from mirror.model.acl import Resource
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
-from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence
+from mirror.recovery.fence import CREATED_SINCE, FencePlan, apply_fence, lift_fence, plan_fence
 from mirror.recovery.fence import is_denied as is_fenced
+from mirror.recovery.fence_record import FenceRecord
+from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, NotTakenBack, Result, Step
+from mirror.whole_file import write_whole
 
 DENY, ADMIT = "deny writes", "admit writes"
 RECORD = "fence.json"
@@ -52,6 +55,11 @@ class Denied:
 class Denying(Protocol):
     """How writes to the source of a flow are denied and admitted again."""
 
+    @property
+    def adds(self) -> bool:
+        """Whether this run is to deny writes itself; otherwise it answers for what a run given up has denied."""
+        ...
+
     def plan(self) -> tuple[str, ...]:
         """Say, for people, what would be denied and what that would hold up; changes nothing."""
         ...
@@ -64,18 +72,36 @@ class Denying(Protocol):
         """Take back exactly what was added; return, for people, what was done. Raises `NotTakenBack`."""
         ...
 
+    def deny_again(self) -> str:
+        """Deny what was admitted, as before; return, for people, what was done. Raises `NotTakenBack`."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AclDenying:
-    """Denies by ACLs on the topics that a flow copies; ``record`` is the file in which it stands what was added."""
+    """Denies by ACLs on the topics that a flow copies.
+
+    Attributes
+    ----------
+    record
+        the file in which it stands what is added.
+    earlier
+        those of runs that were given up: what they have denied is taken back as well.
+    adds
+        see `Denying`.
+    """
 
     settings: MirrorSettings
     chosen: FlowSettings
     record: Path
+    earlier: tuple[Path, ...] = ()
+    adds: bool = True
 
     def plan(self) -> tuple[str, ...]:
         """See `Denying`."""
         source = self.chosen.flow.source
+        if not self.adds:
+            return (f"a run that is given up may have denied writes to {source}; {self._whose()}",)
         try:
             found = self._plan()
         except _AWAY as problem:
@@ -89,10 +115,15 @@ class AclDenying:
     def deny(self) -> Denied:
         """See `Denying`."""
         source = self.chosen.flow.source
+        if not self.adds:
+            return self._found()
         try:
             plan = self._plan()
             if plan.by_quotas:
                 return Denied(False, f"{source} looks at no ACLs, so nothing is denied; {_INSTEAD}")
+            if not plan.fenced:
+                return Denied(False, f"{source} has no topic that is denied: {named(_since(plan))}; {_INSTEAD}")
+            kept_of(self.record).unlink(missing_ok=True)
             done = apply_fence(plan, self.settings, self.record, quiet_seconds=1.0)
         except _AWAY as problem:
             return Denied(False, f"nothing is denied on {source}: {problem}; {_INSTEAD}{self._left()}")
@@ -101,34 +132,105 @@ class AclDenying:
                 False, f"writes to {source} cannot be denied: {'; '.join(done.problems)}; {_INSTEAD}{self._left()}"
             )
         said = f"nobody but super users may write to {counted(len(plan.fenced), 'topic')} of {source}, verified"
-        return Denied(True, f"{said}; on record in {self.record}", done.watched.said() if done.watched.written else ())
+        said = f"{said}; on record in {', '.join(map(str, (self.record, *self.earlier)))}"
+        if since := _since(plan):
+            said = f"{said}; not denied: {named(since)}"
+        return Denied(not since, said, done.watched.said() if done.watched.written else ())
 
     def admit(self) -> str:
         """See `Denying`."""
         source = self.chosen.flow.source
-        if not self.record.exists():
+        records = [each for each in (self.record, *self.earlier) if each.exists()]
+        if not (records or self.earlier or kept_of(self.record).exists()):
             return f"nothing was denied on {source}"
         try:
-            found = lift_fence(self.settings, source, self.record)
-        except (*_AWAY, ConfigError) as problem:
+            removed = [acl for each in records for acl in self._lift(each)]
+            left = self._unexplained()
+        except (*_AWAY, ConfigError, OSError) as problem:
             raise NotTakenBack(f"writes to {source} are still denied: {problem}") from None
-        if found.problems:
-            raise NotTakenBack(f"writes to {source} are still denied: {'; '.join(found.problems)}")
-        return (
-            f"writes to {source} are admitted again, exactly as before: {counted(len(found.put_back), 'ACL')} removed"
-        )
+        if left:
+            away = [str(each) for each in (self.record, *self.earlier) if not is_here(each)]
+            where = f", or on record in {named(away)}, which is not here (mirror fence --lift --record)" if away else ""
+            raise NotTakenBack(
+                f"writes to {named(left)} of {source} are still denied, by what nothing on record here has added: see "
+                f"to who has{where}; {counted(len(removed), 'ACL')} removed"
+            )
+        if not records:
+            return f"nothing is denied on {source}"
+        return f"writes to {source} are admitted again, exactly as before: {counted(len(removed), 'ACL')} removed"
 
-    def _plan(self) -> FencePlan:
-        return plan_fence(self.settings, self.chosen.flow.source, self.record, by=_BY, selects=self.chosen.replicates)
+    def deny_again(self) -> str:
+        """See `Denying`."""
+        source = self.chosen.flow.source
+        again = [each for each in (self.record, *self.earlier) if is_here(each)]
+        try:
+            for each in again:
+                if not each.exists():
+                    kept_of(each).replace(each)
+                done = apply_fence(self._plan(each), self.settings, each, quiet_seconds=0.0)
+                if done.problems:
+                    raise NotTakenBack(f"writes to {source} are admitted: {'; '.join(done.problems)}")
+        except (*_AWAY, ConfigError, OSError) as problem:
+            raise NotTakenBack(f"writes to {source} are admitted, and cannot be denied again: {problem}") from None
+        return f"writes to {source} are denied again" if again else f"nothing was denied on {source}"
+
+    def _plan(self, record: Path | None = None) -> FencePlan:
+        source = self.chosen.flow.source
+        return plan_fence(self.settings, source, record or self.record, by=_BY, selects=self.chosen.replicates)
+
+    def _found(self) -> Denied:
+        """Return what is denied by others' records."""
+        source = self.chosen.flow.source
+        try:
+            topics = denied_topics(self.settings, self.chosen)
+        except _AWAY as problem:
+            return Denied(False, f"whether writes to {source} are denied is not known: {problem}; {self._whose()}")
+        if not topics:
+            return Denied(False, f"nothing is denied on {source}")
+        return Denied(True, f"everybody is denied to write to {named(topics)} of {source}; {self._whose()}")
+
+    def _whose(self) -> str:
+        return f"what {named([str(each) for each in self.earlier])} names is taken back with this run, or led home"
+
+    def _lift(self, record: Path) -> tuple[str, ...]:
+        """Take back what a record names, and keep it, so that it can be denied again; return the ACLs."""
+        write_whole(kept_of(record), record.read_text(encoding="utf-8"))
+        found = lift_fence(self.settings, self.chosen.flow.source, record)
+        if found.problems:
+            raise NotTakenBack(f"writes to {found.record.cluster} are still denied: {'; '.join(found.problems)}")
+        return found.put_back
+
+    def _unexplained(self) -> list[str]:
+        """Return the topics that are denied although they were not, by all records, before the first of them."""
+        records = (self.record, *self.earlier)
+        kept = [FenceRecord.load(kept_of(each)) for each in records if kept_of(each).exists()]
+        added = {acl.name for each in kept for acl in each.acls}
+        is_whole = all(map(is_here, self.earlier))
+        before = {name for each in kept for name in each.denied_before} - added if is_whole else set()
+        return [each for each in denied_topics(self.settings, self.chosen) if each not in before]
 
     def _left(self) -> str:
         """Take back what was added before it failed; say if that cannot be."""
         if not self.record.exists():
             return ""
-        with suppress(NotTakenBack):
-            self.admit()
+        with suppress(NotTakenBack, ConfigError, OSError, *_AWAY):
+            self._lift(self.record)
             return ""
         return f". What was added before that is on record in {self.record}: mirror fence --lift --record"
+
+
+def kept_of(record: Path) -> Path:
+    """Return where the record of a fence is kept when it is lifted, for as long as it may be denied again."""
+    return record.with_name(f"{record.name}.lifted")
+
+
+def is_here(record: Path) -> bool:
+    """Tell whether it is known here what a fence has added, be it in force or lifted."""
+    return record.exists() or kept_of(record).exists()
+
+
+def _since(plan: FencePlan) -> list[str]:
+    return [f"{topic}: {why}" for topic, why in plan.left_open.items() if why == CREATED_SINCE]
 
 
 def denied_topics(settings: MirrorSettings, chosen: FlowSettings) -> list[str]:
@@ -155,14 +257,16 @@ def deny_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str
         if found.still_written:
             told = f"{found.detail}, and somebody writes all the same: {'; '.join(found.still_written)}"
             return Result(Verdict.FAIL, told, facts)
-        return Result(Verdict.PASS if found.is_denied else Verdict.UNKNOWN, found.detail, facts)
+        return Result(Verdict.PASS if found.is_denied or not denying.adds else Verdict.UNKNOWN, found.detail, facts)
 
     doing = f"deny writes to {source} by ACLs, on record before, and look that nothing is written"
+    if not denying.adds:
+        doing = f"state what a run that is given up has denied on {source}: this run answers for it"
     return Step(DENY, doing, act, undo=guarded(denying.admit), is_of_its_moment=True)
 
 
-def admit_step(source: str, denying: Denying) -> Step:
-    """Return the step of the way home that takes back what a failover has denied."""
+def admit_step(source: str, denying: Denying, guarded: Callable[[Callable[[], str]], Callable[[], str]]) -> Step:
+    """Return the step of the way home that takes back what a failover has denied; ``guarded`` as of `deny_step`."""
 
     def act(_: Known) -> Result:
         try:
@@ -170,7 +274,7 @@ def admit_step(source: str, denying: Denying) -> Step:
         except NotTakenBack as problem:
             return Result(Verdict.FAIL, str(problem))
 
-    return Step(ADMIT, f"take back what denies writes to {source}", act)
+    return Step(ADMIT, f"take back what denies writes to {source}", act, undo=guarded(denying.deny_again))
 
 
 def is_denied(known: Known) -> bool:

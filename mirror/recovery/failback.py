@@ -47,7 +47,7 @@ def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) ->
     ``move`` goes along the flow home, ``forward`` is the flow that was failed over; ``denying`` has denied writes to
     its source, None if nothing has.
     """
-    admitted = () if denying is None else (admit_step(forward.flow.source, denying),)
+    admitted = () if denying is None else (admit_step(forward.flow.source, denying, move.unless_given_up),)
     # Under unchanged names the flow home writes to the very topics that are denied.
     shares = forward.copy_of("orders") == "orders"
     return (

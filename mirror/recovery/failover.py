@@ -108,8 +108,8 @@ class FailoverPlan:
 def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | None = None) -> tuple[Step, ...]:
     """Return the steps of a run.
 
-    ``back`` are the ends of the flow back, None if the file enables none; ``denying`` denies writes to the source, None
-    if that is not wanted.
+    ``back`` are the ends of the flow back, None if the file enables none; ``denying`` denies writes to the source, or
+    answers for what a run that was given up has denied; None if there is neither.
     """
     denied = () if denying is None else (deny_step(move.flow.source, denying, move.unless_given_up),)
     arrival = (move.start(), move.first_write(), move.first_reads(), move.finish())
@@ -128,7 +128,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
     if mode is Mode.UNPLANNED:
-        return (detect(move), move.begin(), move.stop(), *moved, *arrival)
+        return (detect(move), move.begin(), move.stop(), *denied, *moved, *arrival)
     # What the source has acknowledged until its applications were stopped is lacking too.
     first, final = _state_loss(move, "loss", ""), _state_loss(move, "final loss", ", now that the flow is cut")
     return (first, move.begin(), move.stop(), *denied, *moved, final, *arrival)

@@ -38,6 +38,7 @@ _RATE = "producer_byte_rate"
 _FENCED_RATE = 1.0
 _EVERY_CLIENT = (("client-id", None), ("user", None))
 _KINDS = {"client-id", "user"}
+CREATED_SINCE = "it was created behind the fence, or its denial was removed: fence again, once this one is lifted"
 _SPREAD_SECONDS = 30.0
 _MOST_WAIT_SECONDS = 60.0
 
@@ -178,26 +179,39 @@ def plan_fence(
         listing = describe_acls(cluster, [Resource.TOPIC])
         if path.exists():
             record = _of_this(FenceRecord.load(path), cluster, path)
-            names = tuple(sorted({each.name for each in record.acls}))
-            return FencePlan(record, names, {}, _BY_QUOTAS if record.quotas else _BY_ACLS, (), is_taken_up=True)
+            if record.quotas or isinstance(listing, NoAuthorizer):
+                return FencePlan(record, (), {}, _BY_QUOTAS, is_taken_up=True)
+            open_still, names = _meant(settings, alias, cluster.topics(), selects)
+            denied = tuple(each for each in names if is_denied(each, {*listing.acls, *record.acls}))
+            open_still |= {each: CREATED_SINCE for each in names if each not in denied}
+            return FencePlan(record, denied, open_still, _BY_ACLS, is_taken_up=True)
         if isinstance(listing, NoAuthorizer):
             record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), quotas=planned_quotas(client_quotas(cluster)))
             return FencePlan(record, (), {}, _BY_QUOTAS, _warnings(settings, alias, is_all=True))
         topics = cluster.topics()
-    own = own_topics(settings, alias)
-    left_open = {
-        topic: own(topic) if selects(topic) else "it is not among the topics that are meant" for topic in sorted(topics)
-    }
-    names = tuple(topic for topic, why in left_open.items() if why is None)
-    acls = tuple(acl for acl in map(denial, names) if not is_denied(acl.name, listing.acls))
-    record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), acls)
+    left_open, names = _meant(settings, alias, topics, selects)
+    before = tuple(each for each in names if is_denied(each, listing.acls))
+    acls = tuple(denial(each) for each in names if each not in before)
+    record = FenceRecord(alias, cluster.cluster_id, by, now_ms(), acls, denied_before=before)
     return FencePlan(
         record,
         names,
-        {topic: why for topic, why in left_open.items() if why is not None},
+        left_open,
         _BY_ACLS,
         (*_warnings(settings, alias, names), *bare_topics_warning(names, listing.acls)),
     )
+
+
+def _meant(
+    settings: MirrorSettings, alias: str, topics: Iterable[str], selects: Callable[[str], bool]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the topics that are to stay open, with the reason, and those that are to be denied."""
+    own = own_topics(settings, alias)
+    said = {
+        topic: own(topic) if selects(topic) else "it is not among the topics that are meant" for topic in sorted(topics)
+    }
+    left_open = {topic: why for topic, why in said.items() if why is not None}
+    return left_open, tuple(topic for topic in said if topic not in left_open)
 
 
 def apply_fence(plan: FencePlan, settings: MirrorSettings, path: Path, *, quiet_seconds: float = 3.0) -> Fenced:

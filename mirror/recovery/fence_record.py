@@ -33,6 +33,8 @@ class FenceRecord:
         its alias in the file that was used, and its own id: aliases may name another cluster by the time it is lifted.
     by, at_ms
         who fenced it, and when, in ms since the epoch.
+    denied_before
+        topics that were denied to everybody already, by whatever else: they need no ACL of this fence.
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class FenceRecord:
     at_ms: int
     acls: tuple[Acl, ...] = ()
     quotas: Mapping[QuotaKey, QuotaChange] = field(default_factory=dict)
+    denied_before: tuple[str, ...] = ()
 
     def save(self, path: Path) -> None:
         """Write it to a new file, forced to disk.
@@ -67,6 +70,7 @@ class FenceRecord:
                 }
                 for key, change in self.quotas.items()
             ],
+            "denied_before": list(self.denied_before),
         }
         try:
             write_new(path, json.dumps(content, indent=2) + "\n")
@@ -98,6 +102,7 @@ class FenceRecord:
                 content["at_ms"],
                 tuple(Acl.of_key(each) for each in content["acls"]),
                 {_key(each): QuotaChange(each["before"], float(each["fenced"])) for each in content["quotas"]},
+                tuple(content.get("denied_before", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(path, None, None, f"is not whole: {error!r}") from None

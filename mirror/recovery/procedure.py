@@ -22,13 +22,13 @@ from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.denying import RECORD as DENIED
-from mirror.recovery.denying import AclDenying, denied_topics
+from mirror.recovery.denying import AclDenying, denied_topics, is_here
 from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import Move, Times
-from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, read_run
+from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
@@ -199,7 +199,8 @@ class UnderWay:
 def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     """Plan a failover, or the rest of one that is taken up.
 
-    What is not said, mode and groups, is as in the run that is taken up; in a new one unplanned, and all groups.
+    What is not said, mode, groups and whether writes are denied, is as in the run that is taken up; in a new one
+    unplanned, all groups, and no.
 
     Raises
     ------
@@ -211,13 +212,13 @@ def plan_failover(request: Request, mode: Mode | None) -> Procedure:
     begun = _begun(request.directory)
     mode = mode or Mode(begun.get("mode", Mode.UNPLANNED))
     groups = request.groups or begun.get("groups", _ALL)
-    run = Run.of(request.directory, Wanted(FAILOVER, request.flow, mode, groups))
+    fences = request.fences or is_fencing(begun)
+    run = Run.of(request.directory, Wanted(FAILOVER, request.flow, mode, groups, fences))
     is_planned, back = mode is Mode.PLANNED, request.back
     ends = _ends(request, request.chosen, groups, awaits_open_ends=is_planned)
     back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
-    denying = _denying(request, run, mode)
-    fence = "" if denying is None else str(denying.record)
-    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms(), fence)
+    denying = _denying(request, ends, run, mode)
+    entry = FailoverEntry(run.run, mode, Phase.UNDER_WAY, run.where, now_ms(), _fences_of(denying))
     move = _move(request, ends, ends, entry, run, is_planned=is_planned)
     plan = look_ahead(mode, move, back_ends, _progress(run), denying)
     return Procedure(
@@ -244,46 +245,59 @@ def plan_failback(request: Request) -> Procedure:
     run = Run.of(directory, Wanted(FAILBACK, request.flow, FAILBACK, groups))
     forward = _ends(request, request.chosen, groups, awaits_open_ends=True)
     home_ends = _ends(request, home, groups, awaits_open_ends=True)
-    entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms())
-    move = _move(request, home_ends, forward, entry, run, is_planned=True)
     denying = _denied_before(request, forward, run)
+    entry = FailoverEntry(run.run, FAILBACK, Phase.RETURNING, run.where, now_ms(), _fences_of(denying))
+    move = _move(request, home_ends, forward, entry, run, is_planned=True)
     plan = look_home(move, forward, _progress(run), denying)
     return Procedure(
         FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward, denying)
     )
 
 
-def _denying(request: Request, run: Run, mode: Mode) -> AclDenying | None:
-    """Return what denies writes to the source, if that is wanted, or was when the run was begun."""
+def _denying(request: Request, ends: ClusterEnds, run: Run, mode: Mode) -> AclDenying | None:
+    """Return what denies writes to the source, if that is wanted, or was when the run was begun.
+
+    What a run has denied that is given up is this one's from then on, whether or not it denies anything itself.
+    """
     record = run.directory.path.absolute() / DENIED
-    if not request.fences and not record.exists():
-        return None
+    concerned = {run.run, request.given_up}
+    fences = (Path(fence) for each in ends.copied().failovers if each.run in concerned for fence in each.fences)
+    earlier = tuple(dict.fromkeys(each for each in fences if each != record))
+    if not run.wanted.fence:
+        return AclDenying(request.settings, request.chosen, record, earlier, adds=False) if earlier else None
     if mode is Mode.UNPLANNED:
         told = "is for planned and cut-off failovers: of a source that is gone nobody can deny anything"
         raise ConfigError(request.settings.path, None, "--fence", told)
-    return AclDenying(request.settings, request.chosen, record)
+    return AclDenying(request.settings, request.chosen, record, earlier)
+
+
+def _fences_of(denying: AclDenying | None) -> tuple[str, ...]:
+    """Return the files in which it stands what is denied, as they are put on record."""
+    if denying is None:
+        return ()
+    return tuple(map(str, ((denying.record,) if denying.adds else ()) + denying.earlier))
 
 
 def _denied_before(request: Request, forward: ClusterEnds, run: Run) -> AclDenying | None:
-    """Return what takes back what the failover has denied; None: it has denied nothing.
+    """Return what takes back what the failovers on record have denied; None: they have denied nothing.
 
     Raises
     ------
     ConfigError
-        if what it has denied is on record in a file that is not here.
+        if what they have denied is on record in files of which none is here.
     """
-    fences = [each.fence for each in forward.copied().failovers if each.fence]
     beside = run.directory.path.absolute().parent / DENIED
-    for record in (beside, *map(Path, fences)):
-        if record.exists():
-            return AclDenying(request.settings, request.chosen, record)
-    if fences and (topics := denied_topics(request.settings, request.chosen)):
+    fences = [Path(fence) for each in forward.copied().failovers for fence in each.fences]
+    records = tuple(dict.fromkeys((*([beside] if is_here(beside) else []), *fences)))
+    if not records:
+        return None
+    if not any(map(is_here, records)) and (topics := denied_topics(request.settings, request.chosen)):
         told = (
-            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {fences[0]}, "
-            f"which is not here: lift it where that is (mirror fence --lift --record {fences[0]}), then lead home"
+            f"the failover has denied writes to {request.flow.source} ({named(topics)}), on record in {records[0]}, "
+            f"which is not here: lift it where that is (mirror fence --lift --record {records[0]}), then lead home"
         )
         raise ConfigError(request.settings.path, None, "--run-directory", told)
-    return None
+    return AclDenying(request.settings, request.chosen, records[0], records[1:])
 
 
 def _move(

@@ -3,11 +3,12 @@
 ::
 
     <directory>/
-      run.json               what was started: procedure, flow, mode, groups, run
+      run.json               what was started: procedure, flow, mode, groups, fence, run
       run.lock               held by the process that carries it out
       journal.jsonl          what happened (mirror.evidence.journal)
       seal.json              where the journal ended
       groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore
+      fence.json             what denies writes to the source; fence.json.lifted once that is taken back
       failback/              the failback of this failover
 """
 
@@ -17,7 +18,7 @@ import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from mirror.evidence.run_directory import RunDirectory, RunInUse, read_json, wri
 from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
 
+_YES, _NO = "yes", "no"
 FAILOVER, FAILBACK = "failover", "failback"
 _RUNS = Path("runs")
 # All that is there when a process was killed that had just begun.
@@ -43,16 +45,25 @@ class Wanted:
         the flow that is failed over; of a failback too.
     groups
         the regular expression of the groups.
+    fence
+        whether a failover denies writes to the source by ACLs.
     """
 
     procedure: str
     flow: Flow
     mode: str
     groups: str
+    fence: bool = False
 
     def facts(self) -> Mapping[str, str]:
         """Return what ``run.json`` holds of it."""
-        return {name: str(value) for name, value in asdict(self).items()} | {"flow": str(self.flow)}
+        return {
+            "procedure": self.procedure,
+            "flow": str(self.flow),
+            "mode": self.mode,
+            "groups": self.groups,
+            "fence": _YES if self.fence else _NO,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +155,17 @@ def read_run(path: Path) -> Mapping[str, str]:
     try:
         content = read_json(directory.run_json)
         found = {name: content.text(name) for name in ("procedure", "flow", "mode", "groups", "run")}
+        # Not in what earlier versions have begun, which denied nothing.
+        found["fence"] = content.text("fence") if "fence" in content else _NO
     except (FactError, OSError) as error:
         told = f"is not the directory of a failover or a failback: {error}"
         raise ConfigError(path, None, "--run-directory", told) from None
     return found
+
+
+def is_fencing(found: Mapping[str, str]) -> bool:
+    """Tell whether the run that `read_run` has found denies writes to the source."""
+    return found.get("fence") == _YES
 
 
 def _require_whole(directory: RunDirectory) -> None:

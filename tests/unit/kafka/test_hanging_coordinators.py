@@ -9,6 +9,7 @@ import kafka.errors
 import pytest
 
 from mirror.config.settings import ClusterSettings
+from mirror.kafka import cluster as module
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, GroupDescription, GroupPosition
 from mirror.model.partition import TopicPartition
 
@@ -25,20 +26,23 @@ class Answer:
 class TwoCoordinators(Cluster):
     """A cluster in which broker 1 coordinates the group a and broker 2 the group b."""
 
-    def __init__(self, *hanging: int) -> None:
-        manager = Answer(lacking=None, broker_version_data=Answer(api_version=lambda _: 10))
+    def __init__(self, *hanging: int, failure: type[Exception] = kafka.errors.KafkaTimeoutError) -> None:
+        manager = Answer(send=None, lacking=None, broker_version_data=Answer(api_version=lambda _: 10))
         self.hanging = hanging
+        self.failure = failure
+        self.asked: list[int] = []
         settings = ClusterSettings("east", {"bootstrap.servers": "127.0.0.1:1"})
         super().__init__(settings, cast(Any, None), cast(Any, manager), 0.0)
 
     def _coordinators(self, groups: Sequence[str]) -> Any:
         return {}, {number: [group] for group, number in (("a", 1), ("b", 2)) if group in groups}
 
-    def send(self, request: Any, node_id: int | None = None) -> Any:
+    def _run(self, _: Any, request: Any = None, node_id: int | None = None) -> Any:
         if node_id is None:
             return Answer(cluster_id="an id")
         if node_id in self.hanging:
-            raise kafka.errors.KafkaTimeoutError("no answer")
+            self.asked.append(node_id)
+            raise self.failure("no answer")
         (group,) = request.groups
         if isinstance(group, str):
             return Answer(groups=[Answer(group_id=group, error_code=0, group_state="Empty", members=[])])
@@ -47,10 +51,20 @@ class TwoCoordinators(Cluster):
         return Answer(groups=[found])
 
 
-def test_positions_of_the_other_groups_are_read() -> None:
-    found = TwoCoordinators(1).positions_of_groups(["a", "b"])
+@pytest.mark.parametrize(
+    "failure", [kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError, kafka.errors.RequestTimedOutError]
+)
+@pytest.mark.parametrize("at_once", [1, 500])
+def test_positions_of_the_other_groups_are_read(
+    failure: type[Exception], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a request holds none but groups of the broker that hangs, which is asked once."""
+    monkeypatch.setattr(module, "_ITEMS_PER_REQUEST", at_once)
+    cluster = TwoCoordinators(1, failure=failure)
+    found = cluster.positions_of_groups(["a", "b"])
     assert found == {"b": {ORDERS: GroupPosition(7)}}
-    assert "no answer from the group coordinator, broker 1: no answer in time" in found.problems["a"]
+    assert "no answer from the group coordinator, broker 1: " in found.problems["a"]
+    assert cluster.asked == [1]
 
 
 def test_the_other_groups_are_described() -> None:

@@ -338,6 +338,8 @@ def test_who_wrote_last_is_named_and_is_no_pass_where_it_may_go_on(
 class StandInDenying:
     """Denies writes to the old cluster of the world."""
 
+    adds = True
+
     def __init__(self, found: Denied) -> None:
         self.found = found
         self.is_denied = False
@@ -352,6 +354,10 @@ class StandInDenying:
     def admit(self) -> str:
         self.is_denied = False
         return "admitted"
+
+    def deny_again(self) -> str:
+        self.is_denied = True
+        return "denied again"
 
 
 def test_a_slow_super_user_is_waited_for_although_writes_are_denied(tmp_path: Path) -> None:
