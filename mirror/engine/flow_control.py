@@ -244,7 +244,10 @@ class FlowControl:
             are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
             with self._standing.lock:
                 handovers = dict(self._standing.handovers)
-            records = restored(log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain)
+            pauses = self._standing.pauses
+            records = restored(
+                log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain, pauses=pauses
+            )
             self._standing.loss = log.loss
         elif lost is not None:
             records.append(lost.record())

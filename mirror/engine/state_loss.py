@@ -32,6 +32,7 @@ def restored(
     now_ms: int,
     *,
     are_certain: bool,
+    pauses: Pauses | None = None,
 ) -> list[StateRecord]:
     """Return all that is known of a flow whose state topic was lost, as its records.
 
@@ -43,7 +44,10 @@ def restored(
         the same, folded; what the handovers know beyond that is applied to it.
     are_certain
         whether nothing was written behind the positions whose writers, or transactions, are not known.
+    pauses
+        those that the engine's other threads know of, which may have read further; see :func:`lacking_pauses`.
     """
+    of_people = _of_people(state, pauses or Pauses())
     latest = [
         record
         for source, handover in sorted(handovers.items())
@@ -59,7 +63,7 @@ def restored(
     count, sketches = _lost_chunks(state)
     said = (
         f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
-        f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{_of_people(state)}; lost: {count} chunks, "
+        f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{of_people}; lost: {count} chunks, "
         "of which positions are translated to the last one known before them, and what people had put on record in the "
         "seconds before"
     )
@@ -104,18 +108,23 @@ def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:
     known
         what was read up to the end of the topic as it is now, and of the one before it.
     """
-    merged = known
-    for each in state.wishes.known:
-        if not known.has(each.wish):
-            merged = merged.with_wish(each)
+    merged = _with_later(known, state)
     is_lacking = any(not state.wishes.has(each.wish) for each in merged.known)
     return [pause_record(each) for each in merged.known] if is_lacking else []
 
 
-def _of_people(state: FlowState) -> str:
+def _with_later(known: Pauses, state: FlowState) -> Pauses:
+    """Return what is known of pauses with what the topic as it is now has beyond that, which came last."""
+    for each in state.wishes.known:
+        if not known.has(each.wish):
+            known = known.with_wish(each)
+    return known
+
+
+def _of_people(state: FlowState, pauses: Pauses) -> str:
     """Say how much of what people have put on record there is."""
     told = (
-        (len(state.wishes.in_force), "pause"),
+        (len(_with_later(pauses, state).in_force), "pause"),
         (len(state.acknowledgements), "acknowledgement"),
         (len(state.failovers), "failover run"),
         (len(state.placements), "group placement"),

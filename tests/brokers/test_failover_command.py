@@ -316,7 +316,7 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     code, told_home = site.command(
         "failback", "--applications", str(site.applications), "--run-directory", str(run), "--yes", "--json"
     )
-    assert code == 0, [each for each in told_home["steps"] if each["verdict"] != "PASS"]
+    assert code == 0, [each for each in told_home["steps"] if each["verdict"] != "PASS"][-4:]
     assert told_home["verdict"] == "PASS"
     # What the dying cluster had appended, and nobody knows of, is stranded too.
     stated = {row["partition"]: row["to"] - row["from"] for row in told_home["stranded"]}

@@ -262,3 +262,10 @@ def test_a_state_topic_that_knows_its_source_or_its_loss_was_not_begun_anew() ->
     assert begun_anew(folded([position]), has_run=False, now_ms=5) is not None
     assert begun_anew(folded([position, source_record("id")]), has_run=True, now_ms=5) is None
     assert begun_anew(folded([position, Loss(4, "told").record()]), has_run=True, now_ms=5) is None
+
+
+def test_a_pause_that_another_thread_has_read_before_the_loss_counts_too() -> None:
+    """It is written again with the rest."""
+    wish = PauseWish("w", None, True, "ann", 1)
+    told = folded(restored(READ, folded(READ), {}, "deleted", 5, are_certain=True, pauses=Pauses().with_wish(wish)))
+    assert "1 pause" in str(told.loss)
