@@ -111,6 +111,11 @@ def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | N
     for kind, keys_of in (("transforms", keys_of_transform), ("predicates", keys_of_predicate)):
         if name.startswith(f"{kind}."):
             return _below_chain(config, flow, key, kind, keys_of)
+    if name in WORKER_KEYS:
+        # Spelt as it should be, so that no other key is meant, however alike.
+        own = ", unless a class of one's own reads it" if has_plugins else ""
+        told = f"has no effect below a flow, as in MirrorMaker 2{own}: it is the worker's; write {flow.target}.{name}"
+        return Misspelt(key, told)
     near = nearest(name, _OF_A_FLOW)
     if near is None:
         return Misspelt(key, _unread(f"{flow}.", name, _OF_A_FLOW))

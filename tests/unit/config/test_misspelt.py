@@ -79,6 +79,20 @@ def test_a_key_that_may_be_meant_is_told(tmp_path: Path, line: str, said: str) -
     assert ":5: " in told
 
 
+@pytest.mark.parametrize(
+    "name", ["offset.storage.topic", "offset.storage.replication.factor", "exactly.once.source.support", "group.id"]
+)
+def test_a_key_of_the_worker_below_a_flow_is_told_with_where_it_counts(tmp_path: Path, name: str) -> None:
+    """MirrorMaker 2 takes it silently, and it is spelt as it should be (CFG-081, CFG-090)."""
+    found = load(file(tmp_path, f"east->west.{name} = x"))
+    (told,) = found.ignored
+    assert told.endswith(
+        f":5: east->west.{name} has no effect below a flow, as in MirrorMaker 2: it is the worker's; write west.{name}"
+    )
+    (flow,) = found.enabled_flows
+    assert (flow.exactly_once, flow.offset_storage_topic) == (False, "mm2-offsets.east.internal")
+
+
 ROUTER = (
     "east->west.transforms = r",
     "east->west.transforms.r.type = org.apache.kafka.connect.transforms.RegexRouter",
