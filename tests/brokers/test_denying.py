@@ -85,7 +85,7 @@ def test_only_what_the_flow_copies_is_denied_and_admitted_again_exactly(east: Em
         assert denying.deny().is_denied, "a run that was taken up denies once more"
         assert "exactly as before" in denying.admit()
         assert (acls(admin), sends(client, "orders"), denied_topics(settings, flow)) == (before, True, [])
-        assert denying.admit() == "nothing was denied on east"
+        assert denying.admit() == "nothing is denied on east"
 
 
 def test_without_an_authorizer_or_the_right_to_it_is_said_what_is_in_force(

@@ -316,8 +316,10 @@ def test_the_source_is_killed_and_every_group_goes_on_at_the_right_record(
     code, told_home = site.command(
         "failback", "--applications", str(site.applications), "--run-directory", str(run), "--yes", "--json"
     )
-    assert code == 0, [each for each in told_home["steps"] if each["verdict"] != "PASS"][-4:]
-    assert told_home["verdict"] == "PASS"
+    # An engine that began before the cluster's coordinator was there could not fence with an id at first, and says so.
+    unsure = [each for each in told_home["steps"] if each["verdict"] != "PASS"]
+    assert all(each["name"] == "cut" and "former producer id" in each["detail"] for each in unsure), unsure[-4:]
+    assert (code, told_home["verdict"]) == ((1, "UNKNOWN") if unsure else (0, "PASS"))
     # What the dying cluster had appended, and nobody knows of, is stranded too.
     stated = {row["partition"]: row["to"] - row["from"] for row in told_home["stranded"]}
     assert all(stated.get(number, 0) >= count for number, count in stranded.items()), (stated, stranded)
