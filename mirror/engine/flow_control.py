@@ -199,6 +199,9 @@ class FlowControl:
             if self._held is None or self._held[0] != term:
                 is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
                 self._held = term, self._hold.take(log, term, self._standing.given_up, is_alone=is_alone)
+                if self._standing.was_settled:
+                    # What the leader before had sent has arrived.
+                    self._hold.unrefused = None
             if self._may_be_written_by_others():
                 return 0, ()
             if lost is None and log.loss is None and self._held[1].was_used_before and self._has_shared_copies():

@@ -132,7 +132,8 @@ class FlowHold:
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
         self.data_id = data_transactional_id(self._topic, flow.target)
-        #: The producer of before, if what was sent as that one is not refused since this engine took the flow over.
+        #: A producer of before, if what was sent as that one is not refused; remembered until the flow is taken in
+        #: another term.
         self.unrefused: DataProducer | None = None
         #: Why requests of an earlier engine that arrive late would not be refused; None while they are.
         self.weakness: str | None = None
@@ -166,7 +167,8 @@ class FlowHold:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be done now.
         """
-        self.unrefused = None
+        if term != self._term:
+            self.unrefused = None
         usual = self._usual_epoch(log.state, term)
         self._asked += 1
         self.used_meanwhile.clear()
@@ -181,8 +183,7 @@ class FlowHold:
                 return Held(slots, unended=unended, was_used_before=was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
-            if known is not None and (self.weakness is not None or known.producer_id != self._data.producer_id):
-                self.unrefused = known
+            self._take_unrefused(known, self._data)
             log.poll()
             is_first = known is None and self._data.epoch == 0
             was_used_before |= self._data.epoch > usual
@@ -212,10 +213,19 @@ class FlowHold:
         """
         channel = Channel(self._flow.target, self._client)
         try:
-            self._data = self._next_producer(channel, self._data, term)
+            before, self._data = self._data, self._next_producer(channel, self._data, term)
         finally:
             channel.close()
+        self._take_unrefused(before, self._data)
         return _producer(self._data)
+
+    def _take_unrefused(self, known: DataProducer | None, found: DataProducer) -> None:
+        """Remember as whom was sent what is not refused, now that the flow is written as ``found``."""
+        if self.unrefused is not None and self.unrefused.producer_id != found.producer_id:
+            # What was sent with another producer id is never refused, whatever was written since.
+            return
+        is_refused = known is None or (self.weakness is None and known.producer_id == found.producer_id)
+        self.unrefused = None if is_refused else known
 
     @property
     def has_unended(self) -> bool:
@@ -416,9 +426,10 @@ class FlowHold:
             self.weakness = f"what an engine that was killed had sent is noticed, not refused: {cure} ({refusal})"
             return None
         self.weakness = self.note = None
-        if known is not None and known.producer_id != taken.producer_id:
+        former = (each.producer_id for each in (self.unrefused, known) if each is not None)
+        if (other := next((each for each in former if each != taken.producer_id), None)) is not None:
             self.note = (
-                f"what was sent with the former producer id {known.producer_id} would be noticed, not refused: the "
+                f"what was sent with the former producer id {other} would be noticed, not refused: the "
                 f"transactional id {self.data_id} had expired, or was not to be had before"
             )
         return DataProducer(taken.producer_id, taken.epoch, self.data_id)

@@ -199,7 +199,7 @@ class FlowStanding:
         self.writers |= {producer.producer_id for _, producer in producers}
         self.writers |= state.writers
         self.writing = Writing(held.producer)
-        self.unfenced, self.fence_troubles, self.unrefused = {}, {}, {}
+        self.unfenced, self.fence_troubles = {}, {}
         self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
         if self.fences_found:
             # Of those not copied yet the engine before may have been about to record the first position.
@@ -255,6 +255,7 @@ class FlowStanding:
             self.lease = lease or Lease()
             self.has_looked = self.has_reported = False
             self.given_up.clear()
+            self.unrefused.clear()
         self.changed()
 
     def stand_by(self) -> None:
@@ -318,18 +319,20 @@ class FlowStanding:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
         Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
-        producer of an engine before, is not refused; nor is anything where the fence is weak.
+        producer of before, is not refused, nor as any with another id than that of now; nor is anything where the fence
+        is weak.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
                 self.handovers[source] = Handover(position, state.open_runs(source), clean=False)
         self.fence_troubles = dict(troubles)
         fenced = [each for each in asked if each not in troubles]
+        current = self.writing.producer.producer_id if self.writing.producer is not None else None
         for each in fenced:
             sent_as = self.unfenced.pop(each, None)
             if sent_as is None and former is not None:
                 self.unrefused[each] = former.producer_id
-            elif sent_as is not None and self.weak_fence is not None:
+            elif sent_as is not None and (self.weak_fence is not None or sent_as.producer_id != current):
                 self.unrefused[each] = sent_as.producer_id
         if fenced:
             self.changed()

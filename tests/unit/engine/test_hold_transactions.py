@@ -377,8 +377,46 @@ def test_once_the_cluster_gives_the_id_it_is_no_weakness_any_more_that_it_did_no
     assert (engine.hold.weakness, target.open_channels) == (None, 0)
     target.poll()
     target.taken = Producer(7, 5)
-    assert engine.take().producer == Producer(7, 5)
+    assert engine.take(term=5).producer == Producer(7, 5)
     assert (engine.hold.weakness, engine.hold.note, engine.hold.unrefused) == (None, None, None)
+
+
+def test_what_was_sent_with_another_producer_id_is_not_refused_whenever_the_id_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while the engine leads, and for as long: an epoch that fails has the producer taken once more."""
+    target = Target()
+    engine = Engine(monkeypatch, target, None)
+    target.taken = DENIED
+    engine.take()
+    assert engine.hold.unrefused is None
+    target.taken = Producer(7, 4)
+    engine.hold.next_producer(4)
+    target.poll()
+    target.taken = Producer(7, 5)
+    for take in (lambda: None, lambda: engine.hold.next_producer(4), engine.take):
+        take()
+        target.poll()
+        assert engine.hold.unrefused == DataProducer(90, 0)
+        assert engine.hold.note is not None
+        assert "former producer id 90" in engine.hold.note
+
+
+def test_what_the_engine_before_sent_as_another_is_not_refused_after_an_epoch_that_failed_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target(DataProducer(80, 3).record())
+    engine = Engine(monkeypatch, target, None)
+    for epoch in (4, 5):
+        target.taken = Producer(7, epoch)
+        engine.take()
+        target.poll()
+        assert engine.hold.unrefused == DataProducer(80, 3)
+        assert engine.hold.note is not None
+    target.taken = DENIED
+    engine.take()
+    assert engine.hold.unrefused == DataProducer(80, 3), "no batch of any later producer refuses that"
+    assert engine.hold.weakness is not None
 
 
 def test_a_partition_whose_leader_knows_no_epoch_of_the_producer_refuses_nothing(

@@ -220,6 +220,20 @@ def test_nothing_is_read_back_while_the_leader_before_may_write_what_nothing_ref
     assert engine.hold.taken == 1, "each time it is taken an epoch of the producer is used up"
 
 
+@pytest.mark.parametrize("was_settled", [True, False])
+def test_behind_a_clean_stop_there_is_nothing_to_be_refused(
+    monkeypatch: pytest.MonkeyPatch, *, was_settled: bool
+) -> None:
+    """Nor is there later in the term, when an epoch has failed and the clean stop does not count any more."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
+    engine.standing.lead(TERM, was_settled=was_settled)
+    engine.standing.lease = Lease(0.0)
+    engine.hold.unrefused = former = DataProducer(6, 1)
+    engine.read_back()
+    assert engine.standing.is_known
+    assert engine.hold.unrefused == (None if was_settled else former)
+
+
 def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

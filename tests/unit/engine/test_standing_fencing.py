@@ -203,6 +203,31 @@ def test_what_was_sent_as_another_producer_than_the_one_that_is_fenced_is_not_re
     assert (said.unrefused, said.weakness) == ({ORDERS, BILLS}, "the transactional id had expired")
 
 
+def test_what_was_sent_with_the_producer_id_before_is_not_refused_where_the_cluster_gives_another_meanwhile(
+    standing: FlowStanding,
+) -> None:
+    """The right to the transactional id was granted while the engine runs; the fence is that of the new id alone."""
+    standing.take_pauses(Pauses((PauseWish("all", None, True, "ann", 1),)))
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=10, may_arrive_late=True), FIRST)
+    standing.take_producer(Producer(9, 0))
+    standing.fence_note = "it was not to be had before"
+    standing.take_fenced({ORDERS_COPY}, {}, COPIED)
+    said = standing.pause_report("me")
+    assert said is not None
+    assert (said.unrefused, said.weakness) == ({ORDERS}, "it was not to be had before")
+
+
+def test_what_nothing_refuses_is_remembered_for_as_long_as_the_engine_leads(standing: FlowStanding) -> None:
+    """After an epoch that failed too, where positions are read once more."""
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced({ORDERS_COPY}, {}, COPIED, DataProducer(99, 3, "it had expired"))
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    assert standing.unrefused == {ORDERS_COPY: 99}
+    standing.lead(6, was_settled=False)
+    assert standing.unrefused == {}
+
+
 def test_a_partition_that_was_not_written_to_keeps_its_sequence(standing: FlowStanding) -> None:
     standing.take_state(COPIED, Mm2Traces(), Held(producer=FIRST, is_first=True))
     standing.take_written(BILLS_COPY, result(BILLS, sequence=5), FIRST)
