@@ -708,6 +708,13 @@ def verify(
             metavar="PATH",
         ),
     ] = None,
+    others_write: Annotated[
+        bool,
+        typer.Option(
+            help="Producers of the target write to copies under unchanged names, although no flow back and no failover "
+            "is known: count their records as foreign, not as extra."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the copy with its source up to where the flow stands now: the bytes of batches, else record by record.
@@ -720,7 +727,14 @@ def verify(
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
         with _progress() as watch:
-            found = verify_flow(chosen, settings.clusters, settings.enabled_flows, remember=remember, watch=watch)
+            found = verify_flow(
+                chosen,
+                settings.clusters,
+                settings.enabled_flows,
+                remember=remember,
+                others_write=others_write,
+                watch=watch,
+            )
     if as_json:
         _print_json(found.as_json())
     else:

@@ -154,6 +154,11 @@ class Mirrors:
             for each in self._flows
         ) or any(self.known[name].writers for name in self._judged(topic)[0] & self.known.keys())
 
+    def was_mirrored_back(self, topic: str) -> bool:
+        """Tell whether records of the target were ever mirrored to this topic of the source, by whatever file."""
+        back = self._returning | ({state_topic(self._settings.flow.target)} & self.known.keys())
+        return any(topic in self._logs.copied(name) for name in back)
+
     def close(self) -> None:
         """Close the connections."""
         self._logs.close()

@@ -59,6 +59,8 @@ _HOT_SILENCE_SECONDS = 30.0
 # A frame that arrives slowly is waited for so long before other connections get their turn.
 _PATIENCE_SECONDS = 0.02
 _LOADING_SECONDS = 10.0
+# A broker that has been elected takes a moment until it answers as the leader.
+_ELECTION_SECONDS = 3.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
 _BROKER_RESOURCE = 4
@@ -474,12 +476,23 @@ class Channel:
     ) -> dict[TopicPartition, int]:
         """Return start offsets (``at=EARLIEST``) or end offsets (``at=LATEST``) of partitions.
 
+        A leader that has just been elected is asked again for some seconds.
+
         Raises
         ------
         LeaderUnknown, BrokerRefused, ConnectionFailed
             if any of them cannot be told: a list that could be short is not returned.
         """
-        found, problems = self.find_offsets(partitions, at, view)
+        wanted = list(partitions)
+        try:
+            found, problems = wait_until(
+                lambda: self.find_offsets(wanted, at, view),
+                f"the leaders of {self.alias}",
+                timeout_seconds=_ELECTION_SECONDS,
+                until=lambda answer: not any(_is_election(problem) for problem in answer[1].values()),
+            )
+        except WaitTimeout:
+            found, problems = self.find_offsets(wanted, at, view)
         for problem in problems.values():
             raise problem
         return found
@@ -743,6 +756,10 @@ class Channel:
 
     def _said(self, error: BaseException) -> str:
         return explained(error, self._arguments) or in_words(error)
+
+
+def _is_election(problem: LeaderUnknown | BrokerRefused) -> bool:
+    return isinstance(problem, BrokerRefused) and problem.code in codes.ELECTION
 
 
 def broker_setting(connection: Connection, node: int, name: str) -> str | None:

@@ -35,6 +35,10 @@ CONCURRENT_TRANSACTIONS = 51
 # Rights are lacking: to a topic, a group, the cluster, a transactional id.
 DENIED = frozenset({29, 30, 31, 53})
 
+# A leader has just been elected, or started: the broker that metadata names does not lead yet, or does not know the end
+# of the log yet.
+ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+
 # Another broker coordinates the transactional id.
 COORDINATOR_MOVED = frozenset({15, 16})
 # The coordinator cannot do now what it will be able to do later, whatever partition it is about.

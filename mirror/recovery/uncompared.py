@@ -22,6 +22,10 @@ from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
 
 _STRANGER = "written by a producer that is not the mirror's, behind the last record that was copied"
+_MAY_NOT_WRITE = (
+    "no flow back and no failover is on record, so that what others wrote to this topic is extra; if applications are "
+    "to write to it, verify with --others-write"
+)
 _LATE = "written by the flow's own producer, and not on record: it arrived late, so that it is there twice"
 
 
@@ -143,7 +147,11 @@ def judged(
     if others.records and _is_of_java(java(), pair.source.partition, others):
         leave_out(others, "Java MirrorMaker has copied since: an engine that starts takes over from it", unchecked=True)
         return compared, left_out
-    return with_extra(compared, others, _STRANGER), left_out
+    compared = with_extra(compared, others, _STRANGER)
+    if compared.extra and not settings.is_alone(pair.source.partition.topic):
+        how = compared.compared
+        compared = replace(compared, compared=replace(how, notes=(*how.notes, _MAY_NOT_WRITE)))
+    return compared, left_out
 
 
 def with_extra(compared: PartitionEquivalence, seen: Seen, why: str) -> PartitionEquivalence:

@@ -34,6 +34,7 @@ from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
+from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
 from mirror.recovery.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
@@ -80,6 +81,7 @@ def verify_flow(
     flows: Sequence[FlowSettings] = (),
     *,
     remember: Path | None = None,
+    others_write: bool = False,
     watch: Watch = nobody,
 ) -> Equivalence:
     """Compare every mirrored partition with its copy, up to the position the target has on record now.
@@ -90,7 +92,8 @@ def verify_flow(
     that records lack on either without having been lost. What the gap ledger says that the copy lacks is counted by
     itself, if it is so, and what one side of a compacted topic lacks because its log cleaner has removed it. The copies
     of other flows in a topic that is mirrored both ways, or among several clusters, under one name are passed over;
-    ``flows`` are all the enabled ones of the file.
+    ``flows`` are all the enabled ones of the file. What producers of the target wrote is extra, unless others may write
+    to the copy (`shared_copies`), or ``others_write`` says that they may write to all under such names.
 
     What was found equal is written to the file ``remember``, and of what an earlier run has written there only the
     parked records are looked at again.
@@ -103,7 +106,7 @@ def verify_flow(
         if a cluster does not answer.
     """
     recalled = None if remember is None else _recalled(remember, settings)
-    plan = plan_pairs(settings, clusters, flows, recalled)
+    plan = plan_pairs(settings, clusters, flows, recalled, others_write=others_write)
     if recalled is not None and recalled.entries and _ends(recalled) != _ends(plan.memory):
         raise ConfigError(
             remember,
@@ -239,6 +242,8 @@ def plan_pairs(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings] = (),
     recalled: Memory | None = None,
+    *,
+    others_write: bool = False,
 ) -> Plan:
     """Return the ranges to compare: from where both sides still have their records, to the recorded position.
 
@@ -246,14 +251,14 @@ def plan_pairs(
 
     The source is read as the flow reads it: where that leaves aborted records out, they lack nowhere (REC-08).
     """
-    flow, policy = settings.flow, settings.policy
+    flow = settings.flow
     source_client, target_client = clusters[flow.source].client, clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
     source, target = Channel(flow.source, source_client), Channel(flow.target, target_client)
     try:
         state = log.poll()
         copied, starts, left_out = _chosen(settings, state, source)
-        mirrors, ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
+        mirrors, mirrored, ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
         left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         copy_starts = target.offsets(copied.values(), EARLIEST)
@@ -269,6 +274,14 @@ def plan_pairs(
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)
+        shared = shared_copies(
+            settings,
+            flows,
+            state,
+            copied,
+            mirrors,
+            {each.topic for each in copied.values()} if others_write else mirrored,
+        )
         pairs, outside = [], []
         logs = {}
         for partition, copy in copied.items():
@@ -281,9 +294,7 @@ def plan_pairs(
                 continue
             begin = begin_of(settings, partition, copy, offset_map, starts[partition], copy_starts[copy])
             left_out += begin.left_out
-            is_shared = not policy.can_detect_cycles or copy.topic != policy.format_remote_topic(
-                flow.source, partition.topic
-            )
+            is_shared = copy in shared
             takeover = state.takeovers.get(partition)
             own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
@@ -463,13 +474,13 @@ def _looked_up(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Mapping[TopicPartition, TopicPartition],
-) -> tuple[Mirrors, tuple[str, str], _Compacted, list[TopicPartition]]:
+) -> tuple[Mirrors, frozenset[str], tuple[str, str], _Compacted, list[TopicPartition]]:
     """Look both clusters up.
 
     Returns
     -------
-    what the flow leaves out of its source, as it is known there now; the clusters' ids; what is compacted; the
-    partitions that the flow is to copy and that are not among ``copied``.
+    what the flow leaves out of its source, as it is known there now; the topics of the target that others mirror to;
+    the clusters' ids; what is compacted; the partitions that the flow is to copy and that are not among ``copied``.
     """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
@@ -479,6 +490,7 @@ def _looked_up(
             mirrors.look(topics if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
+        mirrored = mirrored_by_others(settings, clusters[flow.target], target) if mirrors.is_concerned else frozenset()
         others = [
             partition
             for name, topic in sorted(topics.items())
@@ -486,7 +498,8 @@ def _looked_up(
             for partition in topic.topic_partitions
             if partition not in copied
         ]
-        return mirrors, (source.cluster_id, target.cluster_id), _compacted(source, target, copied), others
+        ids = source.cluster_id, target.cluster_id
+        return mirrors, mirrored, ids, _compacted(source, target, copied), others
 
 
 def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:

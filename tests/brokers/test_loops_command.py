@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings
+from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters, processes
 from mirror.lab.clusters import LabCluster
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.partition import TopicPartition
+from mirror.recovery.cluster_ends import ClusterEnds
+from mirror.recovery.engine_pausing import EnginePausing
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror, status_of
 from tests.brokers.copying import Unique, ends_of, log_of, write
@@ -114,6 +117,42 @@ def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Pa
     (partition,) = json.loads(done.stdout)["partitions"]
     counted = {what: partition[what] for what in ("records", "missing", "extra", "reordered", "misplaced")}
     assert counted == {"records": 1000, "missing": 0, "extra": 0, "reordered": 0, "misplaced": 0}
+
+
+def test_what_others_write_to_a_copy_with_an_unchanged_name_is_extra_while_nothing_lets_them(
+    settings_of: Callable[[str], ClusterSettings], unique: Unique, tmp_path: Path
+) -> None:
+    """Among the copied records and behind them; a failover on record lets them, and so does who says so."""
+    east, west = settings_of("east"), settings_of("west")
+    names = [unique(word).replace("-", "") for word in ("left", "right")]
+    topic = TopicPartition(unique("orders"), 0)
+    addresses = dict(zip(names, (east.bootstrap_servers, west.bootstrap_servers), strict=True))
+    file = properties(tmp_path / "file", topic.topic, addresses, ["->".join(names)])
+    sides = [dict(side.client) for side in (east, west)]
+    for side in (east, west):
+        make_topic(topic.topic, side)
+    engine = processes.start(
+        tmp_path, "engine", [sys.executable, "-m", "mirror", "run", str(file)], owner_pid=os.getpid()
+    )
+    for written in range(2):
+        write(sides[0], topic, range(written * 100, written * 100 + 50))
+        stays_at(sides[1:], topic, 50 + written * 53)
+        write(sides[1], topic, range(1000 + written * 3, 1003 + written * 3))
+    assert engine.terminate(20)
+
+    def verified(*options: str) -> tuple[str, int, int, list[str]]:
+        found = json.loads(mirror("verify", str(file), "--json", *options, timeout_seconds=180.0).stdout)
+        (partition,) = found["partitions"]
+        return found["verdict"], partition["extra"], partition["foreign"], partition["notes"]
+
+    verdict, extra, foreign, (note,) = verified()
+    assert (verdict, extra, foreign) == ("FAIL", 6, 0)
+    assert "--others-write" in note
+    assert verified("--others-write") == ("PASS", 0, 6, [])
+    settings = load(file)
+    ends = ClusterEnds(settings, settings.enabled_flows[0], EnginePausing(settings, awaits_open_ends=False), None)  # type: ignore[arg-type]
+    ends.put(FailoverEntry("run", "planned", Phase.DONE, "elsewhere", 1))
+    assert verified() == ("PASS", 0, 6, [])
 
 
 @pytest.mark.soak

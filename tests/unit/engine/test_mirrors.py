@@ -122,3 +122,14 @@ def test_whether_applications_may_write_to_the_copy(monkeypatch: pytest.MonkeyPa
     assert not judged.has_way_back("orders")
     judged, _ = looked(flows_of("A->B", more=IDENTITY), OnSource({BACK: OURS}), monkeypatch)
     assert judged.has_way_back("orders")
+
+
+def test_that_the_target_was_mirrored_back_is_known_by_topic_whatever_it_was_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for topic in (BACK, "mm2-state.dr.internal"):
+        judged, _ = looked(flows_of("A->B", more=IDENTITY), OnSource({topic: OURS}), monkeypatch)
+        assert judged.was_mirrored_back("orders")
+        assert not judged.was_mirrored_back("bills")
+    judged, _ = looked(flows_of("A->B", more=IDENTITY), OnSource({}), monkeypatch)
+    assert not judged.was_mirrored_back("orders")

@@ -24,6 +24,7 @@ PAIR = PartitionPair(
     LogRange("west", {}, COPY, 0, 88),
     Runs.of([Run(0, 0, 40), Run(42, 40, 48)]),
     absences=(GAP,),
+    is_shared=True,
 )
 MEMORY = Memory("east->west", "E", "W", {SOURCE: ENTRY})
 SAID = PartitionEquivalence(
@@ -92,6 +93,10 @@ def test_it_is_not_relied_on_when_anything_has_changed(logs: Logs, pair: Partiti
 
 def test_a_copy_that_has_lost_its_beginning_is_compared_anew() -> None:
     assert "lost" in (misfit(ENTRY, LOGS, PAIR, lost=True) or "")
+
+
+def test_records_of_others_that_may_not_write_there_are_compared_anew() -> None:
+    assert "3 records of others" in (misfit(ENTRY, LOGS, replace(PAIR, is_shared=False), lost=False) or "")
 
 
 def test_what_is_equal_is_remembered_to_its_end() -> None:

@@ -22,6 +22,7 @@ from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 SETTINGS = flow_settings()
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 PLAIN = OffsetMap(0, True, Runs.of([Run(0, 1, 10)]), 10, 11)
 TAKEN = OffsetMap(
     40,
@@ -90,6 +91,14 @@ def test_what_somebody_else_wrote_is_extra_where_nobody_else_may_write() -> None
     found = Found(others_behind=Seen(3, 12, 15))
     assert outcome(found) == (Verdict.FAIL, 3, 0, [])
     assert outcome(found, is_shared=True) == (Verdict.PASS, 0, 3, [])
+
+
+@pytest.mark.parametrize(("lines", "notes"), [((), 0), ((IDENTITY,), 1)])
+def test_under_unchanged_names_it_is_told_how_to_say_that_others_may_write(lines: tuple[str, ...], notes: int) -> None:
+    state = FlowState(positions={ORDERS: Position(10, 11, 0, complete=True)})
+    found = Found(others_behind=Seen(3, 12, 15))
+    compared, _ = judged(flow_settings(*lines), state, EQUAL, (PAIR, PLACE, found), Mm2Traces, is_running=True)
+    assert (compared.extra, len(compared.compared.notes)) == (3, notes)
 
 
 def test_what_is_not_on_record_is_not_checked() -> None:

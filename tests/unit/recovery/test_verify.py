@@ -42,7 +42,7 @@ def test_whether_an_engine_runs_is_told_by_what_was_read_before_the_comparison(
         judged.append((is_running, what[2]))
         return "partition", []
 
-    monkeypatch.setattr(verify, "plan_pairs", lambda *_: plan)
+    monkeypatch.setattr(verify, "plan_pairs", lambda *_, **__: plan)
     monkeypatch.setattr(verify, "spark_session", lambda _: None)
     monkeypatch.setattr(verify, "verify", compare)
     monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])
@@ -79,7 +79,7 @@ def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
     monkeypatch.setattr(verify, "FlowLog", lambda *_, **__: SimpleNamespace(poll=poll, close=lambda: None))
     monkeypatch.setattr(verify, "Channel", lambda *_: SimpleNamespace(offsets=offsets, close=lambda: None))
     monkeypatch.setattr(verify, "_chosen", lambda *_: ({ORDERS: COPY}, {ORDERS: 0}, []))
-    monkeypatch.setattr(verify, "_looked_up", lambda *_: ({}, ("a", "b"), SimpleNamespace(sides=()), []))
+    monkeypatch.setattr(verify, "_looked_up", lambda *_: ({}, frozenset(), ("a", "b"), SimpleNamespace(sides=()), []))
     monkeypatch.setattr(verify, "_never_copied", lambda *_: [])
     with pytest.raises(Enough):
         verify.plan_pairs(FLOW, {each: ClusterSettings(each, {}) for each in "AB"})
@@ -174,7 +174,7 @@ class Compared:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, plan: SimpleNamespace) -> None:
         self.updated: list[tuple[object, ...]] = []
-        monkeypatch.setattr(verify, "plan_pairs", lambda *_: plan)
+        monkeypatch.setattr(verify, "plan_pairs", lambda *_, **__: plan)
         monkeypatch.setattr(verify, "spark_session", self.session)
         monkeypatch.setattr(verify, "verify", lambda *_: Equivalence(("compared",)))  # type: ignore[arg-type]
         monkeypatch.setattr(verify, "look_outside", lambda *_: ["seen"])

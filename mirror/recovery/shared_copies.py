@@ -1,0 +1,81 @@
+"""Which copies others than the flow may write to: records of others are extra in all the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.engine.mirrors import Mirrors, WriterLogs, state_topics
+from mirror.kafka.cluster import Cluster
+from mirror.model.failover import Phase
+from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.partition import TopicPartition
+
+
+def shared_copies(
+    settings: FlowSettings,
+    flows: Sequence[FlowSettings],
+    state: FlowState,
+    copied: Mapping[TopicPartition, TopicPartition],
+    mirrors: Mirrors,
+    mirrored: Collection[str],
+) -> frozenset[TopicPartition]:
+    """Return the copies that something on record, or in the file, lets others write to.
+
+    A topic with the name that the policy gives to copies of the source is the flow's alone. One with another name
+    (unchanged names, a router) is shared if
+
+    * the flow was failed over: the applications wrote to the target;
+    * its records are, or once were, mirrored to the source: so somebody writes them;
+    * other flows copy to it, or other partitions of the same flow.
+
+    Parameters
+    ----------
+    flows
+        all the enabled ones of the file.
+    mirrors
+        has looked at the source.
+    mirrored
+        the topics of the target that flows of other files copy to (`mirrored_by_others`).
+    """
+    flow, policy = settings.flow, settings.policy
+    was_failed_over = any(each.phase is not Phase.UNDER_WAY for each in state.failovers.values())
+    users = Counter(copied.values())
+    others = [each for each in flows if each.flow != flow]
+
+    def is_shared(partition: TopicPartition, copy: TopicPartition) -> bool:
+        if policy.can_detect_cycles and copy.topic == policy.format_remote_topic(flow.source, partition.topic):
+            return False
+        return (
+            was_failed_over
+            or users[copy] > 1
+            or copy.topic in mirrored
+            or mirrors.was_mirrored_back(partition.topic)
+            or any(each.flow.source == flow.target and each.replicates(copy.topic) for each in others)
+            or any(
+                each.flow.target == flow.target and (each.transforms.has_routers or each.keeps_name(copy.topic))
+                for each in others
+            )
+        )
+
+    return frozenset(copy for partition, copy in copied.items() if is_shared(partition, copy))
+
+
+def mirrored_by_others(settings: FlowSettings, cluster: ClusterSettings, target: Cluster) -> frozenset[str]:
+    """Return the topics of the target that other flows have copied to, by the state topics that they keep there.
+
+    What cannot be read of those says nothing.
+
+    Raises
+    ------
+    ClusterError, ConnectionFailed
+        if the target does not answer.
+    """
+    logs = WriterLogs(settings.flow.target, cluster.client)
+    others = state_topics(target.topics()) - {state_topic(settings.flow.source)}
+    try:
+        unread = logs.catch_up(others)
+        return frozenset(name for topic in others - unread.keys() for name in logs.copied(topic))
+    finally:
+        logs.close()
