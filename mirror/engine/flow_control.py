@@ -330,6 +330,8 @@ class FlowControl:
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
+            expected = standing.next_batches(asked)
+            standing.take_others_until(expected, self._hold.others_until(expected, standing.writers))
             troubles = self._fenced(asked, log)
             standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
             if not (troubles or self._hold.has_unended):

@@ -21,15 +21,18 @@ from types import MappingProxyType
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
+from mirror.copier.work import OthersUntil
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
+from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    NextBatch,
     StateRecord,
     WrittenAs,
     data_transactional_id,
@@ -139,6 +142,8 @@ class FlowHold:
         self.weakness: str | None = None
         #: What else there is to know of that.
         self.note: str | None = None
+        # As whom the flow was written until it was taken last.
+        self._former: DataProducer | None = None
 
     def take(
         self,
@@ -183,6 +188,7 @@ class FlowHold:
                 return Held(slots, unended=unended, was_used_before=was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
+            self._former = known
             self._take_unrefused(known, self._data)
             log.poll()
             is_first = known is None and self._data.epoch == 0
@@ -216,6 +222,7 @@ class FlowHold:
             before, self._data = self._data, self._next_producer(channel, self._data, term)
         finally:
             channel.close()
+        self._former = before
         self._take_unrefused(before, self._data)
         return _producer(self._data)
 
@@ -231,6 +238,51 @@ class FlowHold:
     def has_unended(self) -> bool:
         """Whether a transaction has not ended that was left; :meth:`fence` asks again, though no partition waits."""
         return bool(self._unended)
+
+    def others_until(
+        self, expected: Mapping[TopicPartition, NextBatch], writers: Set[int]
+    ) -> dict[TopicPartition, OthersUntil]:
+        """Return up to where nothing of this flow lies behind what is known of partitions of the target.
+
+        To be asked before they are fenced: behind a marker with another epoch brokers do not know sequences any more.
+        What arrives after that lies behind the offset that is returned.
+
+        Parameters
+        ----------
+        expected
+            as whom, and with which sequence, the next batch would have been written.
+        writers
+            the producer ids that the flow has written with.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        former = self._former
+        asked = {
+            each: batch
+            for each, batch in expected.items()
+            # As anybody else it was not written since, or that one would be on record.
+            if former is not None and batch.producer_id == former.producer_id
+        }
+        if not asked:
+            return {}
+        channel = Channel(self._flow.target, self._client)
+        try:
+            # Replicated, so that no election among replicas in sync takes it back. Asked for before the producers:
+            # whatever arrives in between is among what they have written.
+            ends, _ = channel.find_offsets(asked, LATEST)
+            leader_epochs = {each: channel.leader_epoch(each) for each in ends}
+            known, _ = partition_state.active_producers(channel, ends)
+        finally:
+            channel.close()
+        return {
+            each: OthersUntil(ends[each], leader_epochs[each])
+            for each, producers in known.items()
+            if leader_epochs[each] >= 0
+            and [_standing(one) for one in producers if one.producer_id in writers] == [_expected(asked[each])]
+        }
 
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         """Have the target refuse what was sent to these partitions before.
@@ -526,6 +578,18 @@ def _is_next(found: Producer, last: Unended) -> bool:
 
 def _key(producer: Producer) -> tuple[int, int]:
     return producer.producer_id, producer.epoch
+
+
+def _standing(producer: ActiveProducer) -> tuple[int, int, int]:
+    return producer.producer_id, producer.epoch, producer.last_sequence
+
+
+def _expected(batch: NextBatch) -> tuple[int, int, int]:
+    """Return how the leader knows a producer that has written nothing since; -1: nothing in its epoch.
+
+    After 2**31 records sequences begin again at 0; that looks as if nothing were written, and is not taken for known.
+    """
+    return batch.producer_id, batch.epoch, batch.sequence - 1
 
 
 def _producer(data: DataProducer) -> Producer:

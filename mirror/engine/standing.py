@@ -20,6 +20,7 @@ from mirror.copier.work import (
     SLOT_PATIENCE_SECONDS,
     GapPolicy,
     Handover,
+    OthersUntil,
     PartitionResult,
     Slot,
     SlotEnd,
@@ -37,6 +38,7 @@ from mirror.model.flow_state import (
     FlowState,
     ForeignWriter,
     Gap,
+    NextBatch,
     Position,
     StateRecord,
     Takeover,
@@ -307,6 +309,31 @@ class FlowStanding:
     def take_producer(self, producer: Producer) -> None:
         """Write as this producer from the next epoch on."""
         self.writing = Writing(producer)
+
+    @_alone
+    def next_batches(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, NextBatch]:
+        """Return as whom those of these partitions were to be written on of which it is to be found out what was."""
+        if self.slots:
+            return {}
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        return {
+            copy: handover.position.next_batch
+            for source, handover in self.handovers.items()
+            if handover.position.next_batch is not None
+            and not (handover.clean or handover.position.settled or handover.others_until)
+            and (copy := self._copy_of(source, copies)) in targets
+        }
+
+    @_alone
+    def take_others_until(
+        self, asked: Mapping[TopicPartition, NextBatch], found: Mapping[TopicPartition, OthersUntil]
+    ) -> None:
+        """Take in up to where nothing of this flow lies behind the positions that were asked about."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        for source, handover in self.handovers.items():
+            copy = self._copy_of(source, copies)
+            if copy in found and handover.position.next_batch == asked[copy]:
+                self.handovers[source] = replace(handover, others_until=found[copy])
 
     @_alone
     def take_fenced(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -90,6 +90,19 @@ def data_transactional_id(state_topic: str, target_alias: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class NextBatch:
+    """As whom, and with which sequence, the first batch behind a position is written, unless the producer changes.
+
+    The leader of the copy knows the last sequence of a producer: where it is the one before, nothing of that one lies
+    behind the position.
+    """
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """How far one source partition is copied; all of it acknowledged by the target.
 
@@ -130,6 +143,9 @@ class Position:
         the offsets of the copy, from one up to, not including, another, which are before those of this turn and of
         which it is not on record whether others have written there; what bears the flow's own producer ids is nobody's
         else.
+    next_batch
+        as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
+        far the partition is copied.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -151,6 +167,7 @@ class Position:
     settled_in: int = -1
     compared: int = -1
     uncompared: Stretch | None = None
+    next_batch: NextBatch | None = field(default=None, compare=False)
     unknown: str = ""
 
     @property
@@ -182,6 +199,9 @@ class Position:
             value["settled_in"] = self.settled_in
         if self.uncompared is not None:
             value["uncompared"] = [self.turn, *self.uncompared]
+        if self.next_batch is not None:
+            # A version that does not know it writes it on with another position.
+            value["next_batch"] = [self.upstream, self.downstream, *astuple(self.next_batch)]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
 
@@ -803,7 +823,15 @@ class FlowState:
                 compared = compared if turn == content.get("turn", 0) else -1
                 turn, *stretch = content.get("uncompared", (-1, 0, 0))
                 uncompared = (stretch[0], stretch[1]) if turn == content.get("turn", 0) else None
-                read = {"epochs": epochs, "compared": compared, "uncompared": uncompared}
+                *at, producer_id, epoch, sequence = content.get("next_batch", (-1, -1, -1, -1, -1))
+                is_its_own = at == [content["upstream"], content["downstream"]]
+                next_batch = NextBatch(producer_id, epoch, sequence) if is_its_own else None
+                read = {
+                    "epochs": epochs,
+                    "compared": compared,
+                    "uncompared": uncompared,
+                    "next_batch": next_batch,
+                }
                 position = Position(**_known(Position, content) | read)
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:

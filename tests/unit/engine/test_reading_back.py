@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, cast
 
 import pytest
 
 from mirror.clock import steady_seconds
 from mirror.control.tick import TickReport
+from mirror.copier.work import OthersUntil
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
@@ -20,6 +21,7 @@ from mirror.kafka.cluster import Found, Topic
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    NextBatch,
     Position,
     StateRecord,
     claim_record,
@@ -89,6 +91,9 @@ class Hold:
         self.unrefused: DataProducer | None = None
         self.weakness = self.note = None
         self.taken = 0
+        self.has_unended = False
+        self.used_meanwhile: set[str] = set()
+        self.done: list[str] = []
         self.next = Producer(7, 9)
         self.before_next = lambda: None
 
@@ -99,6 +104,16 @@ class Hold:
     def next_producer(self, _: int) -> Producer:
         self.before_next()
         return self.next
+
+    def others_until(
+        self, expected: Mapping[TopicPartition, NextBatch], _: Set[int]
+    ) -> Mapping[TopicPartition, OthersUntil]:
+        self.done.append(f"asked about {sorted(expected)}")
+        return {each: OthersUntil(40, 2) for each in expected}
+
+    def fence(self, partitions: Set[TopicPartition]) -> Mapping[TopicPartition, str]:
+        self.done.append(f"fenced {sorted(partitions)}")
+        return {}
 
 
 class Engine:
@@ -232,6 +247,20 @@ def test_behind_a_clean_stop_there_is_nothing_to_be_refused(
     engine.read_back()
     assert engine.standing.is_known
     assert engine.hold.unrefused == (None if was_settled else former)
+
+
+def test_before_a_copy_is_fenced_it_is_asked_whether_anything_lies_behind_its_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind the fence the target does not tell any more."""
+    engine = Engine(monkeypatch, held=Held(producer=USED), known=[source_record("the east")])
+    engine.log.takes(Position(5, 5, 0, True, target="east.orders", next_batch=NextBatch(7, 3, 5)).record(ORDERS))
+    engine.read_back()
+    assert engine.control._fence(cast(Any, engine.log)).is_ok
+    copy = TopicPartition("east.orders", 0)
+    assert engine.hold.done == [f"asked about {[copy]}", f"fenced {[copy]}"]
+    assert engine.standing.handovers[ORDERS].others_until == OthersUntil(40, 2)
+    assert engine.standing.to_fence() == frozenset()
 
 
 def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(

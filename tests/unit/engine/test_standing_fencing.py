@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from mirror.copier.work import Handover, PartitionResult
+from mirror.copier.work import Handover, OthersUntil, PartitionResult
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
-from mirror.model.flow_state import DataProducer, FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from tests.unit.control.builders import flow_settings
@@ -248,6 +249,29 @@ def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended
     assert not standing.waits(BILLS, BILLS_COPY)
     standing.take_fenced({place}, {}, COPIED)
     assert not standing.waits(ORDERS, ORDERS_COPY)
+
+
+def test_of_partitions_that_are_to_be_fenced_it_is_asked_once_whether_anything_lies_behind_their_positions(
+    standing: FlowStanding,
+) -> None:
+    """Before the fence: where it fails, brokers may know of the next epoch already."""
+    batch, until = NextBatch(7, 3, 10), OthersUntil(40, 2)
+    copied = replace(COPIED.positions[ORDERS], next_batch=batch)
+    standing.take_state(FlowState(positions={ORDERS: copied}), Mm2Traces(), Held(producer=NEXT))
+    assert standing.next_batches({BILLS_COPY}) == {}
+    assert standing.next_batches({ORDERS_COPY, BILLS_COPY}) == {ORDERS_COPY: batch}
+    standing.take_others_until({ORDERS_COPY: replace(batch, epoch=2)}, {ORDERS_COPY: until})
+    assert standing.handovers[ORDERS].others_until is None, "it was asked about another position"
+    standing.take_others_until({ORDERS_COPY: batch}, {ORDERS_COPY: until})
+    assert standing.handovers[ORDERS].others_until == until
+    assert standing.next_batches({ORDERS_COPY}) == {}
+
+
+@pytest.mark.parametrize("known", [{"clean": True}, {"position": replace(COPIED.positions[ORDERS], settled=True)}])
+def test_where_it_is_known_already_nothing_is_asked(standing: FlowStanding, known: dict[str, Any]) -> None:
+    position = replace(known.pop("position", COPIED.positions[ORDERS]), next_batch=NextBatch(7, 3, 10))
+    standing.handovers[ORDERS] = Handover(position, (), **{"clean": False} | known)
+    assert standing.next_batches({ORDERS_COPY}) == {}
 
 
 def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
