@@ -195,6 +195,9 @@ class FlowControl:
             if term is None:
                 return 0, ()
             lost = self._lost_before(log)
+            if lost is not None and lost != log.state.loss:
+                # With ids of this engine's on record the next one, should this be killed, could not tell any more.
+                self._append(writer, [lost.record()])
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
@@ -237,7 +240,8 @@ class FlowControl:
         state = log.poll()
         if log.loss is not None or state.source_id:
             return None
-        return begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
+        # An engine that was killed before it was done has put it on record.
+        return state.loss or begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
@@ -253,7 +257,8 @@ class FlowControl:
             )
             self._standing.loss = log.loss
         elif lost is not None:
-            records.append(lost.record())
+            if lost != state.loss:
+                records.append(lost.record())
             self._standing.loss = lost.reason
         if log.loss is not None or lost is not None:
             records += lacking_pauses(self._standing.pauses, state)

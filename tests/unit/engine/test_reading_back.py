@@ -17,6 +17,7 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Found, Topic
 from mirror.model.flow_state import (
     DataProducer,
@@ -26,6 +27,7 @@ from mirror.model.flow_state import (
     StateRecord,
     claim_record,
     source_record,
+    writer_record,
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
@@ -91,13 +93,15 @@ class Hold:
         self.unrefused: DataProducer | None = None
         self.weakness = self.note = None
         self.taken = 0
-        self.has_unended = False
+        self.has_unended = self.take_fails = False
         self.used_meanwhile: set[str] = set()
         self.done: list[str] = []
         self.next = Producer(7, 9)
         self.before_next = lambda: None
 
     def take(self, *_: object, **__: object) -> Held:
+        if self.take_fails:
+            raise ConnectionFailed("west: hung up")
         self.taken += 1
         return self.held
 
@@ -201,6 +205,25 @@ def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has
     engine.read_back()
     assert engine.standing.loss is not None
     assert engine.log.state.loss is not None
+
+
+@pytest.mark.parametrize("positions", [(), (Position(3, 3, 0, True).record(ORDERS),)], ids=["none", "of its tasks"])
+def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_it_took_the_producer(
+    positions: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then there are writers, as if the positions were of an older version: it is on record before."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=positions, copied=3)
+    engine.hold.take_fails = True
+    assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
+    assert engine.log.state.loss is not None
+    left = [*positions, *engine.log.written, writer_record(7, 1), DataProducer(7, 0, "id").record()]
+    for _ in range(2):
+        after = Engine(monkeypatch, held=Held(producer=USED), known=left, copied=3)
+        after.read_back()
+        assert after.standing.loss == engine.log.state.loss.reason
+        assert after.log.state.loss == engine.log.state.loss
+        assert after.log.state.unsettled == {ORDERS for _ in positions}
+        assert after.log.state.source_id == "the east"
 
 
 @pytest.mark.parametrize("copy_trouble", [None, "the last epoch failed"])
