@@ -36,6 +36,7 @@ from mirror.model.flow_state import (
     StateRecord,
     WrittenAs,
     data_transactional_id,
+    producer_asked_for_record,
     stamped,
     state_topic,
     transactional_id_record,
@@ -206,7 +207,7 @@ class FlowHold:
         """
         if state.source_id or state.positions or self._is_taken:
             return math.inf
-        is_first = not (state.writers or state.registered or state.producer)
+        is_first = not (state.writers or state.registered or state.is_producer_asked_for)
         return self._asked if is_first else term - 1 + self._asked
 
     def next_producer(self, term: int) -> Producer:
@@ -457,6 +458,9 @@ class FlowHold:
 
     def _next_producer(self, channel: Channel, known: DataProducer | None, term: int) -> DataProducer:
         """Obtain the producer with its next epoch, and write that down before it is used."""
+        if known is None:
+            # Killed before it can write down the answer, a new flow's engine is not taken for one before it.
+            self._append([producer_asked_for_record(self.data_id)], term)
         found = self._fenced_producer(channel, known) or _raised(channel, known)
         new = [] if known is not None and known.producer_id == found.producer_id else [found.producer_id]
         now = now_ms()

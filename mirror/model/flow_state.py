@@ -35,6 +35,7 @@ from mirror.model.stretches import Stretch
 RUNS_PER_CHUNK = 256
 
 _TERM = "term"
+_NOT_KNOWN = -1
 _PAUSE = "pause"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
@@ -579,6 +580,11 @@ class DataProducer:
         return _record(["producer"], asdict(self))
 
 
+def producer_asked_for_record(transactional_id: str) -> StateRecord:
+    """Return the record that the first producer of the flow is about to be obtained; that takes its place."""
+    return DataProducer(_NOT_KNOWN, _NOT_KNOWN, transactional_id).record()
+
+
 def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
     """Return the record that this flow has created ``acl`` on the target because of ``origin``, on the source.
 
@@ -692,6 +698,8 @@ class FlowState:
     claim: Claim | None = None
     standbys: dict[str, Standby] = field(default_factory=dict)
     producer: DataProducer | None = None
+    #: Whether an engine has obtained that, or was about to.
+    is_producer_asked_for: bool = False
     # Keys of which a record came from an engine that no longer led: what counts is to be written again.
     overwritten: set[bytes] = field(default_factory=set)
     # How far such engines had copied, of partitions of which such a position came.
@@ -793,7 +801,7 @@ class FlowState:
             case ["standby", engine]:
                 self.standbys.pop(engine, None)
             case ["producer"]:
-                self.producer = None
+                self.producer, self.is_producer_asked_for = None, False
             case ["run"]:
                 self.run = None
             case ["pause"]:
@@ -888,7 +896,9 @@ class FlowState:
                     **_known(Standby, content) | {"engine": engine, "differs_in": differs_in}
                 )
             case ["producer"]:
-                self.producer = DataProducer(**_known(DataProducer, content))
+                producer = DataProducer(**_known(DataProducer, content))
+                self.producer = producer if producer.producer_id != _NOT_KNOWN else None
+                self.is_producer_asked_for = True
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}

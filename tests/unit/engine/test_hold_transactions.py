@@ -273,6 +273,22 @@ def test_a_new_flow_whose_first_engine_was_killed_has_no_other_before_it(monkeyp
     assert not Engine(monkeypatch, target, None).take(term=2).was_used_before
 
 
+def test_nor_has_one_whose_first_engine_was_killed_before_it_could_write_down_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That it was about to ask is on record. Of a flow whose state was lost the cluster counts more than that."""
+    for epoch, was_used_before in ((0, False), (1, True), (4, True)):
+        target = Target()
+        monkeypatch.setattr(hold.coordinator, "take_over", unanswered)
+        first = Engine(monkeypatch, target, None)
+        monkeypatch.setattr(hold.coordinator, "take_over", unanswered)
+        with pytest.raises(ConnectionFailed):
+            first.take(term=1)
+        target.taken = Producer(7, epoch + 1)
+        target.poll()
+        assert Engine(monkeypatch, target, None).take(term=2).was_used_before is was_used_before
+
+
 def unanswered(*_: object, **__: object) -> Producer:
     raise ConnectionFailed("west does not answer")
 
