@@ -445,14 +445,20 @@ class FlowStanding:
         )
 
     @_alone
-    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
-        """Copy these from now on: of each the source, the target and the ids of both topics."""
+    def take_partitions(
+        self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...], looked_in: int | None = None
+    ) -> None:
+        """Copy these from now on: of each the source, the target and the ids of both topics.
+
+        ``looked_in`` is what ``begun`` was before they were looked for; None: what it is now. The engine before may
+        have found others since, if the flow was begun anew meanwhile.
+        """
         self.has_looked = True
         if self.is_known and self.fences_found:
             before = {copy for _, copy, *_ in self.partitions}
             found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
             self.unfenced |= dict.fromkeys(found)
-            self.fences_found = False
+            self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
             self.partitions = partitions
             copied = {source for source, *_ in partitions}

@@ -251,6 +251,20 @@ def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended
     assert not standing.waits(ORDERS, ORDERS_COPY)
 
 
+def test_what_was_looked_for_before_the_flow_was_begun_is_not_all_that_the_engine_before_had_found(
+    standing: FlowStanding,
+) -> None:
+    new, newest = ((TopicPartition(name, 0), TopicPartition(f"east.{name}", 0), "", "") for name in ("new", "newest"))
+    looked_in, known = standing.begun, standing.partitions
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_partitions((*known, new), looked_in)
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY, new[1]}
+    standing.take_partitions((*known, new, newest), standing.begun)
+    assert newest[1] in standing.to_fence()
+    standing.take_partitions((*known, new, newest, (ORDERS, TopicPartition("later", 0), "", "")), standing.begun)
+    assert TopicPartition("later", 0) not in standing.to_fence()
+
+
 def test_of_partitions_that_are_to_be_fenced_it_is_asked_once_whether_anything_lies_behind_their_positions(
     standing: FlowStanding,
 ) -> None:
