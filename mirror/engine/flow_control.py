@@ -32,7 +32,7 @@ from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold, Held
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
-from mirror.engine.mm2_traces import read_traces
+from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
@@ -121,6 +121,7 @@ class FlowControl:
             [
                 (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
                 (_RETRY_SECONDS, lambda: self._fence(log)),
+                (_RETRY_SECONDS, lambda: self._look_at_resumed(log)),
                 (REPORT_SECONDS, lambda: self._follow(log, writer)),
                 (_KEEP_ALIVE_SECONDS, lambda: self._keep_alive(log)),
             ],
@@ -410,6 +411,22 @@ class FlowControl:
             return len(asked) - len(troubles), self._used_meanwhile()
 
         return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
+
+    def _look_at_resumed(self, log: FlowLog) -> TickReport:
+        """Find out whether somebody has copied what was paused, so that it is not copied once more."""
+
+        def look(_: int) -> tuple[int, Sequence[str]]:
+            standing = self._standing
+            copies = standing.resumed_copies()
+            if not copies:
+                return 0, ()
+            mm2 = Mm2Traces()
+            if standing.have_moved(copies, self._target.offsets(list(copies.values()), "latest")):
+                mm2 = read_traces(self._settings, log.poll(), self._target, matches=self._matches_mm2)
+            standing.take_resumed(copies.keys(), mm2)
+            return len(copies), ()
+
+        return run_tick(f"resuming {self._settings.flow}", now_ms, look)
 
     def _used_meanwhile(self) -> Sequence[str]:
         """Have positions read again if somebody else has written as this flow; return what people should know of it."""

@@ -417,6 +417,7 @@ class Engine:
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped
             and source not in standing.takeovers
+            and source not in standing.resumed
             and not standing.is_at_rest(source)
             and not standing.waits(source, target)
         ]

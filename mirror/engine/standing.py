@@ -156,6 +156,9 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     pauses: Pauses = field(default_factory=Pauses)
+    # The partitions that were paused and are to be copied on, once it is known whether Java MirrorMaker has copied them
+    # meanwhile.
+    resumed: set[TopicPartition] = field(default_factory=set)
     # The partitions of which an engine that leads no longer has written over how far they are copied.
     to_record: set[TopicPartition] = field(default_factory=set)
     # Whether it has written over what this one says of paused topics.
@@ -383,9 +386,43 @@ class FlowStanding:
         """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
         if pauses == self.pauses:
             return False
+        rested = {
+            source for source in self.handovers if self.pauses.is_paused(source.topic) and source not in self.at_work
+        }
         self.pauses = pauses
+        self.resumed = {each for each in self.resumed | rested if not pauses.is_paused(each.topic)}
         self.changed()
         return True
+
+    @_alone
+    def resumed_copies(self) -> dict[TopicPartition, TopicPartition]:
+        """Return the copies of partitions that were paused and are to be copied on, by source."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies = dict.fromkeys(self.resumed, "") | copies
+        return {source: self._copy_of(source, copies) for source in self.resumed} if self.is_known else {}
+
+    @_alone
+    def have_moved(self, copies: Mapping[TopicPartition, TopicPartition], ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether somebody may have written into one of these copies behind what is known to be copied."""
+        return any(
+            source in self.handovers and ends.get(copy) != self.handovers[source].position.downstream
+            for source, copy in copies.items()
+        )
+
+    @_alone
+    def take_resumed(self, sources: Collection[TopicPartition], mm2: Mm2Traces) -> None:
+        """Copy on with partitions that were paused, with what Java MirrorMaker has left of them by now.
+
+        What it has certainly copied meanwhile is taken over from it first; where it may have, the tail is compared.
+        """
+        for source in self.resumed & set(sources):
+            if (certain := mm2.certain.get(source)) is not None:
+                self.takeovers[source] = certain
+            elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
+                self.mm2 = replace(self.mm2, beyond={**self.mm2.beyond, source: beyond})
+                self.handovers[source] = replace(self.handovers[source], clean=False)
+        self.resumed -= set(sources)
+        self.changed()
 
     @_alone
     def is_at_rest(self, source: TopicPartition) -> bool:
