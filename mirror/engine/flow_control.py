@@ -405,7 +405,8 @@ class FlowControl:
             expected = standing.next_batches(asked)
             standing.take_others_until(expected, self._hold.others_until(expected, standing.writers))
             troubles = self._fenced(asked, log)
-            standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
+            hold = self._hold
+            standing.take_fenced(asked, troubles, log.poll(), hold.unrefused, is_own=hold.has_sent_unrefused)
             if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), self._used_meanwhile()

@@ -143,6 +143,8 @@ class FlowHold:
         self.weakness: str | None = None
         #: What else there is to know of that.
         self.note: str | None = None
+        # Producer ids that nobody had before this engine obtained them in this term.
+        self._new_ids: set[int] = set()
         # As whom the flow was written until it was taken last.
         self._former: DataProducer | None = None
 
@@ -175,6 +177,7 @@ class FlowHold:
         """
         if term != self._term:
             self.unrefused = None
+            self._new_ids.clear()
         usual = self._usual_epoch(log.state, term)
         self._asked += 1
         self.used_meanwhile.clear()
@@ -227,8 +230,15 @@ class FlowHold:
         self._take_unrefused(before, self._data)
         return _producer(self._data)
 
+    @property
+    def has_sent_unrefused(self) -> bool:
+        """Whether this engine alone, in this term, has written as :attr:`unrefused`: it knows what is unanswered."""
+        return self.unrefused is not None and self.unrefused.producer_id in self._new_ids
+
     def _take_unrefused(self, known: DataProducer | None, found: DataProducer) -> None:
         """Remember as whom was sent what is not refused, now that the flow is written as ``found``."""
+        if found.epoch == 0:
+            self._new_ids.add(found.producer_id)
         if self.unrefused is not None and self.unrefused.producer_id != found.producer_id:
             # What was sent with another producer id is never refused, whatever was written since.
             return

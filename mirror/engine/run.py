@@ -422,7 +422,8 @@ class Engine:
             and not standing.waits(source, target)
         ]
         for flow, standing in self._standings.items():
-            standing.at_work = frozenset(work.source for work in partitions if work.flow == flow and not work.is_paused)
+            copied = {work.source: work.target for work in partitions if work.flow == flow and not work.is_paused}
+            standing.begin_epoch(copied, writing[flow].producer)
         engine = self._settings.engine
         self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [

@@ -127,6 +127,8 @@ class FlowStanding:
     # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
     # something is copied there with the next epoch of that producer.
     unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    # As whom tasks of this term were to write on partitions of the target that have not said that all was answered.
+    unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
     # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
     tasks_write_until: float = -math.inf
     # Why what arrives late is seen but not refused.
@@ -261,6 +263,7 @@ class FlowStanding:
             self.has_looked = self.has_reported = False
             self.given_up.clear()
             self.unrefused.clear()
+            self.unanswered.clear()
         self.changed()
 
     def stand_by(self) -> None:
@@ -345,12 +348,15 @@ class FlowStanding:
         troubles: Mapping[TopicPartition, str],
         state: FlowState,
         former: DataProducer | None = None,
+        *,
+        is_own: bool = False,
     ) -> None:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
         Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
         producer of before, is not refused, nor as any with another id than that of now; nor is anything where the fence
-        is weak.
+        is weak. If this engine alone has written as that one (``is_own``) it knows where nothing is on its way: all
+        that its tasks sent there was answered.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
@@ -361,7 +367,8 @@ class FlowStanding:
         for each in fenced:
             sent_as = self.unfenced.pop(each, None)
             if sent_as is None and former is not None:
-                self.unrefused[each] = former.producer_id
+                if not is_own or any(one.producer_id == former.producer_id for one in self.unanswered.get(each, ())):
+                    self.unrefused[each] = former.producer_id
             elif sent_as is not None and (self.weak_fence is not None or sent_as.producer_id != current):
                 self.unrefused[each] = sent_as.producer_id
         if fenced:
@@ -611,11 +618,26 @@ class FlowStanding:
         self.reports[report.name] = report
 
     @_alone
+    def begin_epoch(self, copied: Mapping[TopicPartition, TopicPartition], producer: Producer | None) -> None:
+        """Take in to which copies tasks may append from now on, by source, and as whom; None: in transactions."""
+        self.at_work = frozenset(copied)
+        if producer is not None:
+            for target in copied.values():
+                self.unanswered.setdefault(target, set()).add(producer)
+
+    @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
         if result.records and self.unrefused.get(target) == producer.producer_id:
             # With the first batch of an epoch the target knows of it, and refuses earlier ones.
             del self.unrefused[target]
+        if not result.may_arrive_late:
+            # A batch of this epoch has the target refuse those of earlier ones.
+            self.unanswered[target] = {
+                each
+                for each in self.unanswered.get(target, ())
+                if each != producer and not (result.records and each.producer_id == producer.producer_id)
+            }
         if result.may_arrive_late:
             self.unfenced[target] = producer
         elif result.sequence is not None and producer == self.writing.producer:

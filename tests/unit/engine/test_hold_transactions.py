@@ -418,6 +418,25 @@ def test_what_was_sent_with_another_producer_id_is_not_refused_whenever_the_id_h
         assert "former producer id 90" in engine.hold.note
 
 
+def test_whether_this_engine_alone_has_sent_what_is_not_refused_is_known_for_its_term(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only of an id that it was the first to have."""
+    for known, is_own in ((None, True), (DataProducer(80, 3), False)):
+        target = Target(*([known.record()] if known is not None else []))
+        engine = Engine(monkeypatch, target, None)
+        target.taken = DENIED
+        engine.take()
+        target.poll()
+        target.taken = Producer(7, 4)
+        engine.take()
+        assert engine.hold.unrefused is not None
+        assert engine.hold.has_sent_unrefused is is_own
+    target.poll()
+    engine.take(term=5)
+    assert not engine.hold.has_sent_unrefused
+
+
 def test_what_the_engine_before_sent_as_another_is_not_refused_after_an_epoch_that_failed_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -91,6 +91,7 @@ class Hold:
     def __init__(self, held: Held) -> None:
         self.held = held
         self.unrefused: DataProducer | None = None
+        self.has_sent_unrefused = False
         self.weakness = self.note = None
         self.taken = 0
         self.has_unended = self.take_fails = False

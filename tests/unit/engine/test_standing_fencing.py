@@ -251,6 +251,66 @@ def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended
     assert not standing.waits(ORDERS, ORDERS_COPY)
 
 
+FORMER = DataProducer(90, 0)
+WEAK = Producer(90, 0)
+
+
+def after_another_id(standing: FlowStanding, *, is_own: bool = True) -> PauseReport:
+    """What is said of pauses once the flow, written as ``FORMER`` until now, was begun anew with another id."""
+    standing.at_work = frozenset()
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced(standing.to_fence(), {}, COPIED, FORMER, is_own=is_own)
+    standing.handovers[ORDERS] = Handover(COPIED.positions[ORDERS], (), clean=True)
+    standing.take_pauses(Pauses((PauseWish("p", "orders", True, "ann", 1),)))
+    said = standing.pause_report("me")
+    assert said is not None
+    return said
+
+
+def begin(standing: FlowStanding) -> None:
+    """Begin before the target has a transaction coordinator."""
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=WEAK, is_first=True))
+    standing.begin_epoch({ORDERS: ORDERS_COPY}, WEAK)
+
+
+def test_where_all_that_this_engine_sent_was_answered_nothing_is_on_its_way_under_another_id(
+    standing: FlowStanding,
+) -> None:
+    """So that the cut of a failback is certain."""
+    begin(standing)
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=4, records=4), WEAK)
+    assert after_another_id(standing).unrefused == frozenset()
+    assert standing.is_settled
+
+
+@pytest.mark.parametrize("becomes", ["failed", "late", "failed before", "another engine's"])
+def test_where_that_is_not_known_it_is_said(standing: FlowStanding, becomes: str) -> None:
+    begin(standing)
+    if becomes == "late":
+        standing.take_written(ORDERS_COPY, result(ORDERS, may_arrive_late=True), WEAK)
+    if becomes == "failed before":
+        # Nothing was copied since that would have the target refuse it.
+        standing.begin_epoch({ORDERS: ORDERS_COPY}, Producer(90, 1))
+        standing.take_written(ORDERS_COPY, result(ORDERS), Producer(90, 1))
+    if becomes == "another engine's":
+        standing.take_written(ORDERS_COPY, result(ORDERS, records=4), WEAK)
+    assert after_another_id(standing, is_own=becomes != "another engine's").unrefused == {ORDERS}
+    assert not standing.is_settled
+
+
+def test_a_batch_of_the_next_epoch_has_what_was_not_answered_refused(standing: FlowStanding) -> None:
+    begin(standing)
+    standing.begin_epoch({ORDERS: ORDERS_COPY}, Producer(90, 1))
+    standing.take_written(ORDERS_COPY, result(ORDERS, records=4, sequence=4), Producer(90, 1))
+    assert after_another_id(standing).unrefused == frozenset()
+
+
+def test_what_is_not_answered_is_of_a_term(standing: FlowStanding) -> None:
+    begin(standing)
+    standing.lead(6, was_settled=False)
+    assert standing.unanswered == {}
+
+
 def test_what_was_looked_for_before_the_flow_was_begun_is_not_all_that_the_engine_before_had_found(
     standing: FlowStanding,
 ) -> None:
