@@ -263,7 +263,7 @@ def _from_checkpoints(
         checkpoints = last_checkpoints(tail.poll() if tail.exists() else ())
     finally:
         tail.close()
-    sources = {remote_partition(source, settings): source for source in log.state.positions}
+    sources, loss = {remote_partition(source, settings): source for source in log.state.positions}, log.state.loss
     found = []
     groups = sorted({group for group, _ in checkpoints if settings.group_filter.matches(group)})
     chosen = {each for each in groups if re.fullmatch(pattern, each)}
@@ -274,8 +274,10 @@ def _from_checkpoints(
         known = log.offset_map(source) if source else None
         translation = translate_again(checkpoint, known, copies, shares=not settings.policy.can_detect_cycles)
         said = checkpoint.metadata, checkpoint.at_ms
-        # Where nothing at all is on record the state is lost, and nobody knows what is gone.
-        is_gone = source is None and bool(sources)
+        # Where nothing at all is on record the state is lost, and nobody knows what is gone; nor of what was seen last
+        # before a loss, for its position may be what was lost.
+        is_known_since = loss is None or (checkpoint.at_ms is not None and checkpoint.at_ms > loss.at_ms)
+        is_gone = source is None and bool(sources) and is_known_since
         found.append(TranslatedPosition(group, *target, checkpoint.upstream, translation, *said, is_gone=is_gone))
     return found, groups
 

@@ -21,7 +21,7 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
-from mirror.model.flow_state import RUNS_PER_CHUNK, Position, StateRecord, chunk_record, no_chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, NextBatch, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
 from mirror.model.offset_sync import OffsetSync
@@ -221,6 +221,7 @@ class Lane:
         self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._next_batch = handover.position.next_batch if gate is None else None
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
         end = handover.position.downstream
@@ -259,6 +260,7 @@ class Lane:
             atomic=self.stream.transactional_id is not None,
             settled=False,
             left_out=self._left_out.count,
+            next_batch=self._next_batch,
         )
 
     def pass_by_others(self, target_end: int) -> None:
@@ -549,6 +551,8 @@ class Lane:
             if self.syncs is not None:
                 self.syncs.acknowledged(upstream, downstream, count)
             downstream += count
+        if self._committed is None:
+            self._next_batch = NextBatch(self.producer.producer_id, self.producer.epoch, piece.next_sequence)
         self._advance(piece.upstream_next, downstream)
         self._records += piece.count
         self._bytes += len(piece.content)

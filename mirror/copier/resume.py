@@ -15,7 +15,7 @@ from mirror.copier.work import FlowWork, Handover, PartitionWork
 from mirror.kafka.batch import Record
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import read_batches
-from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, Position, StateRecord, Takeover, chunk_record
+from mirror.model.flow_state import RUNS_PER_CHUNK, GapKind, NextBatch, Position, StateRecord, Takeover, chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, extend
 from mirror.model.partition import TopicPartition
@@ -174,7 +174,12 @@ class Logs(NamedTuple):
 
 
 def resume(
-    work: PartitionWork, handover: Handover, ends: Ends, is_ours: Callable[[int], bool], read: Callable[[], Logs]
+    work: PartitionWork,
+    handover: Handover,
+    ends: Ends,
+    is_ours: Callable[[int], bool],
+    read: Callable[[], Logs],
+    next_batch: NextBatch | None = None,
 ) -> Ready | Refused:
     """Begin where somebody stopped without saying how far it got; the target has replicated all that it has.
 
@@ -184,6 +189,8 @@ def resume(
         whether a producer id is one of the flow's writers.
     read
         gives the logs to compare; called again for another try.
+    next_batch
+        as whom the copy goes on.
     """
     old = handover.position
     compared = _compare(work, old, is_ours, read(), match_tail)
@@ -221,6 +228,7 @@ def resume(
         target_id=work.target_id or old.target_id,
         epochs=epochs_before(epochs, outcome.upstream) if len(epochs) > 1 or old.epochs else (),
         left_out=left_out.count if left_out is not None else old.left_out,
+        next_batch=next_batch,
     )
     skipped = [gap.record() for gap in changed.gaps if old.upstream <= gap.start < outcome.upstream] if changed else []
     records = (*handover.unwritten, *skipped, *chunks, position.record(work.source))

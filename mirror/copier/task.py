@@ -33,12 +33,12 @@ from mirror.copier.work import (
     TaskWork,
     Throttled,
 )
-from mirror.kafka.batch import CorruptBatch, Producer
+from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, Position, StateRecord, chunk_record, stamped, term_of
+from mirror.model.flow_state import FlowState, NextBatch, Position, StateRecord, chunk_record, stamped, term_of
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -236,7 +236,12 @@ class Share:
     def take_in(self, places: Mapping[TopicPartition, Place] | Exception) -> list[Lane]:
         """Take in what :meth:`look` has found, or why it has not; return the lanes that begin."""
         before = len(self.lanes)
-        is_unsuccessful = isinstance(places, Exception) or any(isinstance(place, NotYet) for place in places.values())
+        is_unsuccessful = isinstance(places, Exception) or (
+            any(isinstance(place, NotYet) for place in places.values())
+            # Nobody rests while tails are matched.
+            and all(work.source in places for work in self.waiting)
+            and not any(isinstance(place, Partly) for place in places.values())
+        )
         self._look_at = time.monotonic() + self._rest.next_seconds() if is_unsuccessful else 0.0
         if isinstance(places, Exception):
             self._troubles |= {work.source: str(places) for work in self.waiting}
@@ -324,7 +329,11 @@ def _find_places(
     mirrored: Mirrored,
     is_over: Callable[[], bool],
 ) -> dict[TopicPartition, Place]:
-    """Find out where to begin with each partition, by source partition; of a long tail some is matched at a time."""
+    """Find out where to begin with partitions, by source partition.
+
+    Of a long tail some is matched at a time. The shortest come first, and what is left when the time for a piece is
+    over is looked at the next time, so that what is found need not wait for all the others.
+    """
     places: dict[TopicPartition, Place] = {}
     unknown: list[PartitionWork] = []
     for work in partitions:
@@ -344,7 +353,10 @@ def _find_places(
     target.forget_leaders({work.target.topic for work in unknown})
     ends = look_up(flow, unknown, source, target)
     bearings = _Bearings(flow, source, [work for work in unknown if isinstance(ends[work.source], Ends)])
-    for work in unknown:
+    until = time.monotonic() + _MATCH_SECONDS
+    for work in sorted(unknown, key=lambda work: _tail_length(work, ends[work.source])):
+        if time.monotonic() > until and not all(isinstance(place, NotYet) for place in places.values()):
+            break
         found = ends[work.source]
         now = _with_ids(work, source.channel(), target.channel())
         if isinstance(found, NotYet):
@@ -359,6 +371,15 @@ def _find_places(
             except (LeaderUnknown, BrokerRefused, ConnectionFailed, Undecided) as problem:
                 places[work.source] = NotYet(str(problem))
     return places
+
+
+def _tail_length(work: PartitionWork, ends: Ends | NotYet) -> int:
+    """Return how many offsets of the copy are to be read to find out where it goes on."""
+    handover = work.handover
+    if isinstance(ends, NotYet) or handover is None or handover.position.settled:
+        return 0
+    until = handover.others_until.offset if handover.others_until is not None else 0
+    return max(0, ends.target_end - max(handover.position.downstream, until))
 
 
 def _first_place(flow: FlowWork, work: PartitionWork, ends: Ends, target: Cluster) -> Place:
@@ -522,11 +543,13 @@ def _resume(
     start = max(old.upstream, ends.source_start)
     stretches = work.mm2.stretches if work.mm2 else ()
     is_ours = flow.writers.__contains__
+    # Java MirrorMaker may be among the others: where it has left syncs all is looked at.
+    others_until = 0 if is_decided or stretches else _others_until(work, ends, target)
 
     piece = _Piece(time.monotonic() + _MATCH_SECONDS, is_over)
 
     def read() -> resume.Logs:
-        piece.reached = start_at = max(old.downstream, ends.target_start)
+        piece.reached = start_at = max(old.downstream, ends.target_start, others_until)
         tail = piece.of(read_batches(target, work.target, start_at, ends.target_end))
         originals = read_batches(source, work.source, start, ends.source_end, read_committed=flow.read_committed)
         skipped = LeftOut(old.left_out)
@@ -536,15 +559,19 @@ def _resume(
         return resume.Logs(originals, watching, skipped)
 
     try:
-        found = resume.resume(work, work.handover, ends, _nobodys if is_decided else is_ours, read)
+        found = resume.resume(
+            work, work.handover, ends, _nobodys if is_decided else is_ours, read, _next_batch(flow, work)
+        )
         if not piece.is_cut:
             return found
         said = f"matching what lies on the target: at offset {piece.reached} of {ends.target_end}"
         if isinstance(found, Refused):
             # What compaction has left is compared with the whole.
             piece.until = math.inf
-            return NotYet(said) if is_over() else resume.resume(work, work.handover, ends, is_ours, read)
-        position = replace(found.handover.position, downstream=piece.reached)
+            if is_over():
+                return NotYet(said)
+            return resume.resume(work, work.handover, ends, is_ours, read, _next_batch(flow, work))
+        position = replace(found.handover.position, downstream=piece.reached, next_batch=None)
         # The position is recorded when all is matched: until then it is one of many.
         unwritten = found.records[:-1]
         return Partly(
@@ -554,6 +581,29 @@ def _resume(
         return Javas()
     except CorruptBatch as problem:
         return Refused(f"what lies on the target cannot be compared with the source: {problem}")
+
+
+def _next_batch(flow: FlowWork, work: PartitionWork) -> NextBatch | None:
+    if flow.slot is not None or flow.producer is None:
+        return None
+    return NextBatch(flow.producer.producer_id, flow.producer.epoch, work.sequence)
+
+
+def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
+    """Return the offset of the copy before which nothing of this flow lies behind its position; 0: that is not known.
+
+    It is if the log still is the one of which its leader has said so, up to there. Of more records than there are
+    sequences the last one does not tell.
+    """
+    handover = work.handover
+    said = handover.others_until if handover is not None else None
+    if handover is None or said is None or said.offset > ends.target_end:
+        return 0
+    if said.offset - handover.position.downstream > LARGEST_SEQUENCE:
+        return 0
+    found, _ = target.find_epoch_ends({work.target: said.leader_epoch})
+    end = found.get(work.target)
+    return said.offset if end is not None and end.end >= said.offset else 0
 
 
 class _Piece:
@@ -592,7 +642,7 @@ def _moved_back(
     """Return MM2's positions of the partitions whose copy goes back, by partition of their topic."""
     moved: dict[int, list[tuple[bytes, bytes | None]]] = {}
     for work in partitions:
-        place = places[work.source]
+        place = places.get(work.source)
         if not isinstance(place, Ready) or work.handover is None:
             continue
         upstream = place.handover.position.upstream

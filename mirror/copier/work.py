@@ -117,6 +117,14 @@ class FlowWork:
 
 
 @dataclass(frozen=True, slots=True)
+class OthersUntil:
+    """An offset of a copy before which others alone have written, as its leader in ``leader_epoch`` said."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Handover:
     """Where one partition stands.
 
@@ -138,6 +146,8 @@ class Handover:
         whether the newest pair of the map may not have been written as an offset sync, although it was due (ERR-11).
     is_marker_next
         whether the copy has a transaction marker of this flow right behind the position.
+    others_until
+        up to where, from the position on, the copy has nothing of this flow; None if that is not known.
     """
 
     position: Position
@@ -148,6 +158,7 @@ class Handover:
     target_ended_at: int | None = None
     owes_sync: bool = False
     is_marker_next: bool = False
+    others_until: OthersUntil | None = None
 
 
 @dataclass(frozen=True, slots=True)

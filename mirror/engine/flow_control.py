@@ -1,4 +1,9 @@
-"""The control thread of one enabled flow: discovery, topics, checkpoints, group positions and the flow's own report."""
+"""The control threads of one enabled flow: one takes it over and fences, the other keeps up all that lies beside.
+
+Topics, checkpoints and group positions are asked of both clusters, of very many groups at times. Whoever takes the flow
+over does not wait for them, nor does a partition that is to be fenced: that thread asks the target alone, and has a
+state topic's reader and writer of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold, Held
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
-from mirror.engine.mm2_traces import read_traces
+from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
@@ -78,6 +83,8 @@ class FlowControl:
         self._ticking = ticking
         self._hold = hold
         self._fence_at = 0.0
+        # Set once positions were read back; then what is kept up is not taken for left by an engine before.
+        self._has_read_back = threading.Event()
         self._held: tuple[int, Held] | None = None
 
     def run(
@@ -87,6 +94,57 @@ class FlowControl:
 
         ``await_copy`` is called then, and returns when the last results of the copy are in.
         """
+        upkeep = threading.Thread(
+            target=self.keep_up,
+            args=(stop, discovery_seconds, await_copy),
+            name=f"upkeep {self._settings.flow}",
+            daemon=True,
+        )
+        upkeep.start()
+        try:
+            self.take_over(stop)
+        finally:
+            # Where nothing was read back nobody waits for that any more.
+            self._has_read_back.set()
+            upkeep.join()
+
+    def take_over(self, stop: threading.Event) -> None:
+        """Read back where the flow stands, fence, and follow the state topic; begins once its topics are there."""
+        settings, flow = self._settings, self._settings.flow
+        while not self._has_topics():
+            if stop.wait(_RETRY_SECONDS):
+                return
+        log = FlowLog(settings.clients.checkpoints_consumer, state_topic(flow.source), alias=flow.target)
+        writer = LogWriter(settings.target_producer, alias=flow.target, before=self._standing.lease.require)
+        self._ticking.until(
+            stop,
+            [
+                (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
+                (_RETRY_SECONDS, lambda: self._fence(log)),
+                (_RETRY_SECONDS, lambda: self._look_at_resumed(log)),
+                (REPORT_SECONDS, lambda: self._follow(log, writer)),
+                (_KEEP_ALIVE_SECONDS, lambda: self._keep_alive(log)),
+            ],
+        )
+        log.close()
+        writer.close()
+
+    def _has_topics(self) -> bool:
+        """Look whether the target has the topics of the flow's state and positions, which the other thread makes."""
+        wanted = {state_topic(self._settings.flow.source), self._settings.offset_storage_topic}
+        found: set[str] = set()
+
+        def look(_: int) -> tuple[int, Sequence[str]]:
+            found.update(self._target.topics(wanted))
+            return 0, ()
+
+        self._ticking.once(lambda: run_tick(f"positions {self._settings.flow}", now_ms, look))
+        return found == wanted
+
+    def keep_up(
+        self, stop: threading.Event, discovery_seconds: float, await_copy: Callable[[], object] = lambda: None
+    ) -> None:
+        """Keep up topics, checkpoints and all else beside the copy; see :meth:`run`."""
         settings, flow = self._settings, self._settings.flow
         topics = TopicsTick(self._source, self._target, settings)
         # Nothing else can be done before the side topics are there.
@@ -95,18 +153,18 @@ class FlowControl:
             if stop.wait(_RETRY_SECONDS):
                 return
             self._ticking.once(topics.tick)
+        discovering: list[Timed] = [(discovery_seconds, topics.tick), (discovery_seconds, self._find_partitions)]
+        self._ticking.until(self._has_read_back, discovering)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
         # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
         may_write = self._standing.lease.require
         writer = LogWriter(settings.target_producer, alias=flow.target, before=may_write)
+        while not (stop.is_set() or self._ticking.once(lambda: self._read(log))):
+            stop.wait(_RETRY_SECONDS)
         ticks: list[Timed] = [
-            (_RETRY_SECONDS, lambda: self._keep_known(log, writer)),
-            (_RETRY_SECONDS, lambda: self._fence(log)),
-            (discovery_seconds, topics.tick),
-            (discovery_seconds, self._find_partitions),
-            (REPORT_SECONDS, lambda: self._follow(log, writer)),
-            (_KEEP_ALIVE_SECONDS, lambda: self._keep_alive(log)),
+            (REPORT_SECONDS, lambda: self._read(log)),
+            *discovering,
             (LAG_SECONDS, LagLine(self._standing, log, self._source).tick),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
             (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
@@ -160,6 +218,13 @@ class FlowControl:
         self._mirrors.close()
         self._thirds.close()
 
+    def _read(self, log: FlowLog) -> TickReport:
+        def read(_: int) -> tuple[int, Sequence[str]]:
+            log.poll()
+            return 1, ()
+
+        return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
+
     def _gone_topics(self, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._standing.forget
         return GoneTopicsTick(self._settings, log, self._source, self._target, writer, forget).tick
@@ -195,6 +260,9 @@ class FlowControl:
             if term is None:
                 return 0, ()
             lost = self._lost_before(log)
+            if lost is not None and lost != log.state.loss:
+                # With ids of this engine's on record the next one, should this be killed, could not tell any more.
+                self._append(writer, [lost.record()])
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
                 is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
@@ -218,6 +286,7 @@ class FlowControl:
                 self._tell_fence()
                 (_, held), self._held = self._held, None
                 self._standing.take_state(state, mm2, held)
+            self._has_read_back.set()
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
@@ -237,7 +306,8 @@ class FlowControl:
         state = log.poll()
         if log.loss is not None or state.source_id:
             return None
-        return begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
+        # An engine that was killed before it was done has put it on record.
+        return state.loss or begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
@@ -253,7 +323,8 @@ class FlowControl:
             )
             self._standing.loss = log.loss
         elif lost is not None:
-            records.append(lost.record())
+            if lost != state.loss:
+                records.append(lost.record())
             self._standing.loss = lost.reason
         if log.loss is not None or lost is not None:
             records += lacking_pauses(self._standing.pauses, state)
@@ -302,6 +373,7 @@ class FlowControl:
         if settings.transforms.has_routers and not self._standing.is_known:
             # Of two topics sent to one, that is copied on which was copied before.
             return 0, ()
+        begun = self._standing.begun
         topics = self._source.topics()
         problems = self._mirrors.look(topics)
         with self._standing.lock:
@@ -313,7 +385,7 @@ class FlowControl:
             {name: self._mirrors.left_out(name) for name in names},
             frozenset(name for name in names if not self._mirrors.has_way_back(name)),
         )
-        self._standing.take_partitions(routes.partitions)
+        self._standing.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 
     def _fence(self, log: FlowLog) -> TickReport:
@@ -330,13 +402,32 @@ class FlowControl:
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
+            expected = standing.next_batches(asked)
+            standing.take_others_until(expected, self._hold.others_until(expected, standing.writers))
             troubles = self._fenced(asked, log)
-            standing.take_fenced(asked, troubles, log.poll(), self._hold.unrefused)
+            hold = self._hold
+            standing.take_fenced(asked, troubles, log.poll(), hold.unrefused, is_own=hold.has_sent_unrefused)
             if not (troubles or self._hold.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), self._used_meanwhile()
 
         return run_tick(f"fencing {self._settings.flow}", now_ms, fence)
+
+    def _look_at_resumed(self, log: FlowLog) -> TickReport:
+        """Find out whether somebody has copied what was paused, so that it is not copied once more."""
+
+        def look(_: int) -> tuple[int, Sequence[str]]:
+            standing = self._standing
+            copies = standing.resumed_copies()
+            if not copies:
+                return 0, ()
+            mm2 = Mm2Traces()
+            if standing.have_moved(copies, self._target.offsets(list(copies.values()), "latest")):
+                mm2 = read_traces(self._settings, log.poll(), self._target, matches=self._matches_mm2)
+            standing.take_resumed(copies.keys(), mm2)
+            return len(copies), ()
+
+        return run_tick(f"resuming {self._settings.flow}", now_ms, look)
 
     def _used_meanwhile(self) -> Sequence[str]:
         """Have positions read again if somebody else has written as this flow; return what people should know of it."""

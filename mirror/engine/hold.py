@@ -21,18 +21,22 @@ from types import MappingProxyType
 from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import now_ms
+from mirror.copier.work import OthersUntil
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
+from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    NextBatch,
     StateRecord,
     WrittenAs,
     data_transactional_id,
+    producer_asked_for_record,
     stamped,
     state_topic,
     transactional_id_record,
@@ -139,6 +143,10 @@ class FlowHold:
         self.weakness: str | None = None
         #: What else there is to know of that.
         self.note: str | None = None
+        # Producer ids that nobody had before this engine obtained them in this term.
+        self._new_ids: set[int] = set()
+        # As whom the flow was written until it was taken last.
+        self._former: DataProducer | None = None
 
     def take(
         self,
@@ -169,6 +177,7 @@ class FlowHold:
         """
         if term != self._term:
             self.unrefused = None
+            self._new_ids.clear()
         usual = self._usual_epoch(log.state, term)
         self._asked += 1
         self.used_meanwhile.clear()
@@ -183,6 +192,7 @@ class FlowHold:
                 return Held(slots, unended=unended, was_used_before=was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
+            self._former = known
             self._take_unrefused(known, self._data)
             log.poll()
             is_first = known is None and self._data.epoch == 0
@@ -200,7 +210,7 @@ class FlowHold:
         """
         if state.source_id or state.positions or self._is_taken:
             return math.inf
-        is_first = not (state.writers or state.registered or state.producer)
+        is_first = not (state.writers or state.registered or state.is_producer_asked_for)
         return self._asked if is_first else term - 1 + self._asked
 
     def next_producer(self, term: int) -> Producer:
@@ -216,11 +226,19 @@ class FlowHold:
             before, self._data = self._data, self._next_producer(channel, self._data, term)
         finally:
             channel.close()
+        self._former = before
         self._take_unrefused(before, self._data)
         return _producer(self._data)
 
+    @property
+    def has_sent_unrefused(self) -> bool:
+        """Whether this engine alone, in this term, has written as :attr:`unrefused`: it knows what is unanswered."""
+        return self.unrefused is not None and self.unrefused.producer_id in self._new_ids
+
     def _take_unrefused(self, known: DataProducer | None, found: DataProducer) -> None:
         """Remember as whom was sent what is not refused, now that the flow is written as ``found``."""
+        if found.epoch == 0:
+            self._new_ids.add(found.producer_id)
         if self.unrefused is not None and self.unrefused.producer_id != found.producer_id:
             # What was sent with another producer id is never refused, whatever was written since.
             return
@@ -231,6 +249,51 @@ class FlowHold:
     def has_unended(self) -> bool:
         """Whether a transaction has not ended that was left; :meth:`fence` asks again, though no partition waits."""
         return bool(self._unended)
+
+    def others_until(
+        self, expected: Mapping[TopicPartition, NextBatch], writers: Set[int]
+    ) -> dict[TopicPartition, OthersUntil]:
+        """Return up to where nothing of this flow lies behind what is known of partitions of the target.
+
+        To be asked before they are fenced: behind a marker with another epoch brokers do not know sequences any more.
+        What arrives after that lies behind the offset that is returned.
+
+        Parameters
+        ----------
+        expected
+            as whom, and with which sequence, the next batch would have been written.
+        writers
+            the producer ids that the flow has written with.
+
+        Raises
+        ------
+        ConnectionFailed
+            if no broker can be reached.
+        """
+        former = self._former
+        asked = {
+            each: batch
+            for each, batch in expected.items()
+            # As anybody else it was not written since, or that one would be on record.
+            if former is not None and batch.producer_id == former.producer_id
+        }
+        if not asked:
+            return {}
+        channel = Channel(self._flow.target, self._client)
+        try:
+            # Replicated, so that no election among replicas in sync takes it back. Asked for before the producers:
+            # whatever arrives in between is among what they have written.
+            ends, _ = channel.find_offsets(asked, LATEST)
+            leader_epochs = {each: channel.leader_epoch(each) for each in ends}
+            known, _ = partition_state.active_producers(channel, ends)
+        finally:
+            channel.close()
+        return {
+            each: OthersUntil(ends[each], leader_epochs[each])
+            for each, producers in known.items()
+            if leader_epochs[each] >= 0
+            and [_standing(one) for one in producers if one.producer_id in writers] == [_expected(asked[each])]
+        }
 
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:
         """Have the target refuse what was sent to these partitions before.
@@ -405,6 +468,9 @@ class FlowHold:
 
     def _next_producer(self, channel: Channel, known: DataProducer | None, term: int) -> DataProducer:
         """Obtain the producer with its next epoch, and write that down before it is used."""
+        if known is None:
+            # Killed before it can write down the answer, a new flow's engine is not taken for one before it.
+            self._append([producer_asked_for_record(self.data_id)], term)
         found = self._fenced_producer(channel, known) or _raised(channel, known)
         new = [] if known is not None and known.producer_id == found.producer_id else [found.producer_id]
         now = now_ms()
@@ -526,6 +592,18 @@ def _is_next(found: Producer, last: Unended) -> bool:
 
 def _key(producer: Producer) -> tuple[int, int]:
     return producer.producer_id, producer.epoch
+
+
+def _standing(producer: ActiveProducer) -> tuple[int, int, int]:
+    return producer.producer_id, producer.epoch, producer.last_sequence
+
+
+def _expected(batch: NextBatch) -> tuple[int, int, int]:
+    """Return how the leader knows a producer that has written nothing since; -1: nothing in its epoch.
+
+    After 2**31 records sequences begin again at 0; that looks as if nothing were written, and is not taken for known.
+    """
+    return batch.producer_id, batch.epoch, batch.sequence - 1
 
 
 def _producer(data: DataProducer) -> Producer:

@@ -417,11 +417,13 @@ class Engine:
             for source, target, topic_id, target_id in standing.partitions
             if source not in standing.stopped
             and source not in standing.takeovers
+            and source not in standing.resumed
             and not standing.is_at_rest(source)
             and not standing.waits(source, target)
         ]
         for flow, standing in self._standings.items():
-            standing.at_work = frozenset(work.source for work in partitions if work.flow == flow and not work.is_paused)
+            copied = {work.source: work.target for work in partitions if work.flow == flow and not work.is_paused}
+            standing.begin_epoch(copied, writing[flow].producer)
         engine = self._settings.engine
         self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [

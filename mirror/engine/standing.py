@@ -20,6 +20,7 @@ from mirror.copier.work import (
     SLOT_PATIENCE_SECONDS,
     GapPolicy,
     Handover,
+    OthersUntil,
     PartitionResult,
     Slot,
     SlotEnd,
@@ -37,6 +38,7 @@ from mirror.model.flow_state import (
     FlowState,
     ForeignWriter,
     Gap,
+    NextBatch,
     Position,
     StateRecord,
     Takeover,
@@ -125,6 +127,8 @@ class FlowStanding:
     # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
     # something is copied there with the next epoch of that producer.
     unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    # As whom tasks of this term were to write on partitions of the target that have not said that all was answered.
+    unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
     # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
     tasks_write_until: float = -math.inf
     # Why what arrives late is seen but not refused.
@@ -154,6 +158,9 @@ class FlowStanding:
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     pauses: Pauses = field(default_factory=Pauses)
+    # The partitions that were paused and are to be copied on, once it is known whether Java MirrorMaker has copied them
+    # meanwhile.
+    resumed: set[TopicPartition] = field(default_factory=set)
     # The partitions of which an engine that leads no longer has written over how far they are copied.
     to_record: set[TopicPartition] = field(default_factory=set)
     # Whether it has written over what this one says of paused topics.
@@ -256,6 +263,7 @@ class FlowStanding:
             self.has_looked = self.has_reported = False
             self.given_up.clear()
             self.unrefused.clear()
+            self.unanswered.clear()
         self.changed()
 
     def stand_by(self) -> None:
@@ -309,18 +317,46 @@ class FlowStanding:
         self.writing = Writing(producer)
 
     @_alone
+    def next_batches(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, NextBatch]:
+        """Return as whom those of these partitions were to be written on of which it is to be found out what was."""
+        if self.slots:
+            return {}
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        return {
+            copy: handover.position.next_batch
+            for source, handover in self.handovers.items()
+            if handover.position.next_batch is not None
+            and not (handover.clean or handover.position.settled or handover.others_until)
+            and (copy := self._copy_of(source, copies)) in targets
+        }
+
+    @_alone
+    def take_others_until(
+        self, asked: Mapping[TopicPartition, NextBatch], found: Mapping[TopicPartition, OthersUntil]
+    ) -> None:
+        """Take in up to where nothing of this flow lies behind the positions that were asked about."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        for source, handover in self.handovers.items():
+            copy = self._copy_of(source, copies)
+            if copy in found and handover.position.next_batch == asked[copy]:
+                self.handovers[source] = replace(handover, others_until=found[copy])
+
+    @_alone
     def take_fenced(
         self,
         asked: Collection[TopicPartition],
         troubles: Mapping[TopicPartition, str],
         state: FlowState,
         former: DataProducer | None = None,
+        *,
+        is_own: bool = False,
     ) -> None:
         """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
 
         Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
         producer of before, is not refused, nor as any with another id than that of now; nor is anything where the fence
-        is weak.
+        is weak. If this engine alone has written as that one (``is_own``) it knows where nothing is on its way: all
+        that its tasks sent there was answered.
         """
         for source, position in state.positions.items():
             if source not in self.handovers:
@@ -331,7 +367,8 @@ class FlowStanding:
         for each in fenced:
             sent_as = self.unfenced.pop(each, None)
             if sent_as is None and former is not None:
-                self.unrefused[each] = former.producer_id
+                if not is_own or any(one.producer_id == former.producer_id for one in self.unanswered.get(each, ())):
+                    self.unrefused[each] = former.producer_id
             elif sent_as is not None and (self.weak_fence is not None or sent_as.producer_id != current):
                 self.unrefused[each] = sent_as.producer_id
         if fenced:
@@ -356,9 +393,43 @@ class FlowStanding:
         """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
         if pauses == self.pauses:
             return False
+        rested = {
+            source for source in self.handovers if self.pauses.is_paused(source.topic) and source not in self.at_work
+        }
         self.pauses = pauses
+        self.resumed = {each for each in self.resumed | rested if not pauses.is_paused(each.topic)}
         self.changed()
         return True
+
+    @_alone
+    def resumed_copies(self) -> dict[TopicPartition, TopicPartition]:
+        """Return the copies of partitions that were paused and are to be copied on, by source."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies = dict.fromkeys(self.resumed, "") | copies
+        return {source: self._copy_of(source, copies) for source in self.resumed} if self.is_known else {}
+
+    @_alone
+    def have_moved(self, copies: Mapping[TopicPartition, TopicPartition], ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether somebody may have written into one of these copies behind what is known to be copied."""
+        return any(
+            source in self.handovers and ends.get(copy) != self.handovers[source].position.downstream
+            for source, copy in copies.items()
+        )
+
+    @_alone
+    def take_resumed(self, sources: Collection[TopicPartition], mm2: Mm2Traces) -> None:
+        """Copy on with partitions that were paused, with what Java MirrorMaker has left of them by now.
+
+        What it has certainly copied meanwhile is taken over from it first; where it may have, the tail is compared.
+        """
+        for source in self.resumed & set(sources):
+            if (certain := mm2.certain.get(source)) is not None:
+                self.takeovers[source] = certain
+            elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
+                self.mm2 = replace(self.mm2, beyond={**self.mm2.beyond, source: beyond})
+                self.handovers[source] = replace(self.handovers[source], clean=False)
+        self.resumed -= set(sources)
+        self.changed()
 
     @_alone
     def is_at_rest(self, source: TopicPartition) -> bool:
@@ -418,14 +489,20 @@ class FlowStanding:
         )
 
     @_alone
-    def take_partitions(self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...]) -> None:
-        """Copy these from now on: of each the source, the target and the ids of both topics."""
+    def take_partitions(
+        self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...], looked_in: int | None = None
+    ) -> None:
+        """Copy these from now on: of each the source, the target and the ids of both topics.
+
+        ``looked_in`` is what ``begun`` was before they were looked for; None: what it is now. The engine before may
+        have found others since, if the flow was begun anew meanwhile.
+        """
         self.has_looked = True
         if self.is_known and self.fences_found:
             before = {copy for _, copy, *_ in self.partitions}
             found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
             self.unfenced |= dict.fromkeys(found)
-            self.fences_found = False
+            self.fences_found = looked_in not in (None, self.begun)
         if partitions != self.partitions:
             self.partitions = partitions
             copied = {source for source, *_ in partitions}
@@ -541,11 +618,26 @@ class FlowStanding:
         self.reports[report.name] = report
 
     @_alone
+    def begin_epoch(self, copied: Mapping[TopicPartition, TopicPartition], producer: Producer | None) -> None:
+        """Take in to which copies tasks may append from now on, by source, and as whom; None: in transactions."""
+        self.at_work = frozenset(copied)
+        if producer is not None:
+            for target in copied.values():
+                self.unanswered.setdefault(target, set()).add(producer)
+
+    @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
         """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
         if result.records and self.unrefused.get(target) == producer.producer_id:
             # With the first batch of an epoch the target knows of it, and refuses earlier ones.
             del self.unrefused[target]
+        if not result.may_arrive_late:
+            # A batch of this epoch has the target refuse those of earlier ones.
+            self.unanswered[target] = {
+                each
+                for each in self.unanswered.get(target, ())
+                if each != producer and not (result.records and each.producer_id == producer.producer_id)
+            }
         if result.may_arrive_late:
             self.unfenced[target] = producer
         elif result.sequence is not None and producer == self.writing.producer:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -35,6 +35,7 @@ from mirror.model.stretches import Stretch
 RUNS_PER_CHUNK = 256
 
 _TERM = "term"
+_NOT_KNOWN = -1
 _PAUSE = "pause"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
@@ -90,6 +91,19 @@ def data_transactional_id(state_topic: str, target_alias: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class NextBatch:
+    """As whom, and with which sequence, the first batch behind a position is written, unless the producer changes.
+
+    The leader of the copy knows the last sequence of a producer: where it is the one before, nothing of that one lies
+    behind the position.
+    """
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """How far one source partition is copied; all of it acknowledged by the target.
 
@@ -130,6 +144,9 @@ class Position:
         the offsets of the copy, from one up to, not including, another, which are before those of this turn and of
         which it is not on record whether others have written there; what bears the flow's own producer ids is nobody's
         else.
+    next_batch
+        as whom the flow goes on behind it outside of transactions; None if that is not known. It says nothing of how
+        far the partition is copied.
     unknown
         the fields of the record that this version does not know, a JSON object; empty when there are none.
     """
@@ -151,6 +168,7 @@ class Position:
     settled_in: int = -1
     compared: int = -1
     uncompared: Stretch | None = None
+    next_batch: NextBatch | None = field(default=None, compare=False)
     unknown: str = ""
 
     @property
@@ -182,6 +200,9 @@ class Position:
             value["settled_in"] = self.settled_in
         if self.uncompared is not None:
             value["uncompared"] = [self.turn, *self.uncompared]
+        if self.next_batch is not None:
+            # A version that does not know it writes it on with another position.
+            value["next_batch"] = [self.upstream, self.downstream, *astuple(self.next_batch)]
         return _record(["position", source.topic, source.partition], value | _unknown(self.unknown))
 
 
@@ -559,6 +580,11 @@ class DataProducer:
         return _record(["producer"], asdict(self))
 
 
+def producer_asked_for_record(transactional_id: str) -> StateRecord:
+    """Return the record that the first producer of the flow is about to be obtained; that takes its place."""
+    return DataProducer(_NOT_KNOWN, _NOT_KNOWN, transactional_id).record()
+
+
 def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
     """Return the record that this flow has created ``acl`` on the target because of ``origin``, on the source.
 
@@ -672,6 +698,8 @@ class FlowState:
     claim: Claim | None = None
     standbys: dict[str, Standby] = field(default_factory=dict)
     producer: DataProducer | None = None
+    #: Whether an engine has obtained that, or was about to.
+    is_producer_asked_for: bool = False
     # Keys of which a record came from an engine that no longer led: what counts is to be written again.
     overwritten: set[bytes] = field(default_factory=set)
     # How far such engines had copied, of partitions of which such a position came.
@@ -773,7 +801,7 @@ class FlowState:
             case ["standby", engine]:
                 self.standbys.pop(engine, None)
             case ["producer"]:
-                self.producer = None
+                self.producer, self.is_producer_asked_for = None, False
             case ["run"]:
                 self.run = None
             case ["pause"]:
@@ -803,7 +831,15 @@ class FlowState:
                 compared = compared if turn == content.get("turn", 0) else -1
                 turn, *stretch = content.get("uncompared", (-1, 0, 0))
                 uncompared = (stretch[0], stretch[1]) if turn == content.get("turn", 0) else None
-                read = {"epochs": epochs, "compared": compared, "uncompared": uncompared}
+                *at, producer_id, epoch, sequence = content.get("next_batch", (-1, -1, -1, -1, -1))
+                is_its_own = at == [content["upstream"], content["downstream"]]
+                next_batch = NextBatch(producer_id, epoch, sequence) if is_its_own else None
+                read = {
+                    "epochs": epochs,
+                    "compared": compared,
+                    "uncompared": uncompared,
+                    "next_batch": next_batch,
+                }
                 position = Position(**_known(Position, content) | read)
                 self.positions[TopicPartition(topic, partition)] = position
             case ["writer", producer_id]:
@@ -860,7 +896,9 @@ class FlowState:
                     **_known(Standby, content) | {"engine": engine, "differs_in": differs_in}
                 )
             case ["producer"]:
-                self.producer = DataProducer(**_known(DataProducer, content))
+                producer = DataProducer(**_known(DataProducer, content))
+                self.producer = producer if producer.producer_id != _NOT_KNOWN else None
+                self.is_producer_asked_for = True
             case ["run"]:
                 notes = tuple(content.get("notes", ()))
                 stopped = {TopicPartition(topic, number): why for topic, number, why in content.get("stopped", ())}

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -165,10 +165,24 @@ class Copying:
                 asked = dict(self.unfenced)
             if self.flow.producer in asked.values():
                 self.written_as(self.writers.next_producer(0))
+            self.others_until(asked.keys())
             self.fence_troubles = self.writers.fence(asked.keys())
             with self.lock:
                 for target in asked.keys() - self.fence_troubles.keys():
                     self.unfenced.pop(target)
+
+    def others_until(self, targets: Set[TopicPartition]) -> None:
+        """Find out up to where nothing of the flow lies in copies that are about to be fenced."""
+        assert self.writers is not None
+        expected = {
+            self.pairs[source]: handover.position.next_batch
+            for source, handover in self.handovers.items()
+            if not handover.clean and handover.position.next_batch is not None and self.pairs.get(source) in targets
+        }
+        found = self.writers.others_until(expected, self.flow.writers)
+        for source, target in self.pairs.items():
+            if target in found:
+                self.handovers[source] = replace(self.handovers[source], others_until=found[target])
 
     def written_as(self, producer: Producer | None) -> None:
         """Write as another producer from now on."""

@@ -9,11 +9,13 @@ import pytest
 
 from mirror.copier import loop, task
 from mirror.copier.tail_match import Batch
+from mirror.kafka import partition_state
 from mirror.kafka.channel import Channel
 from mirror.kafka.log import LogWriter
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, ends_of, producer_to, write
+from tests.brokers.late import send_late
 
 OTHERS = 40_000_000
 
@@ -110,10 +112,63 @@ def test_a_killed_copy_reads_little_of_what_others_wrote_while_it_rested(
     assert_copied(copying)
 
 
+def test_a_killed_copy_reads_nothing_of_what_others_wrote_since_if_the_target_knows_of_nothing_more_of_its_own(
+    new_copying: NewCopying, new_process: Callable[[], None], matched: list[int]
+) -> None:
+    """Also when it was killed once more, before anything was copied."""
+    copying = new_copying()
+    ((source, target),) = copying.pairs.items()
+    write(copying.flow.source_client, source, range(10))
+    copying.until_caught_up()
+    for number in (1, 2):
+        write_as_others(copying, target)
+        copying.from_the_target()
+        new_process()
+        matched.clear()
+        copying.epoch()
+        assert matched == []
+        assert copying.handovers[source].clean, number
+    write(copying.flow.source_client, source, range(10, 20))
+    copying.until_caught_up()
+    assert_copied(copying)
+
+
+def test_what_a_killed_copy_had_written_behind_its_position_is_found_among_what_others_wrote(
+    new_copying: NewCopying, new_process: Callable[[], None], matched: list[int]
+) -> None:
+    """It is sent before it is asked for, or between that and the fence."""
+    copying = new_copying()
+    ((source, target),) = copying.pairs.items()
+    for number, is_asked_before in enumerate((False, True)):
+        write(copying.flow.source_client, source, range(20 * number, 20 * number + 10))
+        copying.until_caught_up()
+        killed, sequence = copying.flow.producer, copying.sequences[target]
+        assert killed is not None
+        write_as_others(copying, target, OTHERS // 10)
+        write(copying.flow.source_client, source, range(20 * number + 10, 20 * number + 20))
+        left = copying.originals(source)[-10:]
+        copying.from_the_target()
+        new_process()
+        if is_asked_before:
+            assert copying.writers is not None
+            copying.writers._former = copying.state().producer
+            copying.others_until({target})
+            assert copying.handovers[source].others_until is not None
+        assert send_late(copying, target, killed, sequence, left) == 0
+        matched.clear()
+        copying.until_caught_up()
+        assert (sum(matched) < OTHERS / 100) is is_asked_before
+        assert_copied(copying)
+
+
 def test_a_long_tail_is_matched_piece_by_piece_while_others_are_copied(
     new_copying: NewCopying, new_process: Callable[[], None], matched: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was matched when an epoch was over is not matched again by the next."""
+    """What was matched when an epoch was over is not matched again by the next.
+
+    A target as old as Kafka 2.7 does not tell what its producers have written last.
+    """
+    monkeypatch.setattr(partition_state, "active_producers", lambda *_: ({}, {}))
     monkeypatch.setattr(task, "_MATCH_SECONDS", 0.02)
     copying = new_copying(partitions=2)
     (long, long_copy), (short, _) = copying.pairs.items()

@@ -15,7 +15,7 @@ from mirror.kafka.batch import Record
 from mirror.kafka.channel import LeaderUnknown
 from mirror.kafka.cluster import ClusterUnreachable, Found, GroupListing, GroupPosition
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Position, StateRecord, chunk_record
+from mirror.model.flow_state import Loss, Position, StateRecord, chunk_record
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
@@ -44,6 +44,7 @@ class World:
         self.unread: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
         self.is_reachable = True
+        self.at_ms = 0
 
     def checkpoints(self, *checkpoints: Checkpoint) -> None:
         records = [(each.key_bytes(), each.value_bytes()) for each in checkpoints]
@@ -71,7 +72,10 @@ class Tail:
             self.world.open.append(self._place[1])
         records = self.world.topics[self._place]
         start, self._next = self._next, len(records)
-        return [Record(start + number, 0, key, value, (), -1) for number, (key, value) in enumerate(records[start:])]
+        return [
+            Record(start + number, self.world.at_ms, key, value, (), -1)
+            for number, (key, value) in enumerate(records[start:])
+        ]
 
     def exists(self) -> bool:
         return self._place in self.world.topics
@@ -179,6 +183,18 @@ def test_a_checkpoint_of_a_partition_that_the_flow_has_dropped_is_of_a_topic_tha
     assert [each.is_gone for each in world.view(ask_source=False).positions] == [True, False]
     world.topics["west:9092", "mm2-state.east.internal"] = []
     assert [each.is_gone for each in world.view(ask_source=False).positions] == [False, False]
+
+
+def test_behind_a_loss_of_the_state_nobody_knows_either_whether_the_topic_of_an_older_checkpoint_is_gone(
+    world: World,
+) -> None:
+    """The position may be among what was lost. A later checkpoint was translated by one, which was dropped since."""
+    world.checkpoints(Checkpoint("audit", TopicPartition("east.bills", 0), 7, 8))
+    world.topics["west:9092", "mm2-state.east.internal"].append(Loss(100, "deleted and created anew").record())
+    for at_ms, is_gone in ((99, False), (100, False), (101, True)):
+        world.at_ms = at_ms
+        (found,) = world.view(ask_source=False).positions
+        assert found.is_gone is is_gone
 
 
 def test_without_any_checkpoint_nobody_can_tell_of_groups_and_that_is_no_error(world: World) -> None:

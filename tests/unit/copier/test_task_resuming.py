@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from mirror.copier.bell import Heard
-from mirror.copier.work import GapPolicy
+from mirror.copier.work import GapPolicy, Handover, OthersUntil
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Connection
-from mirror.model.flow_state import GapKind, writer_record
+from mirror.model.flow_state import GapKind, NextBatch, writer_record
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -102,6 +102,34 @@ def test_a_long_tail_is_matched_piece_by_piece(copying: Copying) -> None:
     assert len(copying.driver.troubles()) > 1
     assert all(said.startswith("matching what lies on the target: at offset ") for said in copying.driver.troubles())
     assert copying.recorded() == 7
+
+
+def test_long_tails_do_not_keep_another_partition_waiting_until_each_has_had_its_turn(copying: Copying) -> None:
+    """Also where one of them cannot be asked for: the others do not rest with it."""
+    copying.begin()
+    names = ("a", "b", "c", "d")
+    for name in names:
+        copying.create(name)
+        copying.source(TopicPartition(name, 0)).write(b"0")
+    copying.epoch()
+    for name in names:
+        copy = copying.copy(TopicPartition(name, 0))
+        for _ in range(9):
+            copy.write(b"theirs")
+        copy.most_bytes = 1
+    copying.handovers = {
+        source: replace(copying.handovers[source], clean=False)
+        for source in (*(TopicPartition(name, 0) for name in names), ORDERS)
+    }
+    copying.west.latency_seconds = 0.2
+    copying.copy(TopicPartition("d", 0)).high = 1
+    copying.source().write(b"1")
+    began, reached = copying.world.now, list[float]()
+    copying.world.once(lambda: copying.copy().appended == 2, lambda: reached.append(copying.world.now))
+    copying.epoch(30.0)
+    assert reached[0] - began < 4.0
+    for name in ("a", "b", "c"):
+        assert copying.handovers[TopicPartition(name, 0)].clean
 
 
 def test_a_line_so_slow_that_a_batch_takes_longer_than_a_piece_may_still_gets_on(copying: Copying) -> None:
@@ -207,6 +235,77 @@ def test_a_settled_position_needs_no_match(copying: Copying) -> None:
     result = copying.epoch()[ORDERS]
     assert copying.copy().values() == [b"0", b"aborted", b"1"]
     assert (both_positions(result), result.stopped) == ((2, 3, True), None)
+
+
+def others_wrote(copying: Copying, handover: Handover, offset: int = 4) -> None:
+    """Begin again behind a position where the target said that others alone had written up to an offset."""
+    copying.copy().write(b"theirs", b"theirs", b"theirs")
+    said = OthersUntil(offset, copying.copy().leader_epoch)
+    copying.handovers[ORDERS] = replace(handover, clean=False, others_until=said)
+    copying.copy().reads.clear()
+
+
+def test_where_others_alone_have_written_nothing_is_read(copying: Copying) -> None:
+    copying.begin()
+    others_wrote(copying, copying.handovers[ORDERS])
+    copying.source().write(b"1")
+    result = copying.epoch()[ORDERS]
+    assert copying.copy().reads == []
+    assert both_positions(result) == (2, 5, True)
+    assert result.handover is not None
+    assert result.handover.others_until is None, "what is written from now on is its own"
+
+
+def test_what_arrived_behind_that_is_matched(copying: Copying) -> None:
+    copying.begin()
+    handover = copying.handovers[ORDERS]
+    others_wrote(copying, handover)
+    copying.source().write(b"1")
+    copying.copy().write(b"1", producer=OURS)
+    (original,) = [content for content, header in copying.source().log if header.base_offset == 1]
+    copying.copy().log.pop()
+    copying.copy().end -= 1
+    copying.copy().put(bytes(batch.encode(batch.records(original), 0, OURS, 1)))
+    result = copying.epoch()[ORDERS]
+    assert min(copying.copy().reads) == 4
+    assert result.skipped_by_match == 1
+    assert copying.copy().values() == [b"0", b"theirs", b"theirs", b"theirs", b"1"]
+
+
+@pytest.mark.parametrize("becomes", ["truncated", "shorter", "synced"])
+def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, becomes: str) -> None:
+    """Another log stands there after an unclean election; and Java MirrorMaker may be among the others."""
+    copying.begin()
+    others_wrote(copying, copying.handovers[ORDERS], offset=9 if becomes == "shorter" else 4)
+    if becomes == "truncated":
+        copying.copy().truncate(1)
+        copying.copy().write(b"another", b"another", b"another", b"another")
+    if becomes == "synced":
+        copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(0, 0),),))}
+    copying.epoch()
+    assert min(copying.copy().reads) == 1
+
+
+def test_as_whom_it_goes_on_is_on_record_before_and_behind_each_batch(copying: Copying) -> None:
+    copying.begin()
+    assert copying.state().positions[ORDERS].next_batch == NextBatch(OURS.producer_id, OURS.epoch, 1)
+    lose_the_answer(copying, b"1")
+    copying.epoch()
+    assert copying.state().positions[ORDERS].next_batch == NextBatch(OURS.producer_id + 1, 0, 0)
+    copying.source().write(b"2", b"3")
+    copying.epoch()
+    assert copying.state().positions[ORDERS].next_batch == NextBatch(OURS.producer_id + 1, 0, 2)
+
+
+def test_as_whom_a_tail_goes_on_that_is_matched_in_part_is_not_known(copying: Copying) -> None:
+    """Should the state topic be lost meanwhile, what was not matched yet lies behind the position."""
+    long_tail(copying)
+    copying.west.latency_seconds = 0.4
+    copying.world.after(5.5, lambda: copying.driver.say(Heard.RING))
+    found = copying.epoch(60.0)[ORDERS].handover
+    assert found is not None
+    assert not found.clean
+    assert found.position.next_batch is None
 
 
 # What has become of the logs meanwhile.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import kafka.errors
 import pytest
 
+from mirror.copier.work import OthersUntil
 from mirror.engine import hold
 from mirror.engine.hold import FlowHold
-from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused
-from mirror.model.flow_state import DataProducer, FlowState, StateRecord, term_of
+from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
+from mirror.kafka.channel import LATEST, BrokerRefused, View
+from mirror.kafka.partition_state import ActiveProducer
+from mirror.model.flow_state import DataProducer, FlowState, NextBatch, StateRecord, term_of
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 
@@ -27,12 +30,23 @@ class Target:
         self.taken = taken
         self.written: list[tuple[StateRecord, int | None]] = []
         self.aborted: list[TopicPartition] = []
+        self.asked: list[set[TopicPartition]] = []
 
     def has_topic(self, topic: str) -> bool:
         return topic != "gone"
 
     def new_producer(self) -> Producer:
         return Producer(90, 0)
+
+    def find_offsets(
+        self, wanted: Iterable[TopicPartition], at: int, view: View = View.VISIBLE
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Exception]]:
+        assert (at, view) == (LATEST, View.VISIBLE), "what is replicated stays"
+        self.asked.append(set(wanted))
+        return dict.fromkeys(wanted, 20), {}
+
+    def leader_epoch(self, _: TopicPartition) -> int:
+        return 3
 
     def close(self) -> None:
         """Nothing is open."""
@@ -79,6 +93,64 @@ def leading(
         state.apply(*known.record())
     found = FlowHold(EAST_WEST, {}, None, slots=2)
     return found, target, found.take(cast(Any, SimpleNamespace(state=state, poll=lambda: state)), 3)
+
+
+WROTE = NextBatch(7, 4, 10)
+UP_TO_THEN = ActiveProducer(7, 4, 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("active", "expected", "is_known"),
+    [
+        ([UP_TO_THEN], WROTE, True),
+        ([UP_TO_THEN, ActiveProducer(55, 0, 3, 0)], WROTE, True),
+        ([replace(UP_TO_THEN, last_sequence=-1)], NextBatch(7, 4, 0), True),
+        ([replace(UP_TO_THEN, last_sequence=10)], WROTE, False),
+        ([replace(UP_TO_THEN, epoch=5, last_sequence=-1)], WROTE, False),
+        ([replace(UP_TO_THEN, last_sequence=LARGEST_SEQUENCE)], NextBatch(7, 4, 0), False),
+        ([], WROTE, False),
+        ([UP_TO_THEN, ActiveProducer(6, 0, 3, 0)], WROTE, False),
+        ([ActiveProducer(6, 4, 9, 0)], NextBatch(6, 4, 10), False),
+        (None, WROTE, False),
+    ],
+    ids=[
+        "nothing since",
+        "others since",
+        "fenced, and nothing written",
+        "more since",
+        "fenced since, so that sequences are not known",
+        "sequences began again",
+        "forgotten",
+        "with another id before, or since",
+        "as another than was on record last",
+        "a broker that does not tell",
+    ],
+)
+def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_last_batch(
+    active: list[ActiveProducer] | None, expected: NextBatch, *, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is asked for before: what arrives in between is among what the leader knows, or lies behind the end."""
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
+    told = {} if active is None else {FINE: tuple(active)}
+
+    def active_producers(_: object, asked: Iterable[TopicPartition]) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+        assert target.asked == [set(asked)]
+        return told, {}
+
+    monkeypatch.setattr(hold.partition_state, "active_producers", active_producers)
+    found = held.others_until({FINE: expected}, {6, 7})
+    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
+
+
+def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4, "id"))
+    monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    assert held.others_until({FINE: WROTE}, {6, 7}) == {}
+    target.taken = Producer(7, 6)
+    held.next_producer(3)
+    assert held.others_until({FINE: WROTE}, {6, 7}) == {FINE: OthersUntil(20, 3)}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)

@@ -13,9 +13,12 @@ from mirror.control.tick import TickReport
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
 
+# Of the real time: a thread that does not get there.
+_STUCK_SECONDS = 60.0
 LOOKED = TickReport("foreign writers", 5, 0)
 
 
@@ -28,8 +31,8 @@ class Once:
     def once(self, tick: Callable[[], TickReport]) -> None:
         self.done.append(tick())
 
-    def until(self, _: threading.Event, __: Sequence[object]) -> None:
-        self.done.append("ended")
+    def until(self, over: threading.Event, _: Sequence[object]) -> None:
+        self.done.append(over)
 
 
 @pytest.mark.parametrize("found", [True, False])
@@ -41,10 +44,16 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     stand_in = SimpleNamespace(
         tick=lambda: "topics", side_topics_are_there=True, close=lambda: None, writable=None, refresh=None
     )
-    names = ("TopicsTick", "FlowLog", "LogWriter", "LagLine", "DeadChunksTick", "TopicConfigsTick", "GoneTopicsTick")
+    names = ("TopicsTick", "FlowLog", "LagLine", "DeadChunksTick", "TopicConfigsTick", "GoneTopicsTick")
     more = ("LogTail", "FlowTranslator", "GroupTranslator", "CheckpointsTick", "AclsTick", "CheckpointCopies")
     for name in (*names, *more):
         monkeypatch.setattr(flow_control, name, lambda *_, **__: stand_in)
+
+    def writer(*_: object, **__: object) -> SimpleNamespace:
+        ticking.done.append("reads and writes")
+        return stand_in
+
+    monkeypatch.setattr(flow_control, "LogWriter", writer)
     monkeypatch.setattr(flow_control, "Strangers", lambda *_: SimpleNamespace(tick=lambda: LOOKED, close=lambda: None))
     target: Any = SimpleNamespace(cluster_id="west")
     control = FlowControl(
@@ -56,5 +65,43 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
         if found:
             standing.others.append((TopicPartition("orders", 0), (24, 25)))
 
-    control.run(threading.Event(), 5.0, last_results)
-    assert ticking.done == ["topics", "ended", "last results", *([LOOKED] if found else [])]
+    stop = threading.Event()
+    stop.set()
+    control.keep_up(stop, 5.0, last_results)
+    # What this engine writes would be taken for left by one before it, were that not known before.
+    begun = ["topics", control._has_read_back, "reads and writes", stop]
+    assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
+
+
+def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do very many groups: what is kept up beside has a thread of its own."""
+    is_asked, answers, stop = threading.Event(), threading.Event(), threading.Event()
+    done = {name: threading.Event() for name in ("_keep_known", "_fence", "_follow", "_keep_alive")}
+
+    class Stuck:
+        side_topics_are_there = False
+
+        def tick(self) -> TickReport:
+            is_asked.set()
+            answers.wait(_STUCK_SECONDS)
+            return TickReport("topics", 5, 0)
+
+    monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: Stuck())
+    for name in ("FlowLog", "LogWriter"):
+        monkeypatch.setattr(flow_control, name, lambda *_, **__: SimpleNamespace(close=lambda: None))
+    standing = FlowStanding(flow_settings())
+    names = {"mm2-state.east.internal", standing.settings.offset_storage_topic}
+    target: Any = SimpleNamespace(cluster_id="west", topics=lambda asked: dict.fromkeys(names & asked))
+    ticking = Ticking(lambda _: None, standing.settings.flow)
+    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    for name, each in done.items():
+        monkeypatch.setattr(control, name, lambda *_, each=each, name=name: each.set() or TickReport(name, 5, 1))
+    running = threading.Thread(target=control.run, args=(stop, 5.0), daemon=True)
+    running.start()
+    assert is_asked.wait(_STUCK_SECONDS)
+    assert all(each.wait(_STUCK_SECONDS) for each in done.values())
+    assert not answers.is_set()
+    stop.set()
+    answers.set()
+    running.join(_STUCK_SECONDS)
+    assert not running.is_alive()

@@ -273,6 +273,22 @@ def test_a_new_flow_whose_first_engine_was_killed_has_no_other_before_it(monkeyp
     assert not Engine(monkeypatch, target, None).take(term=2).was_used_before
 
 
+def test_nor_has_one_whose_first_engine_was_killed_before_it_could_write_down_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That it was about to ask is on record. Of a flow whose state was lost the cluster counts more than that."""
+    for epoch, was_used_before in ((0, False), (1, True), (4, True)):
+        target = Target()
+        monkeypatch.setattr(hold.coordinator, "take_over", unanswered)
+        first = Engine(monkeypatch, target, None)
+        monkeypatch.setattr(hold.coordinator, "take_over", unanswered)
+        with pytest.raises(ConnectionFailed):
+            first.take(term=1)
+        target.taken = Producer(7, epoch + 1)
+        target.poll()
+        assert Engine(monkeypatch, target, None).take(term=2).was_used_before is was_used_before
+
+
 def unanswered(*_: object, **__: object) -> Producer:
     raise ConnectionFailed("west does not answer")
 
@@ -400,6 +416,25 @@ def test_what_was_sent_with_another_producer_id_is_not_refused_whenever_the_id_h
         assert engine.hold.unrefused == DataProducer(90, 0)
         assert engine.hold.note is not None
         assert "former producer id 90" in engine.hold.note
+
+
+def test_whether_this_engine_alone_has_sent_what_is_not_refused_is_known_for_its_term(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only of an id that it was the first to have."""
+    for known, is_own in ((None, True), (DataProducer(80, 3), False)):
+        target = Target(*([known.record()] if known is not None else []))
+        engine = Engine(monkeypatch, target, None)
+        target.taken = DENIED
+        engine.take()
+        target.poll()
+        target.taken = Producer(7, 4)
+        engine.take()
+        assert engine.hold.unrefused is not None
+        assert engine.hold.has_sent_unrefused is is_own
+    target.poll()
+    engine.take(term=5)
+    assert not engine.hold.has_sent_unrefused
 
 
 def test_what_the_engine_before_sent_as_another_is_not_refused_after_an_epoch_that_failed_either(

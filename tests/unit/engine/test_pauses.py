@@ -15,6 +15,7 @@ from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
+from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.run import Engine
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
@@ -85,6 +86,10 @@ def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
     standing.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
     standing.take_pauses(Pauses())
+    assert planned(engine) == {}, "Java MirrorMaker may have copied them meanwhile"
+    standing.take_resumed({ORDERS}, Mm2Traces())
+    assert planned(engine) == {"orders": False}
+    standing.take_resumed({BILLS}, Mm2Traces())
     assert planned(engine) == {"orders": False, "bills": False}
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, cast
 
 import pytest
 
 from mirror.clock import steady_seconds
 from mirror.control.tick import TickReport
+from mirror.copier.work import OthersUntil
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import Held
@@ -16,14 +17,17 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Found, Topic
 from mirror.model.flow_state import (
     DataProducer,
     FlowState,
+    NextBatch,
     Position,
     StateRecord,
     claim_record,
     source_record,
+    writer_record,
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
@@ -87,18 +91,34 @@ class Hold:
     def __init__(self, held: Held) -> None:
         self.held = held
         self.unrefused: DataProducer | None = None
+        self.has_sent_unrefused = False
         self.weakness = self.note = None
         self.taken = 0
+        self.has_unended = self.take_fails = False
+        self.used_meanwhile: set[str] = set()
+        self.done: list[str] = []
         self.next = Producer(7, 9)
         self.before_next = lambda: None
 
     def take(self, *_: object, **__: object) -> Held:
+        if self.take_fails:
+            raise ConnectionFailed("west: hung up")
         self.taken += 1
         return self.held
 
     def next_producer(self, _: int) -> Producer:
         self.before_next()
         return self.next
+
+    def others_until(
+        self, expected: Mapping[TopicPartition, NextBatch], _: Set[int]
+    ) -> Mapping[TopicPartition, OthersUntil]:
+        self.done.append(f"asked about {sorted(expected)}")
+        return {each: OthersUntil(40, 2) for each in expected}
+
+    def fence(self, partitions: Set[TopicPartition]) -> Mapping[TopicPartition, str]:
+        self.done.append(f"fenced {sorted(partitions)}")
+        return {}
 
 
 class Engine:
@@ -188,6 +208,25 @@ def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has
     assert engine.log.state.loss is not None
 
 
+@pytest.mark.parametrize("positions", [(), (Position(3, 3, 0, True).record(ORDERS),)], ids=["none", "of its tasks"])
+def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_it_took_the_producer(
+    positions: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then there are writers, as if the positions were of an older version: it is on record before."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=positions, copied=3)
+    engine.hold.take_fails = True
+    assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
+    assert engine.log.state.loss is not None
+    left = [*positions, *engine.log.written, writer_record(7, 1), DataProducer(7, 0, "id").record()]
+    for _ in range(2):
+        after = Engine(monkeypatch, held=Held(producer=USED), known=left, copied=3)
+        after.read_back()
+        assert after.standing.loss == engine.log.state.loss.reason
+        assert after.log.state.loss == engine.log.state.loss
+        assert after.log.state.unsettled == {ORDERS for _ in positions}
+        assert after.log.state.source_id == "the east"
+
+
 @pytest.mark.parametrize("copy_trouble", [None, "the last epoch failed"])
 def test_in_transactions_nothing_is_certain_of_a_state_that_was_lost_with_an_epoch(
     monkeypatch: pytest.MonkeyPatch, copy_trouble: str | None
@@ -232,6 +271,20 @@ def test_behind_a_clean_stop_there_is_nothing_to_be_refused(
     engine.read_back()
     assert engine.standing.is_known
     assert engine.hold.unrefused == (None if was_settled else former)
+
+
+def test_before_a_copy_is_fenced_it_is_asked_whether_anything_lies_behind_its_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind the fence the target does not tell any more."""
+    engine = Engine(monkeypatch, held=Held(producer=USED), known=[source_record("the east")])
+    engine.log.takes(Position(5, 5, 0, True, target="east.orders", next_batch=NextBatch(7, 3, 5)).record(ORDERS))
+    engine.read_back()
+    assert engine.control._fence(cast(Any, engine.log)).is_ok
+    copy = TopicPartition("east.orders", 0)
+    assert engine.hold.done == [f"asked about {[copy]}", f"fenced {[copy]}"]
+    assert engine.standing.handovers[ORDERS].others_until == OthersUntil(40, 2)
+    assert engine.standing.to_fence() == frozenset()
 
 
 def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(

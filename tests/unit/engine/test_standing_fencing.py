@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from mirror.copier.work import Handover, PartitionResult
+from mirror.copier.work import Handover, OthersUntil, PartitionResult
 from mirror.engine.hold import Held
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.connect_offsets import partition_of, source_key
-from mirror.model.flow_state import DataProducer, FlowState, Position
+from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
 from tests.unit.control.builders import flow_settings
@@ -248,6 +249,103 @@ def test_a_partition_waits_whose_position_goes_where_a_transaction_has_not_ended
     assert not standing.waits(BILLS, BILLS_COPY)
     standing.take_fenced({place}, {}, COPIED)
     assert not standing.waits(ORDERS, ORDERS_COPY)
+
+
+FORMER = DataProducer(90, 0)
+WEAK = Producer(90, 0)
+
+
+def after_another_id(standing: FlowStanding, *, is_own: bool = True) -> PauseReport:
+    """What is said of pauses once the flow, written as ``FORMER`` until now, was begun anew with another id."""
+    standing.at_work = frozenset()
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_fenced(standing.to_fence(), {}, COPIED, FORMER, is_own=is_own)
+    standing.handovers[ORDERS] = Handover(COPIED.positions[ORDERS], (), clean=True)
+    standing.take_pauses(Pauses((PauseWish("p", "orders", True, "ann", 1),)))
+    said = standing.pause_report("me")
+    assert said is not None
+    return said
+
+
+def begin(standing: FlowStanding) -> None:
+    """Begin before the target has a transaction coordinator."""
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=WEAK, is_first=True))
+    standing.begin_epoch({ORDERS: ORDERS_COPY}, WEAK)
+
+
+def test_where_all_that_this_engine_sent_was_answered_nothing_is_on_its_way_under_another_id(
+    standing: FlowStanding,
+) -> None:
+    """So that the cut of a failback is certain."""
+    begin(standing)
+    standing.take_written(ORDERS_COPY, result(ORDERS, sequence=4, records=4), WEAK)
+    assert after_another_id(standing).unrefused == frozenset()
+    assert standing.is_settled
+
+
+@pytest.mark.parametrize("becomes", ["failed", "late", "failed before", "another engine's"])
+def test_where_that_is_not_known_it_is_said(standing: FlowStanding, becomes: str) -> None:
+    begin(standing)
+    if becomes == "late":
+        standing.take_written(ORDERS_COPY, result(ORDERS, may_arrive_late=True), WEAK)
+    if becomes == "failed before":
+        # Nothing was copied since that would have the target refuse it.
+        standing.begin_epoch({ORDERS: ORDERS_COPY}, Producer(90, 1))
+        standing.take_written(ORDERS_COPY, result(ORDERS), Producer(90, 1))
+    if becomes == "another engine's":
+        standing.take_written(ORDERS_COPY, result(ORDERS, records=4), WEAK)
+    assert after_another_id(standing, is_own=becomes != "another engine's").unrefused == {ORDERS}
+    assert not standing.is_settled
+
+
+def test_a_batch_of_the_next_epoch_has_what_was_not_answered_refused(standing: FlowStanding) -> None:
+    begin(standing)
+    standing.begin_epoch({ORDERS: ORDERS_COPY}, Producer(90, 1))
+    standing.take_written(ORDERS_COPY, result(ORDERS, records=4, sequence=4), Producer(90, 1))
+    assert after_another_id(standing).unrefused == frozenset()
+
+
+def test_what_is_not_answered_is_of_a_term(standing: FlowStanding) -> None:
+    begin(standing)
+    standing.lead(6, was_settled=False)
+    assert standing.unanswered == {}
+
+
+def test_what_was_looked_for_before_the_flow_was_begun_is_not_all_that_the_engine_before_had_found(
+    standing: FlowStanding,
+) -> None:
+    new, newest = ((TopicPartition(name, 0), TopicPartition(f"east.{name}", 0), "", "") for name in ("new", "newest"))
+    looked_in, known = standing.begun, standing.partitions
+    standing.take_state(COPIED, Mm2Traces(), Held(producer=NEXT))
+    standing.take_partitions((*known, new), looked_in)
+    assert standing.to_fence() == {ORDERS_COPY, BILLS_COPY, new[1]}
+    standing.take_partitions((*known, new, newest), standing.begun)
+    assert newest[1] in standing.to_fence()
+    standing.take_partitions((*known, new, newest, (ORDERS, TopicPartition("later", 0), "", "")), standing.begun)
+    assert TopicPartition("later", 0) not in standing.to_fence()
+
+
+def test_of_partitions_that_are_to_be_fenced_it_is_asked_once_whether_anything_lies_behind_their_positions(
+    standing: FlowStanding,
+) -> None:
+    """Before the fence: where it fails, brokers may know of the next epoch already."""
+    batch, until = NextBatch(7, 3, 10), OthersUntil(40, 2)
+    copied = replace(COPIED.positions[ORDERS], next_batch=batch)
+    standing.take_state(FlowState(positions={ORDERS: copied}), Mm2Traces(), Held(producer=NEXT))
+    assert standing.next_batches({BILLS_COPY}) == {}
+    assert standing.next_batches({ORDERS_COPY, BILLS_COPY}) == {ORDERS_COPY: batch}
+    standing.take_others_until({ORDERS_COPY: replace(batch, epoch=2)}, {ORDERS_COPY: until})
+    assert standing.handovers[ORDERS].others_until is None, "it was asked about another position"
+    standing.take_others_until({ORDERS_COPY: batch}, {ORDERS_COPY: until})
+    assert standing.handovers[ORDERS].others_until == until
+    assert standing.next_batches({ORDERS_COPY}) == {}
+
+
+@pytest.mark.parametrize("known", [{"clean": True}, {"position": replace(COPIED.positions[ORDERS], settled=True)}])
+def test_where_it_is_known_already_nothing_is_asked(standing: FlowStanding, known: dict[str, Any]) -> None:
+    position = replace(known.pop("position", COPIED.positions[ORDERS]), next_batch=NextBatch(7, 3, 10))
+    standing.handovers[ORDERS] = Handover(position, (), **{"clean": False} | known)
+    assert standing.next_batches({ORDERS_COPY}) == {}
 
 
 def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:

@@ -23,6 +23,7 @@ from mirror.model.flow_state import (
     Gap,
     GapKind,
     Loss,
+    NextBatch,
     Position,
     RunReport,
     Standby,
@@ -440,6 +441,19 @@ def test_what_was_not_compared_before_a_turn_counts_for_that_turn_alone() -> Non
     later = json.loads(position.record(ORDERS)[1] or b"") | {"turn": 4}
     assert folded((b'["position","orders",3]', json.dumps(later).encode())).positions[ORDERS].uncompared is None
     assert b"uncompared" not in (Position(7, 12, 0, True).record(ORDERS)[1] or b"")
+
+
+def test_as_whom_a_copy_goes_on_is_known_of_the_position_that_it_was_recorded_with_alone() -> None:
+    """A version that does not know the field writes it on, also with a position that has moved."""
+    position = Position(7, 12, 0, True, next_batch=NextBatch(4, 2, 9))
+    key, value = position.record(ORDERS)
+    assert value is not None
+    assert value.endswith(b',"next_batch":[7,12,4,2,9]}')
+    assert folded((key, value)).positions[ORDERS].next_batch == NextBatch(4, 2, 9)
+    for moved in ({"upstream": 8}, {"downstream": 13}):
+        later = json.dumps(json.loads(value) | moved).encode()
+        assert folded((key, later)).positions[ORDERS].next_batch is None
+    assert b"next_batch" not in (Position(7, 12, 0, True).record(ORDERS)[1] or b"")
 
 
 def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:

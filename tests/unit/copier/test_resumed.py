@@ -1,0 +1,166 @@
+"""Java MirrorMaker copies a topic while a live engine has it paused: resumed, nothing of that is copied once more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror.control.tick import TickReport
+from mirror.copier.takeover_task import take_over
+from mirror.engine import flow_control
+from mirror.engine.flow_control import FlowControl
+from mirror.engine.hold import Held
+from mirror.engine.mm2_traces import Mm2Traces, traces_of
+from mirror.engine.standing import FlowStanding
+from mirror.engine.ticking import Ticking
+from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.cluster import Found
+from mirror.model.flow_state import FlowState, source_record
+from mirror.model.mm2_trace import Pair, SyncTrail
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
+from tests.unit.control.builders import flow_settings
+from tests.unit.copier.copying_in_memory import ORDERS, OURS, Copying
+
+PAUSED = Pauses((PauseWish("pause", None, True, "ann", 1),))
+COPY = TopicPartition("east.orders", 0)
+
+
+class Engine:
+    """An engine that leads the flow of a :class:`Copying`, as far as that is about what is paused."""
+
+    def __init__(self, copying: Copying, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.copying = copying
+        #: How far Java MirrorMaker has recorded that it has copied, and its offset syncs.
+        self.mm2: int | None = None
+        self.syncs = SyncTrail()
+        self.standing = FlowStanding(flow_settings())
+        self.standing.lead(1, was_settled=True)
+        self.standing.partitions = ((ORDERS, COPY, "", ""),)
+        self.standing.take_state(FlowState(), Mm2Traces(), Held(producer=OURS, is_first=True))
+        self.standing.handovers = dict(copying.handovers)
+        self.is_away = False
+        self.traced = 0
+        target: Any = SimpleNamespace(cluster_id="west", offsets=self.offsets)
+        self.control = FlowControl(
+            self.standing.settings,
+            self.standing,
+            target,
+            target,
+            Ticking(lambda _: None, self.standing.settings.flow),
+            cast(Any, None),
+            matches_mm2=True,
+        )
+        monkeypatch.setattr(flow_control, "read_traces", self.traces)
+
+    def offsets(self, partitions: list[TopicPartition], _: str) -> Found[TopicPartition, int]:
+        if self.is_away:
+            raise ConnectionFailed("west: hung up")
+        return Found({each: self.copying.copy().end for each in partitions})
+
+    def traces(self, _settings: object, state: FlowState, _target: object, *, matches: bool) -> Mm2Traces:
+        self.traced += 1
+        positions = {ORDERS: self.mm2} if self.mm2 is not None else {}
+        return traces_of(positions, {ORDERS: self.syncs}, state, matches=matches, has_run=True)
+
+    def look(self) -> TickReport:
+        state = self.copying.state()
+        state.apply(*source_record("the east"))
+        return self.control._look_at_resumed(cast(Any, SimpleNamespace(poll=lambda: state)))
+
+    def pause_while_java_copies(self, *values: bytes, recorded: bool = True, synced: bool = True) -> None:
+        self.standing.take_pauses(PAUSED)
+        for value in values:
+            upstream, downstream = self.copying.source().end, self.copying.copy().end
+            self.copying.source().write(value)
+            (record,) = self.copying.source().log[-1:]
+            self.copying.copy().put(bytes(record[0]))
+            if synced:
+                self.syncs.take(Pair(upstream, downstream))
+            if recorded:
+                self.mm2 = upstream + 1
+        self.standing.take_pauses(Pauses())
+
+    def copy_on(self) -> None:
+        """Take over what is to be taken over, and copy the rest."""
+        copying, standing = self.copying, self.standing
+        copying.handovers = dict(standing.handovers)
+        works = copying.works
+        if ORDERS in standing.takeovers:
+            copying.works = {ORDERS: {"mm2": standing.takeovers[ORDERS]}}
+            (found,) = take_over(copying.work(heard=False)).partitions
+            assert found.handover is not None, (found.trouble, found.stopped)
+            copying.handovers[ORDERS] = found.handover
+            standing.take_over(found)
+        copying.works = works | {ORDERS: {"mm2": standing.mm2.possible(ORDERS, is_known=True)}}
+        copying.epoch(2.0)
+
+
+@pytest.fixture
+def engine(copying: Copying, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    copying.begin()
+    return Engine(copying, monkeypatch)
+
+
+def test_what_java_has_copied_meanwhile_and_recorded_is_taken_over(engine: Engine) -> None:
+    engine.pause_while_java_copies(b"1", b"2")
+    engine.copying.source().write(b"3")
+    assert engine.standing.resumed == {ORDERS}, "it is not copied on before that is known"
+    assert engine.look().is_ok
+    assert engine.standing.resumed == set()
+    assert engine.standing.takeovers.keys() == {ORDERS}
+    engine.copy_on()
+    assert engine.copying.copy().values() == [b"0", b"1", b"2", b"3"]
+
+
+def test_what_it_has_copied_until_it_was_killed_is_found_by_its_syncs(engine: Engine) -> None:
+    engine.pause_while_java_copies(b"1", b"2", recorded=False)
+    assert engine.look().is_ok
+    assert not engine.standing.handovers[ORDERS].clean
+    engine.copying.handovers = dict(engine.standing.handovers)
+    engine.copying.works = {ORDERS: {"mm2": engine.standing.trace(ORDERS)}}
+    assert engine.copying.epoch(60.0)[ORDERS].was_javas
+    assert engine.copying.copy().values() == [b"0", b"1", b"2"]
+
+
+def test_where_nobody_has_written_nothing_is_read(engine: Engine) -> None:
+    engine.pause_while_java_copies()
+    assert engine.look().is_ok
+    assert (engine.traced, engine.standing.resumed) == (0, set())
+    assert engine.standing.handovers[ORDERS].clean
+
+
+def test_what_others_have_written_is_passed_by(engine: Engine) -> None:
+    """It is told as it is of a topic that was not paused."""
+    engine.standing.take_pauses(PAUSED)
+    engine.copying.copy().write(b"theirs")
+    engine.standing.take_pauses(Pauses())
+    assert engine.look().is_ok
+    assert (engine.standing.handovers[ORDERS].clean, dict(engine.standing.takeovers)) == (True, {})
+
+
+def test_as_long_as_it_cannot_be_looked_at_it_is_not_copied(engine: Engine) -> None:
+    engine.pause_while_java_copies(b"1")
+    engine.is_away = True
+    assert not engine.look().is_ok
+    assert engine.standing.resumed == {ORDERS}
+    engine.standing.take_pauses(PAUSED)
+    assert engine.standing.resumed == set(), "it is paused again"
+    assert engine.look().is_ok
+
+
+def test_a_partition_that_is_not_on_record_any_more_does_not_wait_for_ever(engine: Engine) -> None:
+    engine.pause_while_java_copies()
+    engine.standing.handovers.clear()
+    assert engine.look().is_ok
+    assert engine.standing.resumed == set()
+
+
+def test_what_was_never_at_rest_is_not_looked_at(engine: Engine) -> None:
+    """The epoch that was planned before the pause goes on: its position is the one of before."""
+    engine.standing.at_work = frozenset({ORDERS})
+    engine.pause_while_java_copies()
+    assert engine.standing.resumed == set()
+    assert engine.standing.handovers[ORDERS].clean
