@@ -194,6 +194,8 @@ def misfit(entry: Entry, logs: Logs, pair: PartitionPair, *, lost: bool) -> str 
         return f"the copy has lost what it had from {start} on"
     if united(entry.absent, start, end) != united(pair.absent, start, end):
         return "other records are said to be absent"
+    if entry.foreign and not pair.is_shared:
+        return "records of others were passed over, and nobody else may write there now"
     return None
 
 

@@ -33,6 +33,7 @@ from mirror.proof.outside import Outside, Seen, late_of, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
+from mirror.recovery.other_writers import OtherMirrors, OtherWriters, other_mirrors
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.uncompared import begin_of, judged, left_by_java, undecided
 from mirror.spark import spark_session
@@ -246,14 +247,14 @@ def plan_pairs(
 
     The source is read as the flow reads it: where that leaves aborted records out, they lack nowhere (REC-08).
     """
-    flow, policy = settings.flow, settings.policy
+    flow = settings.flow
     source_client, target_client = clusters[flow.source].client, clusters[flow.target].client
     log = FlowLog(target_client, state_topic(flow.source), alias=flow.target)
     source, target = Channel(flow.source, source_client), Channel(flow.target, target_client)
     try:
         state = log.poll()
         copied, starts, left_out = _chosen(settings, state, source)
-        mirrors, ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
+        mirrors, ids, compacted, absent, others = _looked_up(settings, clusters, flows, copied)
         left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         copy_starts = target.offsets(copied.values(), EARLIEST)
@@ -267,6 +268,7 @@ def plan_pairs(
         if not is_running:
             left_out += undecided(settings, looked_to, seen_to)
         ends, copy_ends = source.offsets(copied, LATEST), target.offsets(copied.values(), LATEST)
+        writers = OtherWriters(settings, flows, mirrors, others, bool(state.failovers))
         said = {partition: absences(state, partition) for partition in copied}
         parked = parked_contents(target, flow.source, said)
         pairs, outside = [], []
@@ -281,13 +283,13 @@ def plan_pairs(
                 continue
             begin = begin_of(settings, partition, copy, offset_map, starts[partition], copy_starts[copy])
             left_out += begin.left_out
-            is_shared = not policy.can_detect_cycles or copy.topic != policy.format_remote_topic(
-                flow.source, partition.topic
-            )
+            is_shared = writers.may_write(partition.topic, copy.topic)
             takeover = state.takeovers.get(partition)
             own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
             notes = compacted.notes.get(partition, ())
+            if not is_shared:
+                notes += others.problems
             if now_to != copy.topic:
                 told = f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
                 notes += (f"{told}, where nothing of it is",)
@@ -463,13 +465,13 @@ def _looked_up(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Mapping[TopicPartition, TopicPartition],
-) -> tuple[Mirrors, tuple[str, str], _Compacted, list[TopicPartition]]:
+) -> tuple[Mirrors, tuple[str, str], _Compacted, list[TopicPartition], OtherMirrors]:
     """Look both clusters up.
 
     Returns
     -------
     what the flow leaves out of its source, as it is known there now; the clusters' ids; what is compacted; the
-    partitions that the flow is to copy and that are not among ``copied``.
+    partitions that the flow is to copy and that are not among ``copied``; who else mirrors into the target.
     """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
@@ -479,14 +481,17 @@ def _looked_up(
             mirrors.look(topics if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
-        others = [
+        absent = [
             partition
             for name, topic in sorted(topics.items())
             if settings.replicates(name) and not settings.policy.is_heartbeats_topic(name)
             for partition in topic.topic_partitions
             if partition not in copied
         ]
-        return mirrors, (source.cluster_id, target.cluster_id), _compacted(source, target, copied), others
+        keeps_names = any(partition.topic == copy.topic for partition, copy in copied.items())
+        others = other_mirrors(settings, clusters, source.cluster_id, target.topics() if keeps_names else ())
+        ids = source.cluster_id, target.cluster_id
+        return mirrors, ids, _compacted(source, target, copied), absent, others
 
 
 def _compacted(source: Cluster, target: Cluster, copied: Mapping[TopicPartition, TopicPartition]) -> _Compacted:

@@ -23,7 +23,8 @@ from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import faults
-from mirror.model.flow_state import state_topic
+from mirror.model.failover import FailoverEntry, Phase
+from mirror.model.flow_state import failover_record, no_failover_record, state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -35,6 +36,8 @@ from tests.brokers.engines import Engines
 from tests.brokers.java_copies import Java
 from tests.flows import flow_work
 from tests.spark.small import small_spark
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 
 
 @pytest.fixture
@@ -55,6 +58,11 @@ def file(settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], 
 @pytest.fixture
 def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], str]) -> Copying:
     """Two partitions of that flow, to be copied as its settings say."""
+    return copying_of(file, east, west, unique)
+
+
+def copying_of(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], str]) -> Copying:
+    """Two partitions of the flow of a file, to be copied as its settings say."""
     (settings,) = load(file).enabled_flows
     topic = unique("orders")
     file.write_text(f"{file.read_text()}{settings.flow}.topics = {topic}\n")
@@ -332,6 +340,51 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     done = mirror("verify", str(file))
     assert done.returncode == 1
     assert "copied, and not on record" in " ".join(done.stdout.split())
+
+
+def test_under_unchanged_names_what_others_wrote_is_extra_unless_it_is_known_that_they_may(
+    file: Path, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One record among the copied ones and two behind them; a flow back, or a failover on record, explains them."""
+    file.write_text(f"{file.read_text()}{IDENTITY}")
+    copying = copying_of(file, east, west, unique)
+    one, other = copying.pairs
+    flow, target = copying.flow.flow, copying.flow.target_client
+    small_spark(tmp_path)
+
+    def verified(*lines: str) -> tuple[Verdict, list[tuple[int, int, int]]]:
+        path = tmp_path / "verified.properties"
+        path.write_text("\n".join((file.read_text(), *lines)))
+        settings = load(path)
+        chosen = next(each for each in settings.enabled_flows if each.flow == flow)
+        found = verify_flow(chosen, settings.clusters, settings.enabled_flows, remember=tmp_path / "remembered.json")
+        return found.verdict, [(each.extra, each.foreign, each.missing) for each in found.partitions]
+
+    def copied(*numbers: int) -> None:
+        for partition in (one, other):
+            write(copying.flow.source_client, partition, numbers)
+        copying.until_caught_up()
+
+    copied(0, 1, 2)
+    assert verified() == (Verdict.PASS, [(0, 0, 0), (0, 0, 0)])
+    write(target, copying.pairs[one], [100])
+    copied(3, 4)
+    write(target, copying.pairs[one], [101, 102])
+    as_it_is = Verdict.FAIL, [(3, 0, 0), (0, 0, 0)]
+    allowed = Verdict.PASS, [(0, 3, 0), (0, 0, 0)]
+    assert verified() == as_it_is
+    back = f"{flow.target}->{flow.source}"
+    assert verified(f"{back}.enabled = true") == allowed
+    # What was passed over for that flow is remembered, and nothing that holds for this one.
+    assert verified(f"{back}.enabled = true", f"{back}.topics = nothing") == as_it_is
+
+    gone_over = FailoverEntry("run", "unplanned", Phase.DONE, "here", 1)
+    with closing(LogWriter(target)) as state:
+        (key, value), (_, undone) = failover_record(gone_over), no_failover_record(gone_over.run)
+        state.append(copying.flow.state_topic, 0, [(key, value, (), 1)])
+        assert verified() == allowed
+        state.append(copying.flow.state_topic, 0, [(key, undone, (), 2)])
+        assert verified() == as_it_is
 
 
 def test_a_record_of_the_flow_that_is_there_twice_is_extra_also_beside_a_running_engine_that_has_nothing_to_copy(

@@ -23,6 +23,7 @@ PAIR = PartitionPair(
     LogRange("east", {}, SOURCE, 0, 90),
     LogRange("west", {}, COPY, 0, 88),
     Runs.of([Run(0, 0, 40), Run(42, 40, 48)]),
+    is_shared=True,
     absences=(GAP,),
 )
 MEMORY = Memory("east->west", "E", "W", {SOURCE: ENTRY})
@@ -84,10 +85,15 @@ def test_what_the_source_has_removed_since_is_not_counted() -> None:
         (LOGS, replace(PAIR, target=replace(PAIR.target, end=47)), "are to be"),
         (LOGS, from_offset(50), "are to be"),
         (LOGS, replace(PAIR, absences=()), "said to be absent"),
+        (LOGS, replace(PAIR, is_shared=False), "nobody else may write there now"),
     ],
 )
 def test_it_is_not_relied_on_when_anything_has_changed(logs: Logs, pair: PartitionPair, why: str) -> None:
     assert why in (misfit(ENTRY, logs, pair, lost=False) or "")
+
+
+def test_without_records_of_others_it_does_not_matter_who_may_write() -> None:
+    assert misfit(replace(ENTRY, foreign=0), LOGS, replace(PAIR, is_shared=False), lost=False) is None
 
 
 def test_a_copy_that_has_lost_its_beginning_is_compared_anew() -> None:
