@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.engine.mirrors import Mirrors, WriterLogs, state_topics
-from mirror.kafka.cluster import Cluster
 from mirror.model.failover import Phase
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
@@ -62,20 +61,35 @@ def shared_copies(
     return frozenset(copy for partition, copy in copied.items() if is_shared(partition, copy))
 
 
-def mirrored_by_others(settings: FlowSettings, cluster: ClusterSettings, target: Cluster) -> frozenset[str]:
-    """Return the topics of the target that other flows have copied to, by the state topics that they keep there.
+def mirrored_by_others(
+    settings: FlowSettings, cluster: ClusterSettings, source_id: str, topics: Collection[str]
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return to which topics of the target other flows have copied, by the state topics that they keep there.
 
-    What cannot be read of those says nothing.
+    Whoever mirrors the same source cluster, under another alias, has copied its records twice: he is none of them.
+
+    Parameters
+    ----------
+    source_id
+        the id of the source cluster.
+    topics
+        of the target.
+
+    Returns
+    -------
+    the names, and what could not be read of it
 
     Raises
     ------
-    ClusterError, ConnectionFailed
+    ConnectionFailed
         if the target does not answer.
     """
-    logs = WriterLogs(settings.flow.target, cluster.client)
-    others = state_topics(target.topics()) - {state_topic(settings.flow.source)}
+    target = settings.flow.target
+    logs = WriterLogs(target, cluster.client)
     try:
-        unread = logs.catch_up(others)
-        return frozenset(name for topic in others - unread.keys() for name in logs.copied(topic))
+        unread = logs.catch_up(state_topics(topics) - {state_topic(settings.flow.source)})
+        others = [topic for topic, known in logs.known.items() if known.source_id != source_id]
+        names = frozenset(name for topic in others for name in logs.copied(topic))
+        return names, tuple(f"who else mirrors into {target} is not known: {each}" for each in unread.values())
     finally:
         logs.close()

@@ -258,7 +258,7 @@ def plan_pairs(
     try:
         state = log.poll()
         copied, starts, left_out = _chosen(settings, state, source)
-        mirrors, mirrored, ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
+        mirrors, (mirrored, unknown), ids, compacted, absent = _looked_up(settings, clusters, flows, copied)
         left_out += _never_copied(settings, source, [each for each in absent if each not in state.positions])
         memory = Memory(str(flow), *ids, recalled.entries if recalled else {})
         copy_starts = target.offsets(copied.values(), EARLIEST)
@@ -299,6 +299,8 @@ def plan_pairs(
             own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
             notes = compacted.notes.get(partition, ())
+            if not (is_shared or settings.is_alone(partition.topic)):
+                notes += unknown
             if now_to != copy.topic:
                 told = f"it was copied to {copy.topic}, which is compared; by the settings now it would go to {now_to}"
                 notes += (f"{told}, where nothing of it is",)
@@ -474,13 +476,14 @@ def _looked_up(
     clusters: Mapping[str, ClusterSettings],
     flows: Sequence[FlowSettings],
     copied: Mapping[TopicPartition, TopicPartition],
-) -> tuple[Mirrors, frozenset[str], tuple[str, str], _Compacted, list[TopicPartition]]:
+) -> tuple[Mirrors, tuple[frozenset[str], tuple[str, ...]], tuple[str, str], _Compacted, list[TopicPartition]]:
     """Look both clusters up.
 
     Returns
     -------
-    what the flow leaves out of its source, as it is known there now; the topics of the target that others mirror to;
-    the clusters' ids; what is compacted; the partitions that the flow is to copy and that are not among ``copied``.
+    what the flow leaves out of its source, as it is known there now; the topics of the target that others mirror to,
+    and what is not known of that; the clusters' ids; what is compacted; the partitions that the flow is to copy and
+    that are not among ``copied``.
     """
     flow = settings.flow
     with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
@@ -490,7 +493,6 @@ def _looked_up(
             mirrors.look(topics if mirrors.is_concerned and copied else ())
         finally:
             mirrors.close()
-        mirrored = mirrored_by_others(settings, clusters[flow.target], target) if mirrors.is_concerned else frozenset()
         others = [
             partition
             for name, topic in sorted(topics.items())
@@ -499,6 +501,8 @@ def _looked_up(
             if partition not in copied
         ]
         ids = source.cluster_id, target.cluster_id
+        on_target = target.topics() if mirrors.is_concerned else ()
+        mirrored = mirrored_by_others(settings, clusters[flow.target], source.cluster_id, on_target)
         return mirrors, mirrored, ids, _compacted(source, target, copied), others
 
 

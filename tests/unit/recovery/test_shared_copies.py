@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
+from kafka.errors import TopicAuthorizationFailedError
 
-from mirror.config.settings import FlowSettings
+from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.engine.mirrors import Mirrors
+from mirror.kafka.channel import BrokerRefused
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
-from mirror.recovery.shared_copies import shared_copies
+from mirror.model.writers import KnownWriters
+from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
 from tests.unit.control.builders import flow_settings
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -80,3 +85,34 @@ def test_other_flows_into_the_target_and_other_partitions_of_the_flow_write_to_i
     assert is_shared(flow_settings(IDENTITY), mirrored=frozenset({"orders"}))
     together = TopicPartition("all", 0)
     assert is_shared(flow_settings(), copied={ORDERS: together, TopicPartition("bills", 0): together})
+
+
+class OnTarget:
+    """State topics on the target: who keeps them, and to which topics they have copied."""
+
+    known: ClassVar = {
+        "mm2-state.north.internal": KnownWriters(source_id="id of north"),
+        "mm2-state.twin.internal": KnownWriters(source_id="id of east"),
+    }
+
+    def catch_up(self, topics: Collection[str]) -> dict[str, Exception]:
+        assert set(topics) == {*self.known, "mm2-state.secret.internal"}
+        return {
+            "mm2-state.secret.internal": BrokerRefused("west: mm2-state.secret.internal", TopicAuthorizationFailedError)
+        }
+
+    def copied(self, topic: str) -> Collection[str]:
+        return {"mm2-state.north.internal": ["bills"], "mm2-state.twin.internal": ["orders"]}[topic]
+
+    def close(self) -> None: ...
+
+
+def test_who_mirrors_the_same_cluster_under_another_alias_is_none_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mirror.recovery.shared_copies.WriterLogs", lambda *_: OnTarget())
+    topics = {"orders", "mm2-state.east.internal", "mm2-state.secret.internal", *OnTarget.known}
+    names, unknown = mirrored_by_others(flow_settings(IDENTITY), ClusterSettings("west", {}), "id of east", topics)
+    assert names == {"bills"}
+    (why,) = unknown
+    assert "mm2-state.secret.internal" in why

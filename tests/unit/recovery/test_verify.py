@@ -79,7 +79,9 @@ def test_a_copy_in_transactions_is_looked_at_up_to_the_first_that_is_open(
     monkeypatch.setattr(verify, "FlowLog", lambda *_, **__: SimpleNamespace(poll=poll, close=lambda: None))
     monkeypatch.setattr(verify, "Channel", lambda *_: SimpleNamespace(offsets=offsets, close=lambda: None))
     monkeypatch.setattr(verify, "_chosen", lambda *_: ({ORDERS: COPY}, {ORDERS: 0}, []))
-    monkeypatch.setattr(verify, "_looked_up", lambda *_: ({}, frozenset(), ("a", "b"), SimpleNamespace(sides=()), []))
+    monkeypatch.setattr(
+        verify, "_looked_up", lambda *_: ({}, (frozenset(), ()), ("a", "b"), SimpleNamespace(sides=()), [])
+    )
     monkeypatch.setattr(verify, "_never_copied", lambda *_: [])
     with pytest.raises(Enough):
         verify.plan_pairs(FLOW, {each: ClusterSettings(each, {}) for each in "AB"})
