@@ -83,8 +83,8 @@ class FlowControl:
         self._ticking = ticking
         self._hold = hold
         self._fence_at = 0.0
-        # Set once positions were read back; then what is kept up is not taken for left by an engine before.
-        self._has_read_back = threading.Event()
+        # Not before it was looked what an engine before has left, and that is on record.
+        self._may_keep_up = threading.Event()
         self._held: tuple[int, Held] | None = None
 
     def run(
@@ -105,7 +105,7 @@ class FlowControl:
             self.take_over(stop)
         finally:
             # Where nothing was read back nobody waits for that any more.
-            self._has_read_back.set()
+            self._may_keep_up.set()
             upkeep.join()
 
     def take_over(self, stop: threading.Event) -> None:
@@ -154,7 +154,7 @@ class FlowControl:
                 return
             self._ticking.once(topics.tick)
         discovering: list[Timed] = [(discovery_seconds, topics.tick), (discovery_seconds, self._find_partitions)]
-        self._ticking.until(self._has_read_back, discovering)
+        self._ticking.until(self._may_keep_up, discovering)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
         # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
@@ -260,6 +260,9 @@ class FlowControl:
             if term is None:
                 return 0, ()
             lost = self._lost_before(log)
+            if log.state.source_id:
+                # Who it is of is on record, so what is kept up beside is not taken for left by an engine before.
+                self._may_keep_up.set()
             if lost is not None and lost != log.state.loss:
                 # With ids of this engine's on record the next one, should this be killed, could not tell any more.
                 self._append(writer, [lost.record()])
@@ -286,7 +289,7 @@ class FlowControl:
                 self._tell_fence()
                 (_, held), self._held = self._held, None
                 self._standing.take_state(state, mm2, held)
-            self._has_read_back.set()
+            self._may_keep_up.set()
             return 1, ()
 
         return run_tick(f"positions {self._settings.flow}", now_ms, read_back)
@@ -402,8 +405,8 @@ class FlowControl:
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
             if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
-            expected = standing.next_batches(asked)
-            standing.take_others_until(expected, self._hold.others_until(expected, standing.writers))
+            compared = standing.to_compare(asked)
+            standing.take_others_until(compared, self._hold.others_until(compared, standing.writers))
             troubles = self._fenced(asked, log)
             hold = self._hold
             standing.take_fenced(asked, troubles, log.poll(), hold.unrefused, is_own=hold.has_sent_unrefused)

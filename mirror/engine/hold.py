@@ -33,6 +33,7 @@ from mirror.model.flow_state import (
     DataProducer,
     FlowState,
     NextBatch,
+    Position,
     StateRecord,
     WrittenAs,
     data_transactional_id,
@@ -251,7 +252,7 @@ class FlowHold:
         return bool(self._unended)
 
     def others_until(
-        self, expected: Mapping[TopicPartition, NextBatch], writers: Set[int]
+        self, positions: Mapping[TopicPartition, Position], writers: Set[int]
     ) -> dict[TopicPartition, OthersUntil]:
         """Return up to where nothing of this flow lies behind what is known of partitions of the target.
 
@@ -260,8 +261,8 @@ class FlowHold:
 
         Parameters
         ----------
-        expected
-            as whom, and with which sequence, the next batch would have been written.
+        positions
+            how far they are copied, and as whom, and with which sequence, the next batch would have been written.
         writers
             the producer ids that the flow has written with.
 
@@ -271,28 +272,31 @@ class FlowHold:
             if no broker can be reached.
         """
         former = self._former
-        asked = {
-            each: batch
-            for each, batch in expected.items()
+        expected = {
+            each: position.next_batch
+            for each, position in positions.items()
             # As anybody else it was not written since, or that one would be on record.
-            if former is not None and batch.producer_id == former.producer_id
+            if position.next_batch is not None and former is not None
+            if position.next_batch.producer_id == former.producer_id
         }
-        if not asked:
+        if not expected:
             return {}
         channel = Channel(self._flow.target, self._client)
         try:
             # Replicated, so that no election among replicas in sync takes it back. Asked for before the producers:
             # whatever arrives in between is among what they have written.
-            ends, _ = channel.find_offsets(asked, LATEST)
+            ends, _ = channel.find_offsets(expected, LATEST)
             leader_epochs = {each: channel.leader_epoch(each) for each in ends}
-            known, _ = partition_state.active_producers(channel, ends)
+            # A topic may have very many producers; where nothing lies behind the position there is nothing to be known.
+            longer = [each for each, end in ends.items() if end > positions[each].downstream]
+            known = partition_state.active_producers(channel, longer)[0] if longer else {}
         finally:
             channel.close()
         return {
             each: OthersUntil(ends[each], leader_epochs[each])
             for each, producers in known.items()
             if leader_epochs[each] >= 0
-            and [_standing(one) for one in producers if one.producer_id in writers] == [_expected(asked[each])]
+            and [_standing(one) for one in producers if one.producer_id in writers] == [_expected(expected[each])]
         }
 
     def fence(self, partitions: Set[TopicPartition]) -> dict[TopicPartition, str]:

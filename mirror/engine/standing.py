@@ -38,7 +38,6 @@ from mirror.model.flow_state import (
     FlowState,
     ForeignWriter,
     Gap,
-    NextBatch,
     Position,
     StateRecord,
     Takeover,
@@ -317,13 +316,13 @@ class FlowStanding:
         self.writing = Writing(producer)
 
     @_alone
-    def next_batches(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, NextBatch]:
-        """Return as whom those of these partitions were to be written on of which it is to be found out what was."""
+    def to_compare(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Return how far those of these partitions are copied of which it is to be found out what lies behind that."""
         if self.slots:
             return {}
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         return {
-            copy: handover.position.next_batch
+            copy: handover.position
             for source, handover in self.handovers.items()
             if handover.position.next_batch is not None
             and not (handover.clean or handover.position.settled or handover.others_until)
@@ -332,13 +331,18 @@ class FlowStanding:
 
     @_alone
     def take_others_until(
-        self, asked: Mapping[TopicPartition, NextBatch], found: Mapping[TopicPartition, OthersUntil]
+        self, asked: Mapping[TopicPartition, Position], found: Mapping[TopicPartition, OthersUntil]
     ) -> None:
         """Take in up to where nothing of this flow lies behind the positions that were asked about."""
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         for source, handover in self.handovers.items():
-            copy = self._copy_of(source, copies)
-            if copy in found and handover.position.next_batch == asked[copy]:
+            copy, at = self._copy_of(source, copies), handover.position
+            # What else is known of it may have changed meanwhile: up to where it was looked who else has written.
+            if copy in found and (at.turn, at.upstream, at.downstream) == (
+                asked[copy].turn,
+                asked[copy].upstream,
+                asked[copy].downstream,
+            ):
                 self.handovers[source] = replace(handover, others_until=found[copy])
 
     @_alone

@@ -25,7 +25,8 @@ _ENDING_SECONDS = 1.0
 class Ticking:
     """Runs ticks and passes every report on; the log says when a tick's problems or notes change.
 
-    What comes of an outage of a cluster is not said again by each tick that meets it.
+    What comes of an outage of a cluster is not said again by each tick that meets it. Several threads may run ticks,
+    each its own.
     """
 
     def __init__(self, keep: Callable[[TickReport], None], flow: Flow, outages: Outages = NO_OUTAGES) -> None:

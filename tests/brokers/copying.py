@@ -174,12 +174,12 @@ class Copying:
     def others_until(self, targets: Set[TopicPartition]) -> None:
         """Find out up to where nothing of the flow lies in copies that are about to be fenced."""
         assert self.writers is not None
-        expected = {
-            self.pairs[source]: handover.position.next_batch
+        positions = {
+            self.pairs[source]: handover.position
             for source, handover in self.handovers.items()
-            if not handover.clean and handover.position.next_batch is not None and self.pairs.get(source) in targets
+            if not handover.clean and self.pairs.get(source) in targets
         }
-        found = self.writers.others_until(expected, self.flow.writers)
+        found = self.writers.others_until(positions, self.flow.writers)
         for source, target in self.pairs.items():
             if target in found:
                 self.handovers[source] = replace(self.handovers[source], others_until=found[target])

@@ -16,7 +16,7 @@ from mirror.engine.hold import FlowHold
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, View
 from mirror.kafka.partition_state import ActiveProducer
-from mirror.model.flow_state import DataProducer, FlowState, NextBatch, StateRecord, term_of
+from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position, StateRecord, term_of
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
 
@@ -134,11 +134,14 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     told = {} if active is None else {FINE: tuple(active)}
 
     def active_producers(_: object, asked: Iterable[TopicPartition]) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
-        assert target.asked == [set(asked)]
+        assert target.asked == [{FINE, KNOWS}]
+        assert set(asked) == {FINE}, "behind the other nothing lies"
         return told, {}
 
     monkeypatch.setattr(hold.partition_state, "active_producers", active_producers)
-    found = held.others_until({FINE: expected}, {6, 7})
+    behind = Position(10, 10, 0, True, next_batch=expected)
+    at_end = Position(10, 20, 0, True, next_batch=expected)
+    found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, {6, 7})
     assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
 
 
@@ -147,10 +150,11 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
 ) -> None:
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4, "id"))
     monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
-    assert held.others_until({FINE: WROTE}, {6, 7}) == {}
+    behind = Position(10, 10, 0, True, next_batch=WROTE)
+    assert held.others_until({FINE: behind}, {6, 7}) == {}
     target.taken = Producer(7, 6)
     held.next_producer(3)
-    assert held.others_until({FINE: WROTE}, {6, 7}) == {FINE: OthersUntil(20, 3)}
+    assert held.others_until({FINE: behind}, {6, 7}) == {FINE: OthersUntil(20, 3)}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)

@@ -69,7 +69,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     stop.set()
     control.keep_up(stop, 5.0, last_results)
     # What this engine writes would be taken for left by one before it, were that not known before.
-    begun = ["topics", control._has_read_back, "reads and writes", stop]
+    begun = ["topics", control._may_keep_up, "reads and writes", stop]
     assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
 
 

@@ -111,10 +111,10 @@ class Hold:
         return self.next
 
     def others_until(
-        self, expected: Mapping[TopicPartition, NextBatch], _: Set[int]
+        self, positions: Mapping[TopicPartition, Position], _: Set[int]
     ) -> Mapping[TopicPartition, OthersUntil]:
-        self.done.append(f"asked about {sorted(expected)}")
-        return {each: OthersUntil(40, 2) for each in expected}
+        self.done.append(f"asked about {sorted(positions)}")
+        return {each: OthersUntil(40, 2) for each in positions}
 
     def fence(self, partitions: Set[TopicPartition]) -> Mapping[TopicPartition, str]:
         self.done.append(f"fenced {sorted(partitions)}")
@@ -225,6 +225,20 @@ def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_
         assert after.log.state.loss == engine.log.state.loss
         assert after.log.state.unsettled == {ORDERS for _ in positions}
         assert after.log.state.source_id == "the east"
+
+
+@pytest.mark.parametrize("known", [(), (source_record("the east"),)], ids=["of nobody", "of this flow"])
+def test_nothing_is_written_beside_into_a_state_of_which_it_is_not_known_what_was_lost(
+    known: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flow that has one is kept up also while its producer is not to be had."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=known)
+    engine.hold.take_fails = True
+    assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
+    assert engine.control._may_keep_up.is_set() is bool(known)
+    engine.hold.take_fails = False
+    engine.read_back()
+    assert engine.control._may_keep_up.is_set()
 
 
 @pytest.mark.parametrize("copy_trouble", [None, "the last epoch failed"])

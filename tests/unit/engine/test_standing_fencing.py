@@ -332,20 +332,20 @@ def test_of_partitions_that_are_to_be_fenced_it_is_asked_once_whether_anything_l
     batch, until = NextBatch(7, 3, 10), OthersUntil(40, 2)
     copied = replace(COPIED.positions[ORDERS], next_batch=batch)
     standing.take_state(FlowState(positions={ORDERS: copied}), Mm2Traces(), Held(producer=NEXT))
-    assert standing.next_batches({BILLS_COPY}) == {}
-    assert standing.next_batches({ORDERS_COPY, BILLS_COPY}) == {ORDERS_COPY: batch}
-    standing.take_others_until({ORDERS_COPY: replace(batch, epoch=2)}, {ORDERS_COPY: until})
+    assert standing.to_compare({BILLS_COPY}) == {}
+    assert standing.to_compare({ORDERS_COPY, BILLS_COPY}) == {ORDERS_COPY: copied}
+    standing.take_others_until({ORDERS_COPY: replace(copied, downstream=9)}, {ORDERS_COPY: until})
     assert standing.handovers[ORDERS].others_until is None, "it was asked about another position"
-    standing.take_others_until({ORDERS_COPY: batch}, {ORDERS_COPY: until})
+    standing.take_others_until({ORDERS_COPY: replace(copied, compared=3)}, {ORDERS_COPY: until})
     assert standing.handovers[ORDERS].others_until == until
-    assert standing.next_batches({ORDERS_COPY}) == {}
+    assert standing.to_compare({ORDERS_COPY}) == {}
 
 
 @pytest.mark.parametrize("known", [{"clean": True}, {"position": replace(COPIED.positions[ORDERS], settled=True)}])
 def test_where_it_is_known_already_nothing_is_asked(standing: FlowStanding, known: dict[str, Any]) -> None:
     position = replace(known.pop("position", COPIED.positions[ORDERS]), next_batch=NextBatch(7, 3, 10))
     standing.handovers[ORDERS] = Handover(position, (), **{"clean": False} | known)
-    assert standing.next_batches({ORDERS_COPY}) == {}
+    assert standing.to_compare({ORDERS_COPY}) == {}
 
 
 def test_an_engine_that_stands_by_knows_nothing(standing: FlowStanding) -> None:
