@@ -15,6 +15,7 @@ from mirror.engine.flow_control import FlowControl
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.model.partition import TopicPartition
+from mirror.waiting import wait_until
 from tests.unit.control.builders import flow_settings
 
 # Of the real time: a thread that does not get there.
@@ -83,7 +84,7 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
 
         def tick(self) -> TickReport:
             is_asked.set()
-            answers.wait(_STUCK_SECONDS)
+            wait_until(answers.is_set, "the source to answer", timeout_seconds=_STUCK_SECONDS)
             return TickReport("topics", 5, 0)
 
     monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: Stuck())
@@ -98,8 +99,8 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
         monkeypatch.setattr(control, name, lambda *_, each=each, name=name: each.set() or TickReport(name, 5, 1))
     running = threading.Thread(target=control.run, args=(stop, 5.0), daemon=True)
     running.start()
-    assert is_asked.wait(_STUCK_SECONDS)
-    assert all(each.wait(_STUCK_SECONDS) for each in done.values())
+    for name, each in {"the source to be asked": is_asked, **done}.items():
+        wait_until(each.is_set, name, timeout_seconds=_STUCK_SECONDS)
     assert not answers.is_set()
     stop.set()
     answers.set()
