@@ -255,11 +255,12 @@ def test_a_planned_failover_loses_nothing_and_leads_home_again(site: Site, west:
     assert code == 0, told
     assert (told["verdict"], told["stranded"]) == ("PASS", [])
     assert site.at_work() == {site.alias}
-    # What they have read of the copies counts at home, although the topic filter names the originals alone.
-    carried = {(row["group"], row["partition"]): row for row in told["groups"] if row["topic"] == site.topic}
-    assert set(carried) == {(group, number) for group in site.groups for number in range(PARTITIONS)}
-    # Behind the last record a marker may lie that fenced an engine: that is no record, and the position no exact one.
-    assert all(row["upstream"] >= west_positions[key] and row["after"] is not None for key, row in carried.items())
+    # Those who read copies are carried home, although the topic filter names the originals alone. They were put at
+    # the end of these copies, so nothing is written: their own positions count.
+    carried = {
+        (row["group"], row["partition"]): row["upstream"] for row in told["groups"] if row["topic"] == site.topic
+    }
+    assert carried == west_positions
     home = [TopicPartition(f"west.{site.topic}", number) for number in range(PARTITIONS)]
     with Cluster.connect(site.source) as old:
         assert sum(old.offsets(home, "latest").values()) >= len(site.sends("west"))
