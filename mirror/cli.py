@@ -385,6 +385,7 @@ def groups(
             pattern=group,
             ask_source=taken_from is TakenFrom.SOURCE,
             flows=settings.enabled_flows,
+            back=settings.back_of(chosen.flow),
         )
         _move_groups(settings, plan, group, snapshot, dry_run=dry_run, yes=yes, as_json=as_json)
 

@@ -353,6 +353,11 @@ class MirrorSettings:
         """Return the settings of ``flow``, ``None`` if the file has no such flow."""
         return next((settings for settings in self.flows if settings.flow == flow), None)
 
+    def back_of(self, flow: Flow) -> FlowSettings | None:
+        """Return the settings of the flow in the other direction, ``None`` if the file enables none."""
+        found = self.flow(Flow(flow.target, flow.source))
+        return found if found is not None and found.enabled else None
+
 
 def load(path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
     """Read a ``connect-mirror-maker.properties`` file.

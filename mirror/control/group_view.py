@@ -128,12 +128,15 @@ def view_groups(
     pattern: str = ".*",
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
+    back: FlowSettings | None = None,
     with_ages: bool = False,
     log: FlowLog | None = None,
 ) -> GroupView:
     """Translate the position of every group that passes the flow's filters and whose whole id matches ``pattern``.
 
-    ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``with_ages``
+    ``flows`` are all enabled ones of the file: those of other clusters may write to the same topics. ``back`` is the
+    flow in the other direction: groups that read its copies go home to the originals, whatever the names of the copies
+    are to the topic filter of this flow, which is about what it copies; None: by the topic filter alone. ``with_ages``
     tells how old checkpoints are also where they are not needed. ``log`` is that of the flow, where somebody follows
     it; it is not closed.
 
@@ -166,7 +169,9 @@ def view_groups(
             translator.refresh()
             found = [
                 _translated(settings, translator, group, source, position)
-                for (group, source), position in sorted(_committed(settings, read).items(), key=lambda each: each[0])
+                for (group, source), position in sorted(
+                    _committed(settings, back, read).items(), key=lambda each: each[0]
+                )
             ]
             if with_ages and settings.emit_checkpoints:
                 found = _with_ages(settings, target_client, found)
@@ -200,13 +205,22 @@ def _from_source(
         return Found(), [], str(problem)
 
 
-def _committed(settings: FlowSettings, read: GroupPositions) -> dict[tuple[str, TopicPartition], GroupPosition]:
+def _committed(
+    settings: FlowSettings, back: FlowSettings | None, read: GroupPositions
+) -> dict[tuple[str, TopicPartition], GroupPosition]:
     return {
         (group, partition): position
         for group, positions in read.items()
         for partition, position in positions.items()
         if settings.topic_filter.matches(partition.topic)
+        or (back is not None and _returns(partition.topic, settings, back))
     }
+
+
+def _returns(topic: str, settings: FlowSettings, back: FlowSettings) -> bool:
+    """Tell whether a topic of the source is a copy that the flow in the other direction makes (CKP-07)."""
+    policy = settings.policy
+    return policy.topic_source(topic) == settings.flow.target and back.replicates(policy.original_topic(topic))
 
 
 def _flow_into_source(settings: FlowSettings, clusters: Mapping[str, ClusterSettings], alias: str) -> FlowLog | None:

@@ -27,7 +27,7 @@ from mirror.model.flow_state import (
     state_topic,
 )
 from mirror.model.leadership import Claim, Silence, differing
-from mirror.model.pause import Pauses
+from mirror.model.pause import PauseReport, Pauses
 
 # How often a claim is renewed, and in what part of the time-out at least.
 _RENEWAL_SECONDS = 2.0
@@ -36,7 +36,7 @@ _STANDBY_SECONDS = 5.0
 # A standby that has not been heard of for so long is struck off the state topic by the leader.
 _FORGOTTEN_SECONDS = 60.0
 # The only records that a leader's thread must know: a state topic holds thousands of others for each of them.
-_KEYS = (b'["claim"]', b'["standby",', b'["pause"')
+_KEYS = (b'["claim"]', b'["standby",', b'["pause"', b'["paused"]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,11 @@ class Election:
     def pauses(self) -> Pauses:
         """What is wished of the flow's topics, as far as the state topic was read."""
         return self._state.pauses
+
+    @property
+    def pause_report(self) -> PauseReport | None:
+        """What the state topic says last of paused topics, whoever has written that; None: nothing that counts."""
+        return self._state.pause_report
 
     def say(self, record: StateRecord) -> None:
         """Say something as the leader; it does not count if another leads by then.

@@ -23,7 +23,6 @@ from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.flow_state import RunReport, pause_report_record
 from mirror.model.leadership import differing_words
-from mirror.model.pause import PauseReport
 
 _LOOK_SECONDS = 0.5
 
@@ -64,7 +63,6 @@ class FlowLeader:
         self._is_settled = False
         self._said = ""
         self._could_copy = True
-        self._answered: PauseReport | None = None
 
     def run(self, target: ClusterSettings, ticking: Ticking) -> None:
         """Take part until :meth:`end`; then release the flow."""
@@ -157,12 +155,10 @@ class FlowLeader:
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
         found = self._standing.pause_report(self._identity.engine)
-        if found is None or (found == self._answered and not self._standing.is_to_answer_again):
+        # Said again when somebody has written over it, or ended a cut: what was said before tells nothing of that.
+        if found is None or found == election.pause_report:
             return
-        # Another that is written over after this one is told again.
-        self._standing.is_to_answer_again = False
         election.say(pause_report_record(found))
-        self._answered = found
         if not found.busy and self._standing.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
@@ -172,7 +168,7 @@ class FlowLeader:
 
     def _begin(self, election: Election) -> None:
         assert election.term is not None
-        self._said, self._answered = "", None
+        self._said = ""
         lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
         self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)

@@ -162,8 +162,6 @@ class FlowStanding:
     resumed: set[TopicPartition] = field(default_factory=set)
     # The partitions of which an engine that leads no longer has written over how far they are copied.
     to_record: set[TopicPartition] = field(default_factory=set)
-    # Whether it has written over what this one says of paused topics.
-    is_to_answer_again: bool = False
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
     is_known: bool = False
@@ -446,8 +444,8 @@ class FlowStanding:
 
     @_alone
     def pause_report(self, engine: str) -> PauseReport | None:
-        """Return what is to be said of the paused topics; None: it is not known yet, or nothing was ever paused."""
-        if not self.is_known or not (self.pauses.known or self.pauses.obscure):
+        """Return what is to be said of the paused topics; None: it is not known yet."""
+        if not self.is_known:
             return None
         copies = {source: handover.position.target for source, handover in self.handovers.items()}
         copies |= {source: target.topic for source, target, *_ in self.partitions}
@@ -563,7 +561,6 @@ class FlowStanding:
         for key in overwritten:
             match json.loads(key):
                 case ["paused"]:
-                    self.is_to_answer_again = True
                     left.discard(key)
                 case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
                     self.to_record.add(TopicPartition(topic, number))

@@ -114,7 +114,12 @@ def lacking_pauses(known: Pauses, state: FlowState) -> list[StateRecord]:
 
 
 def _with_later(known: Pauses, state: FlowState) -> Pauses:
-    """Return what is known of pauses with what the topic as it is now has beyond that, which came last."""
+    """Return what is known of pauses with what the topic as it is now has beyond that, which came last.
+
+    A cut whose end was read there is over: its record is gone, and nothing else tells.
+    """
+    if state.is_cut_ended:
+        known = known.without_cut()
     for each in state.wishes.known:
         if not known.has(each.wish):
             known = known.with_wish(each)

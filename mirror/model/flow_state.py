@@ -553,7 +553,8 @@ def no_standby_record(engine: str) -> StateRecord:
 
 def pause_record(wish: PauseWish) -> StateRecord:
     """Return the record that keeps what somebody wishes of the flow's topics."""
-    return _record(wish.key, wish.content())
+    is_end = wish.is_cut and not wish.is_pause
+    return (_compact(wish.key), None) if is_end else _record(wish.key, wish.content())
 
 
 def pause_report_record(report: PauseReport) -> StateRecord:
@@ -711,6 +712,9 @@ class FlowState:
     run: RunReport | None = None
     #: What is wished of the flow's topics, as far as it is understood; see :attr:`pauses`.
     wishes: Pauses = field(default_factory=Pauses)
+    #: Whether the newest that was read of a cut has ended it.
+    is_cut_ended: bool = False
+    #: None also behind the end of a cut, until the leader has said something that knows of it.
     pause_report: PauseReport | None = None
     loss: Loss | None = None
     #: The partitions whose tails are not known since the last loss: nothing was recorded of them behind it.
@@ -807,7 +811,7 @@ class FlowState:
             case ["pause"]:
                 self.wishes = self.wishes.without(None)
             case ["pause", None, "cut"]:
-                self.wishes = self.wishes.without_cut()
+                self.wishes, self.is_cut_ended, self.pause_report = self.wishes.without_cut(), True, None
             case ["pause", topics]:
                 self.wishes = self.wishes.without(topics)
             case ["paused"]:
@@ -913,6 +917,7 @@ class FlowState:
                 }
             case ["pause", None, "cut"]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(None, content, is_cut=True))
+                self.is_cut_ended = not self.wishes.is_cut
             case ["pause", str(topics)]:
                 self.wishes = self.wishes.with_wish(PauseWish.of(topics, content))
             case ["paused"]:

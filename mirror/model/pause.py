@@ -5,7 +5,7 @@ regular expression, and holds until a later one speaks of the same topic: the or
 Each wish is one record, so that of two people who pause and resume at once the last one wins as a whole.
 
 The cut of a failover is a wish of its own, about all topics: it ends no other, so that what somebody had paused by hand
-is paused as before when the cut is ended.
+is paused as before when the cut is ended. Its end takes its record back: versions that know of no cuts go on then.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PauseWish:
     def key(self) -> list[str | None]:
         """Return what its record is kept under: the newest that names the same topics replaces it.
 
-        Versions that know of no cuts do not understand the key of one, and copy nothing.
+        Versions that know of no cuts do not understand the key of one, and copy nothing as long as it has a value.
         """
         if self.is_cut:
             return ["pause", None, CUT]
@@ -101,7 +101,7 @@ class Pauses:
     obscure
         why one of them is not understood: then no topic is copied, for it might be about any.
     cut
-        the newest of a failover or a failback, also when it has ended it; None: there was none.
+        that of a failover or a failback; None: there is none, or it was ended.
     """
 
     wishes: tuple[PauseWish, ...] = ()
@@ -111,7 +111,7 @@ class Pauses:
     def with_wish(self, wish: PauseWish) -> Pauses:
         """Return them with one that was read behind them."""
         if wish.is_cut:
-            return replace(self, cut=wish)
+            return replace(self, cut=wish if wish.is_pause else None)
         others = () if wish.topics is None else self.without(wish.topics).wishes
         return replace(self, wishes=(*others, wish))
 
@@ -131,11 +131,11 @@ class Pauses:
     @property
     def is_cut(self) -> bool:
         """Whether the flow is cut by a failover or a failback."""
-        return self.cut is not None and self.cut.is_pause
+        return self.cut is not None
 
     @property
     def known(self) -> tuple[PauseWish, ...]:
-        """All that counts, also what has ended a pause or a cut."""
+        """All that counts, also what has ended a pause by hand."""
         return (*self.wishes, *((self.cut,) if self.cut is not None else ()))
 
     def has(self, wish: str) -> bool:
@@ -156,7 +156,7 @@ class Pauses:
     def shown(self) -> tuple[PauseWish, ...]:
         """What is paused; of what was resumed only exceptions from a pause by hand."""
         by_hand = self.wishes if any(each.is_pause for each in self.wishes) else ()
-        return (*by_hand, *((self.cut,) if self.cut is not None and self.cut.is_pause else ()))
+        return (*by_hand, *((self.cut,) if self.cut is not None else ()))
 
     def told(self) -> tuple[str, ...]:
         """Return :attr:`shown` in words for people."""

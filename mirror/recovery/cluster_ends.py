@@ -172,6 +172,7 @@ class ClusterEnds:
             pattern=self.pattern,
             ask_source=ask_source,
             flows=self.settings.enabled_flows,
+            back=self.settings.back_of(self.flow),
             log=self.followed.log(self.settings.clusters, self.flow),
         )
 

@@ -190,8 +190,8 @@ def entry_to_watch(status: FlowStatus) -> tuple[FailoverEntry, int] | None:
     cut = status.pauses.cut
     for each in status.failovers:
         if each.phase is Phase.DONE:
-            return each, cut.at_ms if cut is not None and cut.is_pause else each.at_ms
-        if cut is not None and cut.is_pause:
+            return each, cut.at_ms if cut is not None else each.at_ms
+        if cut is not None:
             return each, cut.at_ms
     return None
 

@@ -193,12 +193,13 @@ def plan_moves(
     pattern: str | None = None,
     ask_source: bool = True,
     flows: Sequence[FlowSettings] = (),
+    back: FlowSettings | None = None,
     log: FlowLog | None = None,
 ) -> MovePlan:
     """Translate the positions of groups along a flow, and say of each what is to be done with it on the target.
 
     Groups are named by their ids, or are all whose whole id matches ``pattern``; one that is named and of which nothing
-    is known is refused. ``flows`` and ``log`` are as for :func:`view_groups`.
+    is known is refused. ``flows``, ``back`` and ``log`` are as for :func:`view_groups`.
 
     Raises
     ------
@@ -206,7 +207,7 @@ def plan_moves(
         if the target does not answer.
     """
     chosen = "|".join(map(re.escape, groups)) if pattern is None else pattern
-    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows, log=log)
+    view = view_groups(settings, clusters, pattern=chosen, ask_source=ask_source, flows=flows, back=back, log=log)
     lacking, unneeded = untranslated(view, groups, settings)
     checkpoints = _checkpoints(view.positions)
     decisions: tuple[GroupDecision, ...] = ()

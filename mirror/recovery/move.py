@@ -23,7 +23,7 @@ from mirror.recovery.quiet_source import STOP, QuietSource
 from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
-from mirror.recovery.unsure_groups import further_on_the_target, without_checkpoint
+from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
 from mirror.waiting import WaitTimeout, wait_until
 
 _SNAPSHOT = "groups-before"
@@ -402,7 +402,8 @@ class Move:
     def unsure(self, plan: MovePlan, copied: Copied) -> list[str]:
         """Return, for people, where groups may pass what they have not read, since nobody can tell what they have."""
         if self.entry.phase is Phase.RETURNING:
-            return set_ahead(plan, self.flow, self.record.copied().placed, copied.placed)
+            put_there = self.record.copied().placed
+            return [*left_out(plan, put_there), *set_ahead(plan, self.flow, put_there, copied.placed)]
         return [*further_on_the_target(plan, self.flow.source), *without_checkpoint(plan, self.ends, copied)]
 
     def positions(self) -> Step:

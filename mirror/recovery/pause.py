@@ -380,7 +380,7 @@ class _Waiting:
             return replace(nothing, problem=self._superseded(state), is_superseded=True)
         if self._is_read and state.pauses.obscure is not None:
             return replace(nothing, problem="; ".join(state.pauses.told()))
-        if report is not None and self._wish.wish in report.wishes:
+        if report is not None and self._is_taken_in(state, report):
             return replace(nothing, confirmed_by=leader)
         return replace(nothing, problem=self._silence(state)) if leader or not self._is_read else nothing
 
@@ -389,7 +389,18 @@ class _Waiting:
         """Whether the state topic is read up to the wish: a transaction that is open before it hides it."""
         return self._log.position > self._offset
 
+    def _is_taken_in(self, state: FlowState, report: PauseReport) -> bool:
+        """Whether who leads the flow knows that it is over; of the end of a cut no record tells, but that none is left.
+
+        A report that is older than that end is not in the state any more.
+        """
+        if self._wish.is_cut:
+            return self._is_read and all(map(state.wishes.has, report.wishes))
+        return self._wish.wish in report.wishes
+
     def _is_superseded(self, state: FlowState) -> bool:
+        if self._wish.is_cut and not self._wish.is_pause:
+            return self._is_read and state.wishes.is_cut
         return self._is_read and not state.wishes.has(self._wish.wish)
 
     def _superseded(self, state: FlowState) -> str:

@@ -84,8 +84,7 @@ class Request:
     @property
     def back(self) -> FlowSettings | None:
         """Return the flow back; None if the file enables none."""
-        found = self.settings.flow(Flow(self.flow.target, self.flow.source))
-        return found if found is not None and found.enabled else None
+        return self.settings.back_of(self.flow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Groups of which nobody can tell that they pass nothing that they have not read, on the way to a standby."""
+"""Groups of which nobody can tell that they pass nothing that they have not read, on the way to a standby or home."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from mirror.control.groups import GroupAction
 from mirror.model.partition import TopicPartition
 from mirror.recovery.flow_ends import Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.set_by_hand import Placed
 
 
 def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
@@ -22,6 +23,17 @@ def further_on_the_target(plan: MovePlan, source: str) -> list[str]:
         if each.action is GroupAction.SKIP_REWIND
         and each.present is not None
         and each.present.position > reached[each.group, each.partition]
+    ]
+
+
+def left_out(plan: MovePlan, put_there: Placed) -> list[str]:
+    """Return which groups the flow there has put on the standby, and the filters of the flow home leave out."""
+    home = plan.settings
+    groups = sorted({group for group, _ in put_there if not home.group_filter.matches(group)})
+    return [
+        f"group {group} was put on {home.flow.source} by the way there, and groups of {home.flow} leaves it out: where "
+        f"it stands on {home.flow.source} is not carried home"
+        for group in groups
     ]
 
 

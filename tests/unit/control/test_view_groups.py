@@ -153,6 +153,24 @@ def test_a_group_on_a_mirrored_topic_comes_home_if_the_flow_in_the_other_directi
     assert [row[3] for row in rows(world.view())] == [40]
 
 
+def test_a_group_on_a_copy_comes_home_also_where_the_topic_filter_knows_only_the_original(world: World) -> None:
+    """A failover has put it there, along the flow in the other direction; another copy is nobody's of these two."""
+    world.groups = {
+        "billing": Found({MIRRORED: GroupPosition(1040), TopicPartition("west.bills", 0): GroupPosition(3)})
+    }
+    world.topics["east:9092", "mm2-state.west.internal"] = copied(ORDERS, "west.orders", behind=1000)
+    only = "topics = orders"
+    back = flow_settings(only, "west->east.enabled = true", flow="west->east")
+    found = world.view(flow_settings(only), back=back)
+    assert rows(found) == [("billing", "orders", 1040, 40, "")]
+    assert found.positions[0].source == MIRRORED
+    assert rows(world.view(flow_settings(only))) == []
+    del world.topics["east:9092", "mm2-state.west.internal"]
+    assert rows(world.view(flow_settings(only), back=back)) == [("billing", "orders", 1040, None, "")], (
+        "named, not lost"
+    )
+
+
 def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(world: World) -> None:
     """Also of a partition that this flow has no map of: then what they say counts."""
     other = TopicPartition("east.bills", 0)

@@ -28,11 +28,14 @@ from mirror.model.flow_state import (
     RunReport,
     claim_record,
     no_standby_record,
+    pause_record,
+    pause_report_record,
     stamped,
     term_of,
 )
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish
 
 HERE = Identity("first", "host", os.getpid(), "this machine")
 TIMEOUT, RENEWAL, STANDBY, FORGOTTEN = 6.0, 1.5, 5.0, 60.0
@@ -496,3 +499,21 @@ def test_a_flow_may_be_led_over_another_topic(topic: Topic) -> None:
 def test_who_has_not_led_yet_knows_of_no_right_to_write_and_of_no_leader_before(topic: Topic) -> None:
     engine = topic.engine("first")
     assert (engine.term, engine.claim, engine.was_settled, engine.renewed_at) == (None, None, False, -math.inf)
+
+
+def test_a_leader_sees_whether_what_it_has_said_of_pauses_still_counts(topic: Topic) -> None:
+    """Not behind the end of a cut, also one that began and ended between two looks; and not once it is written over."""
+    first = topic.engine("first")
+    first.round(report)
+    said = PauseReport("first", ())
+    first.say(pause_report_record(said))
+    first.round(report)
+    assert first.pause_report == said
+    cut = PauseWish("cut", None, True, "ann", 5, is_cut=True)
+    topic.append(topic.name, 0, stamped(map(pause_record, (cut, replace(cut, is_pause=False))), None, 5))
+    first.round(report)
+    assert (first.pauses, first.pause_report) == (Pauses(), None)
+    first.say(pause_report_record(said))
+    topic.append(topic.name, 0, stamped([pause_report_record(PauseReport("before", ()))], 0, 5))
+    first.round(report)
+    assert first.pause_report == PauseReport("before", ())

@@ -53,6 +53,7 @@ class Electing:
         self.released: list[bool] = []
         self.pauses = Pauses()
         self.said: list[StateRecord] = []
+        self.pause_report = None
 
     def say(self, record: StateRecord) -> None:
         self.said.append(record)

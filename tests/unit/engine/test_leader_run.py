@@ -20,7 +20,7 @@ from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import ClusterUnreachable
 from mirror.model.flow_state import RunReport
-from mirror.model.pause import Pauses
+from mirror.model.pause import PauseReport, Pauses
 from tests.unit.control.builders import flow_settings
 
 TARGET = ClusterSettings("west", {})
@@ -49,6 +49,7 @@ class World:
         self.differs_in: tuple[str, ...] = ()
         self.claim = None
         self.pauses = Pauses()
+        self.pause_report: PauseReport | None = None
         self.renewed_at = 0.0
         self.standing = FlowStanding(flow_settings())
         self.heard: Callable[[], object] = lambda: None

@@ -160,8 +160,8 @@ def test_of_what_is_to_begin_at_the_end_of_the_source_a_pause_is_final_once_that
     assert report.unsettled == {}
 
 
-def test_a_flow_that_nobody_ever_paused_says_nothing(standing: FlowStanding) -> None:
-    assert standing.pause_report("me") is None
+def test_that_nothing_is_wished_is_said_too_since_the_end_of_a_cut_leaves_no_record(standing: FlowStanding) -> None:
+    assert standing.pause_report("me") == PauseReport("me", ())
 
 
 def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_became_of_them(
@@ -169,6 +169,13 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
 ) -> None:
     said: list[StateRecord] = []
     renewed_with: list[Pauses] = []
+
+    def say(record: StateRecord) -> None:
+        said.append(record)
+        state.apply(*record)
+        election.pause_report = state.pause_report
+
+    state = FlowState()
     election = SimpleNamespace(
         term=1,
         pauses=Pauses((ALL,)),
@@ -178,7 +185,8 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         former_seconds=0.0,
         differs_in=(),
         round=lambda _: True,
-        say=said.append,
+        say=say,
+        pause_report=None,
     )
     lease = SimpleNamespace(renew=lambda _: renewed_with.append(standing.pauses), left=1.0)
     standing.lease = cast(Lease, lease)
@@ -189,10 +197,10 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
     leader._round(cast("object", None))  # type: ignore[arg-type]
     assert renewed_with == [Pauses((ALL,))] * 2
     assert said == [pause_report_record(PauseReport("me", ("all",)))]
-    standing.is_to_answer_again = True
+    election.pause_report = PauseReport("an earlier leader", ())
     leader._round(cast("object", None))  # type: ignore[arg-type]
     leader._round(cast("object", None))  # type: ignore[arg-type]
-    assert said == [pause_report_record(PauseReport("me", ("all",)))] * 2
+    assert said == [pause_report_record(PauseReport("me", ("all",)))] * 2, "since it was written over"
     assert leader._report().state == "PAUSED"
 
 
@@ -209,7 +217,6 @@ def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
     standing.changed = lambda: rung.append(None)
     left = standing.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused})
     assert (left, rung) == ({full, gone, report}, [None])
-    assert standing.is_to_answer_again
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}
     assert recorded == {ORDERS: False, BILLS: True}

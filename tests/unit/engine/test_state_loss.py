@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirror.copier.work import Handover
@@ -94,6 +96,19 @@ def test_who_only_stood_by_writes_the_pauses_again_that_it_has_read_and_no_newer
     assert lacking_pauses(known.with_wish(cut), FlowState()) == [pause_record(PAUSE), pause_record(cut)]
     resumed = PauseWish("later", None, False, "bob", 6)
     assert lacking_pauses(known.with_wish(resumed), folded([pause_record(resumed)])) == []
+
+
+def test_a_cut_that_was_ended_in_the_topic_as_it_is_now_is_not_written_again() -> None:
+    """The thread that reads pauses may be a moment behind the one that reads the whole topic, or before it."""
+    cut = PauseWish("cut", None, True, "mirror failover", 6, is_cut=True)
+    end = pause_record(replace(cut, is_pause=False))
+    known = Pauses().with_wish(PAUSE).with_wish(cut)
+    assert lacking_pauses(known, folded([end])) == [pause_record(PAUSE)]
+    assert lacking_pauses(known, folded([pause_record(cut), end, pause_record(PAUSE)])) == []
+    again = replace(cut, wish="cut again")
+    for key, value in lacking_pauses(known, state := folded([end, pause_record(again)])):
+        state.apply(key, value)
+    assert state.wishes == Pauses((PAUSE,), cut=again)
 
 
 def test_pauses_are_written_again_in_their_order_and_behind_them_what_was_wished_of_the_topic_since() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish
 from mirror.model.verdict import Verdict
 from mirror.recovery import pause as module
-from mirror.recovery.pause import Paused, _Waiting
+from mirror.recovery.pause import Paused, Resumed, _Waiting
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 WISH = PauseWish("mine", "orders", True, "ann", 5)
@@ -79,6 +80,13 @@ def look(
     wish: PauseWish = WISH,
     more: str = "",
 ) -> Paused:
+    """Look behind a wish, which is the third record."""
+    before = (Position(9, 11, 0, True).record(ORDERS), Position(4, 4, 0, True).record(BILLS), pause_record(WISH))
+    waiting = waiting_for(tmp_path, wish, Log(*before, *records), 2, hidden=hidden, more=more)
+    return waiting.look(awaits_open_ends=awaits_open_ends)
+
+
+def waiting_for(tmp_path: Path, wish: PauseWish, log: Log, offset: int, *, hidden: int = 0, more: str = "") -> _Waiting:
     file = tmp_path / "mirror.properties"
     file.write_text(
         "clusters = east, west\neast.bootstrap.servers = e:1\nwest.bootstrap.servers = w:1\neast->west.enabled = true\n"
@@ -86,11 +94,9 @@ def look(
     )
     settings = load(file)
     waiting = _Waiting(settings, settings.flows[0], wish)
-    before = (Position(9, 11, 0, True).record(ORDERS), Position(4, 4, 0, True).record(BILLS), pause_record(WISH))
-    log = Log(*before, *records)
     log.position -= hidden
-    waiting._log, waiting._offset = log, 2  # type: ignore[assignment]
-    return waiting.look(awaits_open_ends=awaits_open_ends)
+    waiting._log, waiting._offset = log, offset  # type: ignore[assignment]
+    return waiting
 
 
 def said(*, busy: TopicPartition | None = None, unsettled: TopicPartition | None = None) -> StateRecord:
@@ -211,3 +217,35 @@ def test_a_wish_behind_an_open_transaction_is_not_taken_for_superseded(
     found = look(tmp_path, claim_record(ENGINE.released(is_settled=True)), hidden=2, wish=mine)
     assert not found.is_superseded
     assert found.problem == "the wish lies behind a transaction that has not ended"
+
+
+CUT = PauseWish("cut", None, True, "mirror failover", 5, is_cut=True)
+END = replace(CUT, wish="its end", is_pause=False)
+RESUMED = (pause_record(CUT), claim_record(ENGINE), pause_record(END))
+
+
+def reported(*wishes: str) -> StateRecord:
+    return pause_report_record(PauseReport("engine", wishes))
+
+
+def look_for_end(tmp_path: Path, *records: StateRecord) -> Resumed:
+    """Look behind the end of a cut, which leaves no record of its own."""
+    log = Log(*records)
+    return waiting_for(tmp_path, END, log, records.index(pause_record(END))).look_for_end()
+
+
+def test_the_end_of_a_cut_is_confirmed_by_what_the_leader_says_behind_it(tmp_path: Path) -> None:
+    before = (*RESUMED[:2], reported(), RESUMED[2])
+    assert "has not confirmed it" in str(look_for_end(tmp_path, *before).problem), "it was said before the cut"
+    assert "has not confirmed it" in str(look_for_end(tmp_path, *RESUMED, reported("cut")).problem)
+    done = look_for_end(tmp_path, *RESUMED, reported("cut"), reported())
+    assert (done.verdict, done.confirmed_by, done.problem) == (Verdict.PASS, "engine engine on host (process 7)", None)
+    by_hand = (pause_record(WISH), *RESUMED, reported("mine"))
+    assert look_for_end(tmp_path, *by_hand).verdict is Verdict.PASS, "what is paused by hand stays so"
+
+
+def test_the_end_of_a_cut_without_an_engine_and_one_that_was_followed_by_another_cut(tmp_path: Path) -> None:
+    assert look_for_end(tmp_path, pause_record(CUT), pause_record(END)).verdict is Verdict.PASS
+    again = look_for_end(tmp_path, *RESUMED, pause_record(replace(CUT, wish="cut again", by="eve")), reported())
+    assert (again.verdict, again.is_superseded) == (Verdict.FAIL, True)
+    assert "paused by eve" in str(again.problem)
