@@ -106,7 +106,7 @@ class FlowControl:
         finally:
             # Where nothing was read back nobody waits for that any more.
             self._may_keep_up.set()
-            upkeep.join()
+        upkeep.join()
 
     def take_over(self, stop: threading.Event) -> None:
         """Read back where the flow stands, fence, and follow the state topic; begins once its topics are there."""

@@ -74,6 +74,27 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
 
 
+def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs it ends the engine, and with that the other one."""
+    standing, stop = FlowStanding(flow_settings()), threading.Event()
+    target: Any = SimpleNamespace(cluster_id="west")
+    control = FlowControl(
+        standing.settings, standing, target, target, cast(Any, None), cast(Any, None), matches_mm2=False
+    )
+
+    def keep_up(over: threading.Event, *_: object) -> None:
+        wait_until(over.is_set, "the engine to end", timeout_seconds=_STUCK_SECONDS)
+
+    def take_over(_: threading.Event) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(control, "keep_up", keep_up)
+    monkeypatch.setattr(control, "take_over", take_over)
+    with pytest.raises(ZeroDivisionError):
+        control.run(stop, 5.0)
+    stop.set()
+
+
 def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do very many groups: what is kept up beside has a thread of its own."""
     is_asked, answers, stop = threading.Event(), threading.Event(), threading.Event()

@@ -36,6 +36,7 @@ from mirror.model.flow_state import (
     claim_record,
     no_chunk_record,
     placement_record,
+    producer_asked_for_record,
     quota_record,
     sketch_record,
     source_record,
@@ -454,6 +455,15 @@ def test_as_whom_a_copy_goes_on_is_known_of_the_position_that_it_was_recorded_wi
         later = json.dumps(json.loads(value) | moved).encode()
         assert folded((key, later)).positions[ORDERS].next_batch is None
     assert b"next_batch" not in (Position(7, 12, 0, True).record(ORDERS)[1] or b"")
+
+
+def test_that_the_first_producer_is_asked_for_is_on_record_until_it_is_known() -> None:
+    asked = producer_asked_for_record("an id")
+    assert asked == (b'["producer"]', b'{"producer_id":-1,"epoch":-1,"transactional_id":"an id"}')
+    state = folded(asked)
+    assert (state.producer, state.is_producer_asked_for) == (None, True)
+    state.apply(*DataProducer(7, 0, "an id").record())
+    assert (state.producer, state.is_producer_asked_for) == (DataProducer(7, 0, "an id"), True)
 
 
 def test_a_gap_of_a_newer_kind_is_in_the_ledger_and_keeps_its_kind() -> None:
