@@ -191,10 +191,11 @@ class GroupMember(threading.Thread):
                     continue
                 if owed > self._max_rate:
                     began, taken_before = now, self.records
+            losses = self._reach.losses
             for message in self._consumer.consume(burst, _POLL_SECONDS):
                 error = message.error()
                 if error is None:
-                    self._reach.answered()
+                    self._reach.answered(losses=losses)
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
                     self._say(error)
