@@ -24,7 +24,6 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
     "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
-    "tests/unit/engine/test_flow_control.py": "threads are held up by events, and told of by events",
 }
 
 
