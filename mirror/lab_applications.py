@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror.lab.applications import Deployment
 from mirror.lab.stage import Stage
@@ -47,6 +47,28 @@ class LabApplications:
         self.start(cluster)
         found = self._service(cluster, groups, since_ms)[1]
         return {group: self._seen(found.get(group), f"group {group} reads on {cluster}") for group in groups}
+
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        killed = self.stage.stop_applications(self._part(cluster, group))
+        return Done(f"stopped on {cluster}" + (f"; killed: {', '.join(killed)}" if killed else ""))
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        self.stage.start_applications(self._part(cluster, group))
+        return Done(f"started on {cluster}")
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        """See `Applications`."""
+        self.start_part(cluster, group)
+        found = self.stage.await_read(cluster, group, since_ms=since_ms, seconds=self.seconds)
+        return self._seen(found, f"group {group} reads on {cluster}")
+
+    def _part(self, cluster: str, group: str | None) -> Deployment:
+        all_of_them = self.deployments[cluster]
+        if group is None:
+            return replace(all_of_them, groups=())
+        return replace(all_of_them, loads=(), groups=tuple(each for each in all_of_them.groups if each.name == group))
 
     def _service(
         self, cluster: str, groups: Sequence[str], since_ms: int

@@ -188,3 +188,16 @@ class Stage:
         with suppress(WaitTimeout):
             wait_until(look, f"service on {alias}", timeout_seconds=seconds, until=lambda service: service.is_complete)
         return latest
+
+    def await_read(self, alias: str, group: str, *, since_ms: int, seconds: float) -> int | None:
+        """Wait until a group has read anything on a cluster since then; return when it first did, None: it has not."""
+
+        def look() -> int | None:
+            reads = self.reads(alias)
+            found = reads[(reads.group == group) & (reads.read_at_ms >= since_ms)].read_at_ms
+            return int(found.min()) if len(found) else None
+
+        with suppress(WaitTimeout):
+            what = f"group {group} to read on {alias}"
+            return wait_until(look, what, timeout_seconds=seconds, until=lambda at_ms: at_ms is not None)
+        return None

@@ -23,7 +23,7 @@ from mirror.config.errors import ConfigError
 from mirror.waiting import WaitTimeout, wait_until
 
 _OUTPUT = 2000
-_COMMANDS = ("stop", "start", "probe")
+_COMMANDS = ("stop", "start", "probe", "stop_group", "start_group", "stop_producers", "start_producers")
 _TIMES = {"timeout_seconds": 60.0, "service_seconds": 300.0}
 
 
@@ -79,6 +79,18 @@ class Applications(Protocol):
         """Wait until each group has read what was written there since then; say of each when it first did."""
         ...
 
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        """Stop those that read in a group on a cluster, and nothing else; None: those that read in none, producers."""
+        ...
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        """Start those of a group on a cluster, and nothing else; None: those that are in none."""
+        ...
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        """Wait until a group has read anything on a cluster since then, also of a copy; say when it first did."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
@@ -101,6 +113,18 @@ class Nobody:
     def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:  # noqa: ARG002
         """See `Applications`."""
         return dict.fromkeys(groups, Unobserved(f"when it first read on {cluster}: {self.why}"))
+
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        return Unobserved(f"whether {_part(group)} on {cluster} are stopped: {self.why}")
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        return Unobserved(f"whether {_part(group)} on {cluster} are started: {self.why}")
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        """See `Applications`."""
+        return self.first_reads(cluster, (group,), since_ms)[group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +168,20 @@ class Person:
             for group in groups
         }
 
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        what = f"{_part(group)} on {cluster}"
+        return self._asked(f"Stop {what}, and nothing else. Are they stopped?", f"{what} are stopped")
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        what = f"{_part(group)} on {cluster}"
+        return self._asked(f"Start {what}, and nothing else. Are they started?", f"{what} are started")
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        """See `Applications`."""
+        return self.first_reads(cluster, (group,), since_ms)[group]
+
     def _asked(self, question: str, so: str) -> Answer:
         if self.ask(question):
             return Done(f"a person says that {so}", self.now_ms())
@@ -152,19 +190,24 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCommands:
-    """The commands of one cluster, as arguments; None: there is none."""
+    """The commands of one cluster, as arguments; None: there is none. Those of parts are for a migration."""
 
     stop: tuple[str, ...] | None = None
     start: tuple[str, ...] | None = None
     probe: tuple[str, ...] | None = None
+    stop_group: tuple[str, ...] | None = None
+    start_group: tuple[str, ...] | None = None
+    stop_producers: tuple[str, ...] | None = None
+    start_producers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
     """Commands of a file that stop, start and probe the applications of each cluster.
 
-    They are told in their environment what it is about: ``MIRROR_CLUSTER``, ``MIRROR_FLOW``; a probe also
-    ``MIRROR_SINCE_MS`` and ``MIRROR_GROUPS`` (a JSON list). Stop and start end with 0 when it is done. A probe is run
+    They are told in their environment what it is about: ``MIRROR_CLUSTER``, ``MIRROR_FLOW``; those of one group
+    ``MIRROR_GROUP``; a probe also ``MIRROR_SINCE_MS`` and ``MIRROR_GROUPS`` (a JSON list). Stop and start end with 0
+    when it is done. A probe is run
     again and again: with 0 it prints a JSON object, ``{"first_write_at_ms": 1, "groups": {"billing": 1}}``, in which
     what has not come about yet is null or left out; with 0 and nothing printed all has come about by now.
 
@@ -231,11 +274,28 @@ class Commands:
         """See `Applications`."""
         return self._probed(cluster, groups, since_ms, groups)
 
-    def _run_one(self, what: str, cluster: str) -> Answer:
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        return self._run_part("stop", cluster, group)
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        """See `Applications`."""
+        return self._run_part("start", cluster, group)
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        """See `Applications`."""
+        return self.first_reads(cluster, (group,), since_ms)[group]
+
+    def _run_part(self, what: str, cluster: str, group: str | None) -> Answer:
+        if group is None:
+            return self._run_one(f"{what}_producers", cluster)
+        return self._run_one(f"{what}_group", cluster, {"MIRROR_GROUP": group})
+
+    def _run_one(self, what: str, cluster: str, more: Mapping[str, str] | None = None) -> Answer:
         argv = getattr(self.clusters[cluster], what)
         if argv is None:
             return Unobserved(f"{self.path} has no {what} command for {cluster}")
-        return self._run(argv, cluster, {})
+        return self._run(argv, cluster, more or {})
 
     def _run(self, argv: Sequence[str], cluster: str, more: Mapping[str, str]) -> Done | NotDone:
         """Run a command to its end; one that takes too long is killed with all that it has started."""
@@ -294,6 +354,10 @@ class Commands:
                 for name, answer in last.items()
             }
         return last
+
+
+def _part(group: str | None) -> str:
+    return "the producers" if group is None else f"the applications of group {group}"
 
 
 def _commands(path: Path, alias: str, content: Any) -> ClusterCommands:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mirror.config.settings import FlowSettings, MirrorSettings
@@ -28,6 +28,7 @@ from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
+from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
 
 _BOOTSTRAP_MS = 5_000
@@ -174,6 +175,15 @@ class ClusterEnds:
                 if state.is_active
             ),
         ]
+
+    def of_groups(self, pattern: str) -> ClusterEnds:
+        """See `FlowEnds`."""
+        return replace(self, pattern=pattern)
+
+    def remaining(self, moved: Collection[str]) -> Remaining:
+        """See `FlowEnds`."""
+        with Cluster.connect(self.settings.clusters[self.flow.source]) as source:
+            return find_remaining(self.chosen, source, moved)
 
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
         """See `FlowEnds`."""

@@ -126,7 +126,7 @@ def steps_of(mode: Mode, move: Move, back: FlowEnds | None, denying: Denying | N
             move.positions(),
             move.last_look(),
             start,
-            _copy_back(move, back),
+            copy_back(move, back),
             *rest,
         )
     moved = (move.cut(holds_on=True), move.groups(), move.positions())
@@ -293,7 +293,7 @@ def _state_loss(move: Move, name: str, when: str) -> Step:
     return Step(name, f"state what {move.flow.target} lacks{when}", act)
 
 
-def _copy_back(move: Move, back: FlowEnds | None) -> Step:
+def copy_back(move: Move, back: FlowEnds | None) -> Step:
     """Return the step that has what is written on the target copied home."""
 
     def act(_: Known) -> Result:

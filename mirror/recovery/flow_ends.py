@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.probing import Gone
 from mirror.recovery.recent_writers import Writers
+from mirror.recovery.remaining import Remaining
 from mirror.recovery.rewritten import Rewritten
 
 # What a question to a cluster that does not answer, or refuses, ends with.
@@ -148,6 +149,14 @@ class FlowEnds(Protocol):
 
     def members(self, groups: Sequence[str]) -> Sequence[str]:
         """Return, for people, which of the groups have members on the source, or may have."""
+        ...
+
+    def of_groups(self, pattern: str) -> FlowEnds:
+        """Return the same ends, that see only the groups whose whole id matches a regular expression."""
+        ...
+
+    def remaining(self, moved: Collection[str]) -> Remaining:
+        """Return what the source has besides these groups and the topics that are copied."""
         ...
 
     def plan_groups(self, *, ask_source: bool) -> MovePlan:

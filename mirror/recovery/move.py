@@ -171,7 +171,7 @@ class Move:
             if isinstance(answer, NotDone) and not self.is_planned:
                 advice = f"where nobody can reach them, leave the stop command of {source} out"
                 return Result(Verdict.FAIL, f"{answer}. No group was moved, and the flow goes on; {advice}")
-            return _result(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
+            return result_of(answer, at_ms=self.now_ms(), confirmed=isinstance(answer, Done))
 
         return Step(
             STOP,
@@ -187,7 +187,7 @@ class Move:
         return Step(
             START,
             f"start the applications on {target}; from here on nothing is taken back",
-            lambda _: _result(self.applications.start(target), at_ms=self.now_ms()),
+            lambda _: result_of(self.applications.start(target), at_ms=self.now_ms()),
             is_point_of_no_return=True,
         )
 
@@ -197,16 +197,16 @@ class Move:
         def act(known: Known) -> Result:
             answer = self.applications.first_write(self.flow.target, _since(known))
             at_ms = answer.at_ms if isinstance(answer, Done) else None
-            return _result(answer, first_at_ms=at_ms, cluster=self.flow.target)
+            return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
         doing = f"wait for the first write that {self.flow.target} accepts"
         return Step(FIRST_WRITE, doing, act, moments=_first_written)
 
-    def first_reads(self) -> Step:
-        """Return the step that waits until every group reads on the target."""
+    def first_reads(self, moved: Sequence[str] | None = None) -> Step:
+        """Return the step that waits until every group reads on the target; None: those that a step has moved."""
 
         def act(known: Known) -> Result:
-            groups = sorted(moved_groups(known))
+            groups = sorted(moved_groups(known) if moved is None else moved)
             if not groups:
                 return Result(Verdict.PASS, "no group was moved, so none is waited for")
             answers = self.applications.first_reads(self.flow.target, groups, _since(known))
@@ -219,7 +219,7 @@ class Move:
             return Result(verdict, detail, facts)
 
         doing = f"wait until every group that was moved reads on {self.flow.target}"
-        return Step(FIRST_READS, doing, act, moments=_first_read)
+        return Step(FIRST_READS, doing, act, moments=first_read)
 
     # The copy.
 
@@ -239,6 +239,10 @@ class Move:
     def _source(self) -> QuietSource:
         times = self.times
         return QuietSource(self.ends, times.quiet, times.fence, times.slow, self.monotonic)
+
+    def grown(self, known: Known) -> str | None:
+        """Return which logs of the source have grown since it was fenced; None: none has."""
+        return self._source.grown(known[FENCE])
 
     def drain(self) -> Step:
         """Return the step that waits until the copy has reached where the logs of the source end."""
@@ -356,7 +360,7 @@ class Move:
         """Return the step that makes sure that nobody has written to the source since it was fenced."""
 
         def act(known: Known) -> Result:
-            if problem := self.off_record() or self._source.grown(known[FENCE]):
+            if problem := self.off_record() or self.grown(known):
                 return Result(Verdict.FAIL, problem)
             return Result(Verdict.PASS, f"nobody has written to {self.flow.source} since it was fenced")
 
@@ -469,7 +473,8 @@ def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:
     return ((Event.FIRST_WRITE, facts),) if facts.get("first_at_ms") is not None else ()
 
 
-def _first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
+def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
+    """Return when each group first read, by what the step that waits for that has found."""
     times = facts.get("first_at_ms")
     return [
         (Event.GROUP_READING, {"cluster": facts["cluster"], "group": group, "first_at_ms": at_ms})
@@ -520,7 +525,8 @@ def _since(known: Known) -> int:
     return at_ms if isinstance(at_ms, int) else 0
 
 
-def _result(answer: Answer, **facts: Json) -> Result:
+def result_of(answer: Answer, **facts: Json) -> Result:
+    """Return what an answer of the applications means for a step."""
     return Result(_verdict(answer), _detail(answer), facts)
 
 

@@ -27,8 +27,9 @@ from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
 from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.migration import Migration, groups_to_move, kept_groups
 from mirror.recovery.move import Move, Times
-from mirror.recovery.run import FAILBACK, FAILOVER, Run, Wanted, is_fencing, read_run
+from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Progress, Step, StepResult, StepsUnderWay, take_back
 
@@ -157,6 +158,32 @@ class Procedure:
         return self.steps(replace(self.move, agreed=_groups_of(self.plan.moves)))
 
 
+@dataclass(frozen=True, slots=True)
+class MigrationProcedure(Procedure):
+    """A migration that is planned; a group that has moved is not taken back, one that fails is, by itself."""
+
+    migration: Migration
+
+    def carry_out(
+        self, told: Callable[[StepResult], None] = lambda _: None, *, takes_back: bool = False
+    ) -> tuple[StepResult, ...]:
+        """Carry it out as planned, up to the first step that fails; return what came of each.
+
+        Raises
+        ------
+        ConfigError
+            if its directory cannot be had.
+        ValueError
+            if all of it is to be taken back: groups that work on the new cluster stay there.
+        """
+        if takes_back:
+            raise ValueError("a migration is not taken back as a whole")
+        with self.run.held():
+            taken = self.migration.carry_out(told)
+            self.run.seal()
+        return taken
+
+
 class UnderWay:
     """A procedure that this process carries out, phase by phase; between two of them nobody holds its run."""
 
@@ -250,6 +277,27 @@ def plan_failback(request: Request) -> Procedure:
     plan = look_home(move, forward, _progress(run), denying)
     return Procedure(
         FAILBACK, request.flow, FAILBACK, run, plan, move, lambda agreed: steps_home(agreed, forward, denying)
+    )
+
+
+def plan_migration(request: Request) -> MigrationProcedure:
+    """Plan a migration to the target of a flow, group by group, or the rest of one that is taken up.
+
+    The exceptions are those of :func:`plan_failover`.
+    """
+    groups = request.groups or _begun(request.directory).get("groups", _ALL)
+    run = Run.of(request.directory, Wanted(MIGRATION, request.flow, Mode.PLANNED, groups))
+    ends, back = _ends(request, request.chosen, groups, awaits_open_ends=True), request.back
+    back_ends = None if back is None else _ends(request, back, groups, awaits_open_ends=True)
+    entry = FailoverEntry(run.run, MIGRATION, Phase.UNDER_WAY, run.where, now_ms())
+    move = _move(request, ends, ends, entry, run, is_planned=True)
+    path = run.directory.path
+    kept = kept_groups(path)
+    chosen = kept if kept is not None else groups_to_move(ends.plan_groups(ask_source=True))
+    migration = Migration(move, back_ends, chosen, path)
+    plan = migration.plan(_progress(run))
+    return MigrationProcedure(
+        MIGRATION, request.flow, Mode.PLANNED, run, plan, move, lambda _: migration.steps(), migration
     )
 
 

@@ -1,4 +1,4 @@
-"""The directory of one failover or failback on one's own clusters: made once, taken up by the same command.
+"""The directory of one failover, failback or migration on one's own clusters: made once, taken up by the same command.
 
 ::
 
@@ -10,6 +10,8 @@
       groups-before-N.json   the positions of groups before they were changed, for mirror groups --restore
       fence.json             what denies writes to the source; fence.json.lifted once that is taken back
       failback/              the failback of this failover
+      groups.json            of a migration: its groups, in their order
+      group-NNN/             of a migration: a group's own journal, seal.json and positions before
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
 
 _YES, _NO = "yes", "no"
-FAILOVER, FAILBACK = "failover", "failback"
+FAILOVER, FAILBACK, MIGRATION = "failover", "failback", "migration"
 _RUNS = Path("runs")
 # All that is there when a process was killed that had just begun.
 _LOCK = "run.lock"
@@ -158,7 +160,7 @@ def read_run(path: Path) -> Mapping[str, str]:
         # Not in what earlier versions have begun, which denied nothing.
         found["fence"] = content.text("fence") if "fence" in content else _NO
     except (FactError, OSError) as error:
-        told = f"is not the directory of a failover or a failback: {error}"
+        told = f"is not the directory of a failover, a failback or a migration: {error}"
         raise ConfigError(path, None, "--run-directory", told) from None
     return found
 

@@ -96,6 +96,44 @@ def test_the_other_moves_pass_on_practice_clusters(tmp_path: Path, runbook: str)
     at_ends_of_run(taken)
 
 
+def test_a_migration_moves_group_by_group_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    taken, facts = practised(tmp_path, "migration")
+    names = [each["name"] for each in facts["procedure_steps"]]
+    assert (names[0], names[1], names[-1]) == ("begin", "audit: stop", "producers: what remains")
+    assert names.index("audit: reads") < names.index("billing: stop") < names.index("producers: stop")
+    assert {each["group"] for each in facts["moved_groups"]} == {"audit", "billing"}
+    assert all(each["exact"] for each in facts["moved_groups"])
+    assert {each["last_mirrored_upstream"] > 0 for each in facts["last_mirrored"]} == {True}
+    at_ends_of_run(taken)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("step", ["stop", "groups", "start"])
+def test_a_migration_whose_runner_is_killed_in_the_middle_of_a_group_is_resumed(tmp_path: Path, step: str) -> None:
+    argv = [sys.executable, "-m", "mirror", "runbook", "run", "migration", "-p", "practice=true"]
+    runner = subprocess.Popen([*argv, "--runs-directory", str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL)
+
+    def begun() -> bool:
+        journals = list(tmp_path.glob("*/migration/group-002/journal.jsonl"))
+        return runner.poll() is not None or any(
+            step in Progress.of(Journal(each).read().entries).begun for each in journals
+        )
+
+    wait_until(begun, "the second group", timeout_seconds=SECONDS, first_pause_seconds=0.02)
+    assert runner.poll() is None, "the runner has ended before that"
+    runner.kill()
+    runner.communicate(timeout=SECONDS)
+    (directory,) = tmp_path.iterdir()
+    status, said = run("resume", str(directory))
+    assert status == 0, said
+    facts = facts_of(directory, "migration")
+    again = {each["name"]: each["verdict"] for each in facts["procedure_steps"]}
+    assert set(again.values()) == {"PASS"}
+    first = Journal(directory / "migration" / "group-001" / "journal.jsonl").read().entries
+    assert [each.event for each in first if each.step == "start"].count(Event.STEP_STARTED) == 1
+    at_ends_of_run(RunDirectory.open(directory))
+
+
 @pytest.mark.soak
 def test_a_failover_whose_runner_is_killed_behind_the_cut_is_resumed_by_its_runbook(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "mirror", "runbook", "run", "unplanned-failover", "-p", "practice=true"]

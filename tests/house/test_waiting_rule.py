@@ -25,7 +25,6 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
     "mirror/recovery/probing.py": "the next round of probes is due after a while, or never once the plan is made",
     "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
-    "tests/unit/engine/test_flow_control.py": "threads are held up by events, and told of by events",
 }
 
 

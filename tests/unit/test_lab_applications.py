@@ -21,13 +21,20 @@ class Stage:
     service: Service = field(default_factory=lambda: Service(None, {}))
     killed: tuple[str, ...] = ()
     asked: list[Any] = field(default_factory=list)
+    parts: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def start_applications(self, wanted: Deployment) -> None:
         self.asked.append(("start", wanted.cluster, wanted.phase))
+        self.parts.append((len(wanted.loads), [each.name for each in wanted.groups]))
 
     def stop_applications(self, running: Deployment) -> tuple[str, ...]:
         self.asked.append(("stop", running.cluster, running.phase))
+        self.parts.append((len(running.loads), [each.name for each in running.groups]))
         return self.killed
+
+    def await_read(self, alias: str, group: str, *, since_ms: int, seconds: float) -> int | None:
+        self.asked.append((alias, group, since_ms, seconds))
+        return self.service.groups_reading_at_ms.get(group)
 
     def await_service(
         self, alias: str, topics: Collection[str], groups: Collection[str], *, since_ms: int, seconds: float
@@ -63,3 +70,13 @@ def test_a_group_that_has_read_nothing_new_in_time_is_told_beside_those_that_hav
     }
     # A run that is taken up may find them ended: they are started before they are waited for.
     assert stage.asked[0] == ("start", "west", "after")
+
+
+def test_a_part_is_the_readers_of_a_group_or_the_producers() -> None:
+    stage = Stage(Service(None, {"billing": 8}))
+    found = of(stage)
+    assert found.stop_part("west", "billing") == Done("stopped on west")
+    assert found.start_part("west", None) == Done("started on west")
+    assert found.group_reads("west", "billing", 5) == Done("by the ledger group billing reads on west", 8)
+    assert stage.parts == [(0, ["billing"]), (1, []), (0, ["billing"])]
+    assert stage.asked[-1] == ("west", "billing", 5, 9.0)

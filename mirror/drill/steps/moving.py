@@ -20,14 +20,15 @@ from mirror.model.counts import counted
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.failback import FailbackPlan
 from mirror.recovery.failover import Mode
+from mirror.recovery.migration import facts_of
 from mirror.recovery.move import CUT, GROUPS
-from mirror.recovery.procedure import Procedure, plan_failback, plan_failover
-from mirror.recovery.run import FAILBACK, FAILOVER
-from mirror.recovery.step_facts import positions_of
+from mirror.recovery.procedure import Procedure, plan_failback, plan_failover, plan_migration
+from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION
+from mirror.recovery.step_facts import positions_of, rows_in
 from mirror.recovery.steps import StepResult
 
 UNPLANNED_FAILOVER, PLANNED_FAILOVER = "unplanned_failover", "planned_failover"
-CUT_OFF_FAILOVER, FAIL_BACK = "cut_off_failover", "failback"
+CUT_OFF_FAILOVER, FAIL_BACK, MIGRATE = "cut_off_failover", "failback", "migration"
 
 _MODES = {
     UNPLANNED_FAILOVER: Mode.UNPLANNED,
@@ -52,16 +53,12 @@ class Carried:
     @property
     def group_rows(self) -> Sequence[Any]:
         """Return a row for each position of a group that was written."""
-        rows = self._facts(GROUPS).get("rows")
-        return rows if isinstance(rows, list | tuple) else []
+        return [row for facts in facts_of(self.steps, GROUPS) for row in rows_in(facts)]
 
     @property
     def positions(self) -> list[Any]:
         """Return a row a partition: the last record of the source that was copied."""
-        return positions_of(self._facts(CUT))
-
-    def _facts(self, name: str) -> Any:
-        return next((each.result.facts for each in self.steps if each.name == name), {})
+        return [row for facts in facts_of(self.steps, CUT) for row in positions_of(facts)]
 
 
 def practise(used: FlowInUse) -> str:
@@ -75,6 +72,8 @@ def practise(used: FlowInUse) -> str:
         return practice.stop_copying(stage, used.step)
     if used.step == FAIL_BACK:
         return _fail_over_first(used, stage)
+    if used.step == MIGRATE:
+        return _started_where_they_belong(used, stage)
     return f"practice: the applications are at work on {used.chosen.flow.source}"
 
 
@@ -82,6 +81,8 @@ def plan(used: FlowInUse) -> Procedure:
     """Plan the procedure, or the rest of it; nothing is changed."""
     if used.step == FAIL_BACK:
         return plan_failback(used.request(FAILBACK))
+    if used.step == MIGRATE:
+        return plan_migration(used.request(MIGRATION))
     return plan_failover(used.request(FAILOVER), _MODES[used.step])
 
 
@@ -149,7 +150,7 @@ def conclude(used: FlowInUse, procedure: Procedure, carried: Carried) -> None:
     if carried.verdict is Verdict.PASS:
         if used.practice is not None:
             practice.end(used.practice)
-        seal_files(used.run, (each for each in directory.path.iterdir() if each.suffix in _EVIDENCE), step=used.step)
+        seal_files(used.run, (each for each in directory.path.rglob("*") if each.suffix in _EVIDENCE), step=used.step)
     last = directory.journal.read().entries[-1]
     facts: Factual = {
         **_facts(procedure),
@@ -177,6 +178,18 @@ def _facts(procedure: Procedure) -> Factual:
 def _tell(step: StepResult) -> None:
     time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
     print(f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}", flush=True)
+
+
+def _started_where_they_belong(used: FlowInUse, stage: Stage) -> str:
+    """Start what ended with an earlier runner; what a step has stopped, and not started yet, is that step's."""
+    flow = used.chosen.flow
+    if (used.run.path / MIGRATION).exists():
+        places = plan_migration(used.request(MIGRATION)).migration.whereabouts()
+        applications = practice.moved_applications(stage)
+        for group, alias in places.items():
+            if alias is not None:
+                applications.start_part(alias, group)
+    return f"practice: the applications move from {flow.source} to {flow.target}, group by group"
 
 
 def _fail_over_first(used: FlowInUse, stage: Stage) -> str:

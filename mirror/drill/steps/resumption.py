@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mirror.control.status import FlowObserver, observe
 from mirror.drill.steps.layout import Layout
 from mirror.drill.steps.stage import REPLICATOR, Stage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.refusal import Refused
 from mirror.recovery.run import FAILOVER
 from mirror.recovery.what_was_done import WhatWasDone
+from mirror.waiting import wait_until
+
+_LEAD_SECONDS = 120.0
 
 
 class Drifted(Refused):
@@ -81,6 +85,8 @@ def restore(stage: Stage) -> tuple[str, ...]:
     ------
     Drifted
         if something runs that should not; nothing was started.
+    WaitTimeout
+        if the replicator does not lead its flows within minutes.
     """
     failover = WhatWasDone.of(stage.run.path / FAILOVER, stage.forward)
     is_gone = failover.has(Event.FAULT_DETECTED)
@@ -94,6 +100,32 @@ def restore(stage: Stage) -> tuple[str, ...]:
         stage.start_cluster(alias)
     if not stage.alive(REPLICATOR):
         # It goes on whatever is lost; what must not be copied is paused, on record.
-        stage.start_replicator()
+        process = stage.start_replicator()
+        _await_leader(stage, wanted.clusters, process.pid)
         started.append(REPLICATOR)
     return tuple(started)
+
+
+def _await_leader(stage: Stage, serving: Collection[str], pid: int) -> None:
+    """Wait until a replicator leads every flow into a cluster that serves.
+
+    Only it can say how far the one before it had copied, which a cut wants to know.
+
+    Raises
+    ------
+    WaitTimeout
+        if it does not within minutes.
+    """
+    flows = {each.flow for each in stage.settings.enabled_flows if each.flow.target in serving}
+
+    def unled(observers: Sequence[FlowObserver]) -> list[str]:
+        found = [observer.look() for observer in observers]
+        return [str(each.flow) for each in found if each.claim is None or each.claim.pid != pid]
+
+    with observe(stage.settings, flows) as observers:
+        wait_until(
+            lambda: unled(observers),
+            f"the {REPLICATOR} to lead {', '.join(sorted(map(str, flows)))}",
+            timeout_seconds=_LEAD_SECONDS,
+            until=lambda left: not left,
+        )

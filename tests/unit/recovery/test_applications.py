@@ -147,3 +147,23 @@ def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         Commands.load(missing, "east->west", ALIASES)
     assert str(refused.value) == f"{missing}: is no TOML file that can be read: No such file or directory"
+
+
+def test_the_parts_that_a_migration_moves_have_commands_of_their_own(tmp_path: Path) -> None:
+    """Those of all are never run for a part: they would stop, or start, everything else with it."""
+    code = 'import os; print(os.environ["MIRROR_CLUSTER"], os.environ.get("MIRROR_GROUP"))'
+    parts = "".join(f"{key} = {python(code)}\n" for key in ("stop_group", "start_group", "stop_producers"))
+    found = commands(tmp_path, f"[clusters.east]\nstart = 'no-such-command'\n{parts}")
+    answers = [found.stop_part("east", "audit"), found.start_part("east", "audit"), found.stop_part("east", None)]
+    assert [each.detail for each in answers if isinstance(each, Done)] == ["east audit", "east audit", "east None"]
+    nobody = found.start_part("east", None)
+    assert isinstance(nobody, Unobserved)
+    assert "has no start_producers command for east" in nobody.why
+    asked: list[str] = []
+    person = Person(lambda question: not asked.append(question), lambda: 7)
+    assert person.stop_part("east", "audit") == Done(
+        "a person says that the applications of group audit on east are stopped", 7
+    )
+    assert person.group_reads("west", "audit", 0).at_ms == 7  # type: ignore[union-attr]
+    assert asked[0].startswith("Stop the applications of group audit on east, and nothing else")
+    assert isinstance(Nobody().start_part("west", None), Unobserved)

@@ -1,0 +1,336 @@
+"""Moving to a new cluster for good, group by group: each group's consumers first, the producers last.
+
+Each group is a chapter of its own, with its own journal: one that fails before its consumers start on the new cluster
+is taken back by itself, and those before it stay where they are. The producers' chapter is that of a planned failover
+of which the groups have moved already; its last step says what remains on the old cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mirror.config.errors import ConfigError
+from mirror.evidence.facts import Json
+from mirror.evidence.journal import Journal
+from mirror.evidence.seals import end_problem, seal_end
+from mirror.model.flow import Flow
+from mirror.model.verdict import Verdict
+from mirror.recovery.applications import Answer, Applications, Done
+from mirror.recovery.failover import FailoverPlan, Mode, by_hand_of, cannot_drain, copy_back, loss_of, notes_of
+from mirror.recovery.flow_ends import FlowEnds
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.move import GROUPS, START, Move, first_read, result_of, told_of
+from mirror.recovery.quiet_source import STOP
+from mirror.recovery.step_facts import named, rows_in
+from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
+from mirror.waiting import WaitTimeout, wait_until
+from mirror.whole_file import write_new
+
+PRODUCERS = "producers"
+BEGIN, COPIED, READS, REMAINS = "begin", "copied", "reads", "what remains"
+_GROUPS_FILE = "groups.json"
+_JOURNAL, _SEAL = "journal.jsonl", "seal.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Of some applications only those of a group, or only those that are in none."""
+
+    all_of_them: Applications
+    group: str | None
+
+    def stop(self, cluster: str) -> Answer:
+        return self.all_of_them.stop_part(cluster, self.group)
+
+    def start(self, cluster: str) -> Answer:
+        return self.all_of_them.start_part(cluster, self.group)
+
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        return self.all_of_them.stop_part(cluster, group)
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        return self.all_of_them.start_part(cluster, group)
+
+    def first_write(self, cluster: str, since_ms: int) -> Answer:
+        return self.all_of_them.first_write(cluster, since_ms)
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        return self.all_of_them.first_reads(cluster, groups, since_ms)
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        return self.all_of_them.group_reads(cluster, group, since_ms)
+
+
+def steps_of_group(move: Move, group: str, directory: Path) -> tuple[Step, ...]:
+    """Return the steps of one group's chapter, whose snapshots lie in ``directory``."""
+    own = replace(
+        move,
+        ends=move.ends.of_groups(re.escape(group)),
+        applications=_Part(move.applications, group),
+        directory=directory,
+        agreed=frozenset({group}),
+    )
+    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), own.start(), _reads(own, group))
+
+
+def steps_of_producers(move: Move, back: FlowEnds | None, groups: Sequence[str]) -> tuple[Step, ...]:
+    """Return the steps around the groups' chapters: the first is taken before these, the others behind them."""
+    own = replace(move, applications=_Part(move.applications, None))
+    return (
+        # Groups that are on the new cluster stay there whatever becomes of the rest, and so does the record.
+        replace(move.begin(), undo=None),
+        own.stop(),
+        own.fence(),
+        own.drain(),
+        own.cut(holds_on=True),
+        own.verify(),
+        own.last_look(),
+        own.start(),
+        copy_back(own, back),
+        own.first_write(),
+        own.first_reads(groups),
+        own.finish(),
+        _remains(own, groups),
+    )
+
+
+def _stop(move: Move, group: str) -> Step:
+    source = move.flow.source
+
+    def act(_: Known) -> Result:
+        found = result_of(move.applications.stop(source))
+        if found.verdict is Verdict.FAIL:
+            return found
+        try:
+            # Its coordinator remembers who has just left without a word until the session is over.
+            wait_until(lambda: not move.ends.members([group]), "the group", timeout_seconds=move.times.fence)
+        except WaitTimeout:
+            return Result(Verdict.FAIL, f"somebody still reads on {source}: {named(move.ends.members([group]))}")
+        return replace(found, detail=f"{found.detail}; the group has no member on {source}")
+
+    def drift(_: Mapping[str, Json]) -> str | None:
+        return named(move.ends.members([group])) or None
+
+    def undo() -> str:
+        answer = result_of(move.applications.start(source))
+        if answer.verdict is Verdict.FAIL:
+            raise NotTakenBack(f"group {group} is not started on {source} again: {answer.detail}")
+        return answer.detail
+
+    doing = f"stop the applications of group {group} on {source}, and wait until it has no member there"
+    return Step(STOP, doing, act, drift=drift, undo=move.unless_given_up(undo))
+
+
+def _copied(move: Move, group: str) -> Step:
+    """Return the step that waits until all that the group has read is copied, so that its positions are exact."""
+
+    def act(_: Known) -> Result:
+        plan = move.ends.plan_groups(ask_source=True)
+        read = {each.source: each.upstream for each in plan.positions if each.source is not None}
+        if plan.source_problem is not None:
+            return Result(Verdict.FAIL, f"{move.flow.source} does not tell where it stands: {plan.source_problem}")
+        return Result(Verdict.PASS, move.await_copy(read) + " up to where the group stands")
+
+    return Step(COPIED, f"wait until {move.flow.target} has all that group {group} has read", act)
+
+
+def _positions(move: Move) -> Step:
+    """Return the step that names what nobody can tell of the positions, and what will be read again."""
+    step = move.positions()
+
+    def act(known: Known) -> Result:
+        found = step.act(known)
+        again = [
+            f"{row['topic']}-{row['partition']}"
+            for row in rows_in(known[GROUPS])
+            if not row["exact"] and row["after"] is not None
+        ]
+        told = f"; not exact, so that some records may be read again: {named(again)}" if again else ""
+        return replace(found, detail=found.detail + told)
+
+    return replace(step, act=act)
+
+
+def _reads(move: Move, group: str) -> Step:
+    target = move.flow.target
+
+    def act(known: Known) -> Result:
+        since = known[START].get("at_ms")
+        answer = move.applications.group_reads(target, group, since if isinstance(since, int) else 0)
+        times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}
+        return result_of(answer, cluster=target, first_at_ms=times)
+
+    return Step(READS, f"wait until group {group} reads on {target}", act, moments=first_read)
+
+
+def _remains(move: Move, groups: Sequence[str]) -> Step:
+    source = move.flow.source
+
+    def act(known: Known) -> Result:
+        found = move.ends.remaining(groups)
+        written = move.grown(known)
+        left = [*([f"producers: {written}"] if written else []), *found.groups, *found.topics]
+        facts: dict[str, Json] = {"groups": list(found.groups), "topics": list(found.topics), "producers": written}
+        if left:
+            told = f"{source} must not be switched off, for this remains there: {'; '.join(left)}"
+            return Result(Verdict.FAIL, f"{told}. See to it, and take this run up again to look once more", facts)
+        return Result(Verdict.PASS, f"nothing remains on {source}: it may be switched off", facts)
+
+    return Step(REMAINS, f"state what remains on {source}: groups, producers, topics that are not mirrored", act)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A migration: its groups in their order, and how far it has got by its journals.
+
+    Attributes
+    ----------
+    directory
+        of the run; the journal there is that of the producers' chapter.
+    """
+
+    move: Move
+    back: FlowEnds | None
+    groups: tuple[str, ...]
+    directory: Path
+
+    def plan(self, progress: Progress) -> FailoverPlan:
+        """Return what will be done, and what is known before it; ``progress`` is that of the producers' chapter."""
+        move = self.move
+        copied = move.ends.copied()
+        left = [each for each in self.groups if not self._progress_of(each).is_beyond_return]
+        pattern = "|".join(map(re.escape, left))
+        moves = move.ends.of_groups(pattern).plan_groups(ask_source=True) if left else None
+        loss = loss_of(move.ends, copied, ask_source=True)
+        refusal = None
+        if (other := move.in_the_way(copied.failovers)) is not None:
+            refusal = told_of(other, move.flow)
+        elif loss.bound is not None:
+            refusal = f"{move.flow.source} must tell what it has: {loss.bound}"
+        elif STOP not in progress.begun:
+            refusal = cannot_drain(move.ends, copied)
+        remaining = move.ends.remaining(self.groups)
+        would = [*remaining.groups, *remaining.topics]
+        stay = [each for each in would if not any(each.startswith(f"group {group} (") for group in self.groups)]
+        notes = [*notes_of(move, self.back), *by_hand_of(move.flow, copied)]
+        notes += [f"will remain on {move.flow.source}, as things stand: {each}" for each in stay]
+        return FailoverPlan(Mode.PLANNED, self.steps(), copied, moves, loss, refusal, tuple(notes))
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return all steps in order, under the names under which they are told."""
+        first, *rest = steps_of_producers(self.move, self.back, self.groups)
+        chapters = ((each, steps_of_group(self.move, each, self.home_of(each))) for each in self.groups)
+        of_groups = [replace(step, name=_named(group, step.name)) for group, steps in chapters for step in steps]
+        return (first, *of_groups, *(replace(step, name=_named(PRODUCERS, step.name)) for step in rest))
+
+    def carry_out(self, told: Callable[[StepResult], None]) -> tuple[StepResult, ...]:
+        """Carry out what is left, up to the first step that fails; return what came of each."""
+        results: list[StepResult] = []
+
+        def telling(chapter: str | None) -> Callable[[StepResult], None]:
+            def take(result: StepResult) -> None:
+                results.append(result if chapter is None else replace(result, name=_named(chapter, result.name)))
+                told(results[-1])
+
+            return take
+
+        self._keep_groups()
+        first, *rest = steps_of_producers(self.move, self.back, self.groups)
+        journal = Journal(self.directory / _JOURNAL)
+        StepsUnderWay((first,), journal, goes_back=False, told=telling(None)).carry_out()
+        for group in self.groups:
+            if not _has_failed(results):
+                self._carry_out_group(group, telling(group))
+        if not _has_failed(results):
+            StepsUnderWay(rest, journal, goes_back=True, told=telling(PRODUCERS)).carry_out()
+        return tuple(results)
+
+    def _carry_out_group(self, group: str, told: Callable[[StepResult], None]) -> None:
+        home = self.home_of(group)
+        home.mkdir(exist_ok=True)
+        journal = Journal(home / _JOURNAL)
+        if (problem := _broken(journal, home)) is not None:
+            told(StepResult(STOP, Result(Verdict.FAIL, problem), 0.0))
+            return
+        StepsUnderWay(steps_of_group(self.move, group, home), journal, goes_back=True, told=told).carry_out()
+        seal_end(home / _SEAL, journal.read().entries[-1])
+
+    def home_of(self, group: str) -> Path:
+        """Return the directory of a group's chapter; ids of groups are no names of files."""
+        return self.directory / f"group-{self.groups.index(group) + 1:03}"
+
+    def whereabouts(self) -> Mapping[str | None, str | None]:
+        """Return on which cluster each group's applications run by now, None: those in none; None: under way."""
+        found: dict[str | None, str | None] = {None: _place(_progress(self.directory), self.move.flow)}
+        return found | {group: _place(self._progress_of(group), self.move.flow) for group in self.groups}
+
+    def _progress_of(self, group: str) -> Progress:
+        return _progress(self.home_of(group))
+
+    def _keep_groups(self) -> None:
+        if kept_groups(self.directory) is None:
+            try:
+                write_new(self.directory / _GROUPS_FILE, json.dumps(list(self.groups)) + "\n")
+            except OSError as error:
+                raise ConfigError(self.directory, None, "--run-directory", f"cannot be written: {error}") from None
+
+
+def kept_groups(directory: Path) -> tuple[str, ...] | None:
+    """Return the groups of a migration that was begun, in their order; None: none was.
+
+    Raises
+    ------
+    ConfigError
+        if the file is not as it was written.
+    """
+    path = directory / _GROUPS_FILE
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(path, None, None, f"does not tell the groups of the migration: {error}") from None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ConfigError(path, None, None, "does not tell the groups of the migration")
+    return tuple(found)
+
+
+def groups_to_move(plan: MovePlan) -> tuple[str, ...]:
+    """Return the groups of which the source has a position, in the order in which they are moved."""
+    return tuple(sorted({each.group for each in plan.positions}))
+
+
+def facts_of(results: Sequence[StepResult], name: str) -> list[Mapping[str, Json]]:
+    """Return what the steps of that name have found, of whatever chapter."""
+    return [each.result.facts for each in results if each.name == name or each.name.endswith(_named("", name))]
+
+
+def _named(chapter: str, step: str) -> str:
+    return f"{chapter}: {step}"
+
+
+def _has_failed(results: Sequence[StepResult]) -> bool:
+    return any(each.result.verdict is Verdict.FAIL for each in results)
+
+
+def _progress(directory: Path) -> Progress:
+    journal = Journal(directory / _JOURNAL)
+    return Progress.of(journal.read().entries if journal.path.exists() else ())
+
+
+def _place(progress: Progress, flow: Flow) -> str | None:
+    if START in progress.begun:
+        return flow.target
+    return None if STOP in progress.begun else flow.source
+
+
+def _broken(journal: Journal, home: Path) -> str | None:
+    if not journal.path.exists():
+        return None
+    reading = journal.read()
+    problem = reading.problem or end_problem(home / _SEAL, reading)
+    return f"nothing can be taken up from {journal.path}: {problem}" if reading.entries and problem else None

@@ -1,0 +1,237 @@
+"""A migration: each group by itself, the producers last, and nothing of it done twice wherever a process ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from mirror.model.failover import Phase
+from mirror.model.translation import Bounded
+from mirror.model.verdict import Verdict
+from mirror.recovery.applications import Answer, Done, NotDone
+from mirror.recovery.group_moves import MovePlan
+from mirror.recovery.migration import Migration, kept_groups
+from mirror.recovery.remaining import Remaining
+from mirror.recovery.steps import NOT_BEGUN, StepResult
+from tests.unit.recovery.world import (
+    EAST,
+    HOME,
+    ORDERS,
+    THERE,
+    WEST,
+    Killed,
+    StandInApplications,
+    StandInEnds,
+    World,
+    move_of,
+)
+
+GROUPS = ("audit", "billing")
+
+
+@dataclass
+class Town(World):
+    """A world in which each group's applications run by themselves; ``None`` are the producers."""
+
+    groups: dict[str, dict[str, int]] = field(default_factory=lambda: {EAST: {"audit": 7, "billing": 5}, WEST: {}})
+    places: dict[str | None, str | None] = field(default_factory=lambda: dict.fromkeys((None, *GROUPS), EAST))
+    lingering: set[str] = field(default_factory=set)
+    remaining: Remaining = field(default_factory=Remaining)
+
+
+@dataclass(frozen=True)
+class TownEnds(StandInEnds):
+    """The ends of a flow of the town, seen for some groups."""
+
+    world: Town
+    pattern: str = ".*"
+
+    def of_groups(self, pattern: str) -> TownEnds:
+        return replace(self, pattern=pattern)
+
+    def plan_groups(self, *, ask_source: bool) -> MovePlan:
+        plan = super().plan_groups(ask_source=ask_source)
+        kept = tuple(replace(each, source=ORDERS) for each in plan.positions if re.fullmatch(self.pattern, each.group))
+        decisions = tuple(each for each in plan.decisions if re.fullmatch(self.pattern, each.group))
+        return replace(plan, positions=kept, decisions=decisions)
+
+    def members(self, groups: Sequence[str]) -> Sequence[str]:
+        self.world.call()
+        there = [each for each in groups if self.world.places[each] == self.flow.source or each in self.world.lingering]
+        return [f"group {each}" for each in there]
+
+    def remaining(self, moved: Collection[str]) -> Remaining:
+        self.world.call()
+        return self.world.remaining
+
+
+@dataclass(frozen=True)
+class TownApplications(StandInApplications):
+    """Its applications; all of them at once are asked for nothing but what they did."""
+
+    world: Town
+
+    def stop(self, cluster: str) -> Answer:
+        raise AssertionError(f"all of {cluster} stopped")
+
+    def start(self, cluster: str) -> Answer:
+        raise AssertionError(f"all of {cluster} started")
+
+    def stop_part(self, cluster: str, group: str | None) -> Answer:
+        if self.world.places[group] == cluster:
+            self.world.places[group] = None
+        if group is None:
+            self.world.at_work.discard(cluster)
+        self.world.call(f"stop {group} on {cluster}")
+        return Done("stopped")
+
+    def start_part(self, cluster: str, group: str | None) -> Answer:
+        assert self.world.places[group] in (None, cluster), f"{group} would run on two clusters"
+        assert group is None or cluster == EAST or group in self.world.groups[WEST], "before it was moved"
+        self.world.places[group] = cluster
+        if group is None:
+            self.world.at_work.add(cluster)
+            self.world.written[cluster] += 1
+        self.world.call(f"start {group} on {cluster}")
+        return Done("started")
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        self.world.call(f"{group} reads on {cluster}")
+        return Done("seen", since_ms + 1) if self.world.places[group] == cluster else NotDone("it is not there")
+
+
+def migration(world: Town, directory: Path) -> Migration:
+    directory.mkdir(exist_ok=True)
+    ends = TownEnds(world, THERE.flow)
+    move = replace(move_of(world, directory), ends=ends, record=ends, applications=TownApplications(world))
+    return Migration(move, TownEnds(world, HOME.flow), GROUPS, directory)
+
+
+def carried(world: Town, directory: Path) -> tuple[StepResult, ...]:
+    return migration(world, directory).carry_out(lambda _: None)
+
+
+def of_parts(world: Town) -> list[str]:
+    """What was done with applications, in order."""
+    return [each for each in world.done if each.split()[0] in {"stop", "start"} or " reads on " in each]
+
+
+def assert_there(world: Town, results: Sequence[StepResult]) -> None:
+    assert [each for each in results if each.result.verdict is not Verdict.PASS] == []
+    assert set(world.places.values()) == {WEST}
+    assert world.groups[WEST] == world.groups[EAST] == {"audit": 7, "billing": 5}
+    assert [each.phase for each in world.record.values()] == [Phase.DONE]
+    assert world.paused == {THERE.flow}
+
+
+def test_each_group_reads_on_the_new_cluster_before_the_next_is_stopped_and_the_producers_are_last(
+    tmp_path: Path,
+) -> None:
+    world = Town()
+    results = carried(world, tmp_path)
+    assert_there(world, results)
+    assert of_parts(world) == [
+        *(f"{what} on {where}" for group in GROUPS for what, where in _of_group(group)),
+        "stop None on east",
+        "start None on west",
+    ]
+    assert [each.name for each in results] == [each.name for each in migration(world, tmp_path).steps()]
+    assert [each.name for each in results][:3] == ["begin", "audit: stop", "audit: copied"]
+    assert results[-1].name == "producers: what remains"
+
+
+def _of_group(group: str) -> list[tuple[str, str]]:
+    return [(f"stop {group}", EAST), (f"start {group}", WEST), (f"{group} reads", WEST)]
+
+
+def test_a_group_that_fails_before_it_is_started_goes_on_where_it_was_and_those_before_it_stay(tmp_path: Path) -> None:
+    world = Town(lingering={"billing"})
+    results = carried(world, tmp_path)
+    failed = [each for each in results if each.result.verdict is Verdict.FAIL]
+    assert [(each.name, "somebody still reads on east" in each.result.detail) for each in failed] == [
+        ("billing: stop", True)
+    ]
+    assert world.places == {None: EAST, "audit": WEST, "billing": EAST}
+    assert [each.phase for each in world.record.values()] == [Phase.UNDER_WAY]
+    assert migration(world, tmp_path).whereabouts() == world.places
+    world.lingering.clear()
+    before = len(world.done)
+    assert_there(world, carried(world, tmp_path))
+    assert not [each for each in world.done[before:] if "audit" in each], "it is there already"
+
+
+def test_a_kill_anywhere_leaves_what_the_same_run_goes_on_from(tmp_path: Path) -> None:
+    whole = Town()
+    carried(whole, tmp_path / "whole")
+    assert whole.calls > 40
+    for number in range(1, whole.calls + 1):
+        world, directory = Town(dies_at=number), tmp_path / str(number)
+        with pytest.raises(Killed):
+            carried(world, directory)
+        assert_there(world, carried(world, directory))
+        for group in GROUPS:
+            assert world.done.count(f"write {group} on west") == 1, number
+            began = [each for each in world.done if each == f"start {group} on west"]
+            assert len(began) <= 2, "started once more only where nobody knew that it was"
+
+
+def test_what_remains_is_named_until_nothing_does(tmp_path: Path) -> None:
+    world = Town(
+        remaining=Remaining(("group reports (Stable, 1 member)",), ("audit-log-0 (5 offsets, copied by nobody)",))
+    )
+    assert "group reports" in " ".join(migration(world, tmp_path).plan(NOT_BEGUN).notes)
+    last = carried(world, tmp_path)[-1]
+    assert (last.name, last.result.verdict) == ("producers: what remains", Verdict.FAIL)
+    assert "must not be switched off" in last.result.detail
+    assert "group reports (Stable, 1 member); audit-log-0 (5 offsets" in last.result.detail
+    world.written[EAST] += 1
+    world.remaining = Remaining()
+    assert "producers: logs of east do not end where they did" in carried(world, tmp_path)[-1].result.detail
+    world.written[EAST] -= 1
+    assert_there(world, carried(world, tmp_path))
+
+
+def test_a_journal_of_a_group_that_was_cut_short_is_not_gone_on_with(tmp_path: Path) -> None:
+    world = Town(lingering={"billing"})
+    carried(world, tmp_path)
+    journal = tmp_path / "group-001" / "journal.jsonl"
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-2]))
+    before = list(world.done)
+    last = carried(world, tmp_path)[-1]
+    assert (last.name, last.result.verdict, world.done) == ("audit: stop", Verdict.FAIL, before)
+    assert "nothing can be taken up from" in last.result.detail
+
+
+def test_another_run_under_way_refuses_it(tmp_path: Path) -> None:
+    world = Town()
+    world.record["other"] = replace(migration(world, tmp_path).move.entry, run="other")
+    refusal = migration(world, tmp_path).plan(NOT_BEGUN).refusal
+    assert refusal is not None
+    assert "under way" in refusal
+    assert carried(world, tmp_path)[-1].name == "begin"
+    assert of_parts(world) == []
+
+
+def test_the_groups_of_a_migration_are_those_with_which_it_was_begun(tmp_path: Path) -> None:
+    assert kept_groups(tmp_path) is None
+    carried(Town(), tmp_path)
+    assert kept_groups(tmp_path) == GROUPS
+
+
+def test_positions_that_are_not_exact_are_told_before_the_group_is_started(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Approximate(TownEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            plan = super().plan_groups(ask_source=ask_source)
+            return replace(plan, positions=tuple(replace(each, translation=Bounded(5, 2)) for each in plan.positions))
+
+    world = Town()
+    planned = migration(world, tmp_path)
+    move = replace(planned.move, ends=Approximate(world, THERE.flow))
+    results = replace(planned, move=move).carry_out(lambda _: None)
+    (told,) = [each.result.detail for each in results if each.name == "audit: positions"]
+    assert "some records may be read again: orders-0" in told
