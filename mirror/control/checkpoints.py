@@ -106,16 +106,20 @@ def remote_partition(source: TopicPartition, settings: FlowSettings) -> TopicPar
     return TopicPartition(settings.copy_of(source.topic), source.partition)
 
 
-def last_checkpoints(records: Iterable[Record], known: Checkpoints | None = None) -> Checkpoints:
+def last_checkpoints(records: Sequence[Record], known: Checkpoints | None = None) -> Checkpoints:
     """Return ``known`` with what newer records of the checkpoints topic say; malformed ones are skipped (CKP-03)."""
-    last = dict(known or {})
-    for record in records:
+    found: dict[tuple[str, TopicPartition], Checkpoint] = {}
+    read: set[bytes | None] = set()
+    # From the end: of each position the last record counts, and most of a topic are those before it.
+    for record in reversed(records):
+        if record.key in read:
+            continue
         checkpoint = Checkpoint.parse(record.key, record.value)
         if checkpoint is not None:
-            last[checkpoint.group, checkpoint.topic_partition] = replace(
-                checkpoint, offset=record.offset, at_ms=record.timestamp
-            )
-    return last
+            read.add(record.key)
+            where = checkpoint.group, checkpoint.topic_partition
+            found.setdefault(where, replace(checkpoint, offset=record.offset, at_ms=record.timestamp))
+    return {**(known or {}), **dict(reversed(found.items()))}
 
 
 class CheckpointsTick:

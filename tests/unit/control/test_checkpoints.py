@@ -89,6 +89,9 @@ def test_the_last_record_of_a_group_and_partition_counts_and_what_does_not_parse
     records.insert(2, record(b"not", b"ours"))
     records.append(record(None, None))
     assert last_checkpoints(records) == {("billing", COPY): checkpoint(3, 2)}
+    records.append(record(checkpoint(4, 4).key_bytes(), b"too short"))
+    records.append(record(checkpoint(4, 4).key_bytes(), None))
+    assert last_checkpoints(records) == {("billing", COPY): checkpoint(3, 2)}, "the last that is one"
     later = record(checkpoint(9, 9).key_bytes(), checkpoint(9, 9).value_bytes())
     assert last_checkpoints([later], last_checkpoints(records)) == {("billing", COPY): checkpoint(9, 9)}
 
