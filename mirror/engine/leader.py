@@ -76,9 +76,12 @@ class FlowLeader:
                 return self._round(cluster[0])
 
             while True:
+                self._standing.rested.clear()
                 ticking.once(lambda: run_tick(name, now_ms, round_of_election))
                 self._news.look()
-                if self._ended.wait(_LOOK_SECONDS):
+                if not self._ended.is_set():
+                    self._standing.rested.wait(_LOOK_SECONDS)
+                if self._ended.is_set():
                     break
             # By a name of its own: that nothing went wrong with it does not mean that the election has recovered.
             ticking.once(lambda: run_tick(f"release {self._settings.flow}", now_ms, self._release))
@@ -101,6 +104,7 @@ class FlowLeader:
         """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
         self._is_settled = is_settled
         self._ended.set()
+        self._standing.rested.set()
 
     def _round(self, target: Cluster) -> tuple[int, Sequence[str]]:
         if self._election is None:

@@ -330,7 +330,7 @@ class Engine:
             except EpochFailed as failure:
                 for standing in self._standings.values():
                     with standing.lock:
-                        standing.at_work = frozenset()
+                        standing.end_epoch()
                         # Tasks of an epoch before this one may be cut off too.
                         standing.tasks_write_until = max(standing.tasks_write_until, failure.write_until)
                         standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
@@ -348,7 +348,7 @@ class Engine:
             self._take_slots(results, begun)
             for flow, standing in self._standings.items():
                 # Only now: what is to be said of the partitions that are paused is known.
-                standing.at_work = frozenset()
+                standing.end_epoch()
                 standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
     def _take_result(self, work: TaskWork, result: TaskResult, begun: Mapping[Flow, int], seconds: float) -> None:

@@ -164,6 +164,8 @@ class FlowStanding:
     to_record: set[TopicPartition] = field(default_factory=set)
     # To the copies of which the tasks of the running epoch may append.
     at_work: frozenset[TopicPartition] = frozenset()
+    # Set when there is something to be said of what is paused, which somebody waits for.
+    rested: threading.Event = field(default_factory=threading.Event)
     is_known: bool = False
     # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
     has_looked: bool = False
@@ -625,6 +627,13 @@ class FlowStanding:
         if producer is not None:
             for target in copied.values():
                 self.unanswered.setdefault(target, set()).add(producer)
+
+    @_alone
+    def end_epoch(self) -> None:
+        """Take in that no task appends to anything until the next epoch begins."""
+        self.at_work = frozenset()
+        if self.pauses.pauses_any:
+            self.rested.set()
 
     @_alone
     def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:

@@ -113,6 +113,9 @@ class GroupMember(threading.Thread):
     ----------
     max_rate
         Most records a second it takes; 0 is as many as come. A slow member puts its group at another place of the log.
+    first_part_seconds
+        After so long it writes down for the first time what it has read, and each second from then on: the members of
+        a process do so one after the other, since all at once they would hold up one another's reading.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class GroupMember(threading.Thread):
         max_rate: float,
         stopping: threading.Event,
         reach: Reach,
+        first_part_seconds: float = _PART_SECONDS,
     ) -> None:
         """Prepare; `start` begins to read."""
         # A daemon, so that a client that waits for a dead cluster cannot keep the process.
@@ -143,6 +147,7 @@ class GroupMember(threading.Thread):
         self._max_rate = max_rate
         self._stopping = stopping
         self._reach = reach
+        self._first_part_seconds = first_part_seconds
         self._reading = Reading()
         self._sent: dict[tuple[str, int], TopicPartition] = {}
         self._last_problem: str | None = None
@@ -174,7 +179,7 @@ class GroupMember(threading.Thread):
 
     def _read(self) -> None:
         began = time.monotonic()
-        part_due = began + _PART_SECONDS
+        part_due = began + self._first_part_seconds
         taken_before = 0
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -191,10 +196,11 @@ class GroupMember(threading.Thread):
                     continue
                 if owed > self._max_rate:
                     began, taken_before = now, self.records
+            losses = self._reach.losses
             for message in self._consumer.consume(burst, _POLL_SECONDS):
                 error = message.error()
                 if error is None:
-                    self._reach.answered()
+                    self._reach.answered(losses=losses)
                     self._reading.note(self._group, self.name, self._cluster, message)
                 else:
                     self._say(error)
@@ -323,8 +329,9 @@ def readers(
                 max_rate=max_rate,
                 stopping=stopping,
                 reach=reaches[each],
+                first_part_seconds=_PART_SECONDS * number / len(groups),
             )
-            for each, one in groups.items()
+            for number, (each, one) in enumerate(groups.items(), 1)
         ]
     except (ValueError, FileExistsError, KafkaException) as error:
         typer.echo(f"readers: {error}", err=True)

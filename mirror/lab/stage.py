@@ -28,6 +28,8 @@ from mirror.waiting import WaitTimeout, wait_until
 LOAD, READERS = "load-", "readers-"
 """How the names of producers' and of groups' processes begin."""
 
+_READ = ["cluster", "group", "topic", "partition", "read_at_ms"]
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -163,8 +165,7 @@ class Stage:
 
     def reads(self, alias: str = "") -> pd.DataFrame:
         """Return the ledger of reads so far (on one cluster): one row a record read."""
-        columns = ["cluster", "group", "topic", "partition", "read_at_ms"]
-        return read_rows(self.ledger / "reads", columns, f"*-{alias}-*" if alias else "*")
+        return read_rows(self.ledger / "reads", _READ, f"*-{alias}-*" if alias else "*")
 
     def acked(self, alias: str) -> int:
         """Return how many records a cluster has acknowledged so far, by the ledger."""
@@ -182,7 +183,9 @@ class Stage:
 
         def look() -> Service:
             nonlocal latest
-            latest = service_times(self.sends(alias), self.reads(alias), alias, topics, groups, since_ms=since_ms)
+            # Where no group is waited for the ledger of reads, by far the larger, is not read.
+            reads = self.reads(alias) if groups else pd.DataFrame(columns=_READ)
+            latest = service_times(self.sends(alias), reads, alias, topics, groups, since_ms=since_ms)
             return latest
 
         with suppress(WaitTimeout):

@@ -26,7 +26,7 @@ from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
 from mirror.recovery.followed import FollowedStates
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
-from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, probe_each, wait_until_gone
+from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
@@ -38,7 +38,8 @@ _BOOTSTRAP_MS = 5_000
 class ClusterEnds:
     """The ends of a flow of a properties file.
 
-    They are connected to for each question, since clusters come and go meanwhile; only the state topics are followed.
+    They are connected to for each question, since clusters come and go meanwhile; only the state topics are followed,
+    and probes from while the run was planned count when it is made sure that the source is gone.
     """
 
     settings: MirrorSettings
@@ -49,6 +50,7 @@ class ClusterEnds:
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
     followed: FollowedStates = field(default_factory=FollowedStates, compare=False, repr=False)
+    probed: ProbeRow = field(default_factory=ProbeRow, compare=False, repr=False)
 
     @property
     def flow(self) -> Flow:
@@ -66,7 +68,16 @@ class ClusterEnds:
             known=self._known(),
             probe_seconds=self.probe_seconds,
             timeout_seconds=self.detect_seconds,
+            row=self.probed,
         )
+
+    @contextmanager
+    def probing(self) -> Iterator[None]:
+        """See `FlowEnds`."""
+        # Asked for here: the state topic is followed by one thread.
+        known = self._known()
+        with probing(self.probed, self.settings.clusters[self.flow.source], self.probe_seconds, known):
+            yield
 
     def answering(self) -> Sequence[str]:
         """See `FlowEnds`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +20,8 @@ from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
+
+DETECT = "detect"
 
 
 class Mode(StrEnum):
@@ -148,6 +151,15 @@ def look_ahead(
     ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
         if a cluster does not answer without which the run cannot begin.
     """
+    # Detecting is mostly waiting; the plan asks nothing of a source that is to be gone.
+    detects = mode is Mode.UNPLANNED and DETECT not in progress.proven
+    with move.ends.probing() if detects else nullcontext():
+        return _looked_ahead(mode, move, back, progress, denying)
+
+
+def _looked_ahead(
+    mode: Mode, move: Move, back: FlowEnds | None, progress: Progress, denying: Denying | None
+) -> FailoverPlan:
     copied = move.ends.copied()
     moves = None if GROUPS in progress.proven else move.ends.plan_groups(ask_source=mode is not Mode.UNPLANNED)
     other = move.in_the_way(copied.failovers)
@@ -269,7 +281,7 @@ def detect(move: Move) -> Step:
         return f"{source} answers again at {', '.join(there)}" if there else None
 
     doing = f"probe every broker of {source} until none answers"
-    return Step("detect", doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
+    return Step(DETECT, doing, act, drift=drift, moments=when_passed(Event.FAULT_DETECTED))
 
 
 def _state_loss(move: Move, name: str, when: str) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -112,6 +113,10 @@ class FlowEnds(Protocol):
 
     def wait_until_gone(self) -> Gone:
         """Probe every broker of the source that is known until it is gone. Raises `StillThere`."""
+        ...
+
+    def probing(self) -> AbstractContextManager[None]:
+        """Return what probes the source's brokers meanwhile; :meth:`wait_until_gone` goes on from there."""
         ...
 
     def answering(self) -> Sequence[str]:

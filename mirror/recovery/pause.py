@@ -32,6 +32,8 @@ from mirror.waiting import WaitTimeout, wait_until
 
 _PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
 _NAMED = 3
+# An engine says it at once, and a failover waits for it.
+_LOOK_SECONDS = 0.2
 _NOBODY = "no engine leads the flow"
 _NEVER_LED = "no engine has ever led the flow; a Java MirrorMaker would know nothing of a pause"
 
@@ -337,7 +339,12 @@ class _Waiting:
             return seen[-1].problem is None or seen[-1].is_superseded
 
         with suppress(WaitTimeout):
-            wait_until(is_over, "whoever leads the flow to say so", timeout_seconds=timeout_seconds)
+            wait_until(
+                is_over,
+                "whoever leads the flow to say so",
+                timeout_seconds=timeout_seconds,
+                longest_pause_seconds=_LOOK_SECONDS,
+            )
         return seen[-1]
 
     def look(self, *, awaits_open_ends: bool) -> Paused:

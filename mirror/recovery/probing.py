@@ -1,14 +1,19 @@
 """Noticing that a cluster is gone: every broker is probed from outside, until none has answered several times.
 
 Brokers are known by the bootstrap addresses of the file, by what an engine has put on record on the target, and by what
-those tell that answer while this goes on. A broker that refuses a login is there.
+those tell that answer while this goes on. A broker that refuses a login is there. It can begin while something else is
+done, since most of it is waiting.
 """
 
 from __future__ import annotations
 
+import math
 import socket
-from collections.abc import Callable, Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,6 +27,8 @@ PROBE_SECONDS = 0.5
 DETECT_SECONDS = 300.0
 # Who refuses connections says so at once: three refusals in a moment would be one.
 _PAUSE_SECONDS = 0.3
+# Rounds that are further apart are no row: nobody has seen what was in between.
+_IN_A_ROW_SECONDS = 2.0
 _AT_ONCE = 64
 
 
@@ -96,6 +103,65 @@ class Gone:
         )
 
 
+class ProbeRow:
+    """Rounds of probes of one cluster, one after the other; not for several threads at once.
+
+    A round that asks a broker for the first time, or comes long after the one before, begins it anew.
+
+    Attributes
+    ----------
+    probes
+        how many rounds there were.
+    failed
+        in how many of them, up to the last, nobody has answered.
+    asked, answered
+        the addresses, in order: of all that were asked, and of those that answered in the last round.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.probes = self.failed = 0
+        self.asked: tuple[str, ...] = ()
+        self.answered: tuple[str, ...] = ()
+        self._monotonic = monotonic
+        self._ended_at = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next round is not too soon after the last."""
+        return self._monotonic() - self._ended_at >= _PAUSE_SECONDS
+
+    def ask(self, settings: ClusterSettings, seconds: float, known: Known, probe: Probe | None = None) -> None:
+        """Ask every broker that is known, at once."""
+        asked = _joined(self.asked, _addresses(settings, known))
+        if asked != self.asked or self._monotonic() - self._ended_at > _IN_A_ROW_SECONDS:
+            self.probes = self.failed = 0
+        found = probe_each(settings, seconds, probe, known=replace(known, addresses=asked))
+        self._ended_at = self._monotonic()
+        self.answered = tuple(address for address, heard in found.items() if heard.problem is None)
+        self.asked = _joined(asked, (each for heard in found.values() for each in heard.brokers))
+        self.probes += 1
+        self.failed = 0 if self.answered else self.failed + 1
+
+
+@contextmanager
+def probing(row: ProbeRow, settings: ClusterSettings, seconds: float, known: Known) -> Iterator[None]:
+    """Ask round after round meanwhile, in another thread; the last round has ended when this does."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.is_set():
+            row.ask(settings, seconds, known)
+            over.wait(_PAUSE_SECONDS)
+
+    with ThreadPoolExecutor(1, "probing") as pool:
+        asking = pool.submit(go_on)
+        try:
+            yield
+        finally:
+            over.set()
+        asking.result()
+
+
 def wait_until_gone(
     settings: ClusterSettings,
     *,
@@ -103,6 +169,7 @@ def wait_until_gone(
     probe_seconds: float = PROBE_SECONDS,
     timeout_seconds: float = DETECT_SECONDS,
     probe: Probe | None = None,
+    row: ProbeRow | None = None,
 ) -> Gone:
     """Probe every broker at once until none has answered three times in a row.
 
@@ -115,24 +182,23 @@ def wait_until_gone(
         brokers beside the bootstrap addresses.
     probe
         for tests.
+    row
+        what was asked before, which counts; at least one round is made here.
 
     Raises
     ------
     StillThere
         if one answers until the time is over.
     """
-    failed = probes = 0
-    answered: list[str] = []
-    asked = _addresses(settings, known)
+    rounds = row or ProbeRow()
+    has_asked = False
 
     def look() -> int:
-        nonlocal failed, probes, asked
-        probes += 1
-        found = probe_each(settings, probe_seconds, probe, known=replace(known, addresses=asked))
-        answered[:] = [address for address, heard in found.items() if heard.problem is None]
-        asked = _joined(asked, (each for heard in found.values() for each in heard.brokers))
-        failed = 0 if answered else failed + 1
-        return failed
+        nonlocal has_asked
+        if rounds.is_due:
+            rounds.ask(settings, probe_seconds, known, probe)
+            has_asked = True
+        return rounds.failed if has_asked else 0
 
     what = f"{PROBES} failed probes of {settings.alias} in a row"
     try:
@@ -141,14 +207,13 @@ def wait_until_gone(
             what,
             timeout_seconds=timeout_seconds,
             until=lambda count: count >= PROBES,
-            first_pause_seconds=_PAUSE_SECONDS,
             longest_pause_seconds=_PAUSE_SECONDS,
         )
     except WaitTimeout:
-        where = ", ".join(answered) or ", ".join(asked)
+        where = ", ".join(rounds.answered) or ", ".join(rounds.asked)
         said = f"{settings.alias} is not gone: after {timeout_seconds:g} s it still answers at {where}"
         raise StillThere(said) from None
-    return Gone(probes, asked, len(asked) - len(_addresses(settings, NOTHING_KNOWN)))
+    return Gone(rounds.probes, rounds.asked, len(rounds.asked) - len(_addresses(settings, NOTHING_KNOWN)))
 
 
 def probe_each(

@@ -20,7 +20,7 @@ from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import ClusterUnreachable
 from mirror.model.flow_state import RunReport
-from mirror.model.pause import PauseReport, Pauses
+from mirror.model.pause import PauseReport, Pauses, PauseWish
 from tests.unit.control.builders import flow_settings
 
 TARGET = ClusterSettings("west", {})
@@ -102,6 +102,9 @@ class World:
         assert self.standing.lease.left < 0, "nothing more is written"
         self.released.append((report, is_settled))
 
+    def say(self, record: object) -> None:
+        """What is said of the pause is not looked at here."""
+
     def close(self) -> None:
         self.closed += 1
 
@@ -120,6 +123,19 @@ def test_it_takes_part_until_it_is_told_to_end_and_releases_the_flow_then(
     assert (world.connected, world.closed) == (1, 1)
     assert [(report.state, is_settled) for report, is_settled in world.released] == [("STOPPED", True)]
     assert len([each for each in caplog.messages if each.startswith("the first epoch has reported")]) == 1
+
+
+def test_that_nothing_more_is_appended_to_what_is_paused_is_said_at_once_and_not_at_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next look is an hour away; so it is when it is told to end."""
+    world = World(monkeypatch, 1, 1)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 3600.0)
+    world.standing.pauses = Pauses((PauseWish("all", None, True, "ann", 1),))
+    world.pauses = world.standing.pauses
+    world.heard = world.standing.end_epoch
+    world.run()
+    assert [each.name for each in world.reports] == ["leader east->west"] * 2 + ["release east->west"]
 
 
 def test_a_target_that_does_not_answer_or_takes_no_topic_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,8 +103,16 @@ def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_ov
     assert not standing.take_pauses(Pauses((ONLY_ORDERS,)))
     assert rung == [None]
     assert standing.pause_report("me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
-    standing.at_work = frozenset()
+    assert not standing.rested.is_set()
+    standing.end_epoch()
     assert standing.pause_report("me") == PauseReport("me", ("orders only",))
+    assert standing.rested.is_set(), "somebody waits for that to be said"
+
+
+def test_the_end_of_an_epoch_is_no_news_where_nothing_is_paused(engine: Engine, standing: FlowStanding) -> None:
+    planned(engine)
+    standing.end_epoch()
+    assert not standing.rested.is_set()
 
 
 def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(standing: FlowStanding) -> None:

@@ -41,6 +41,36 @@ def test_a_load_that_reaches_nobody_does_not_wait_for_outcomes() -> None:
     assert done == ["closed"]
 
 
+def test_what_was_fetched_before_the_loss_and_is_handed_out_with_it_is_no_answer() -> None:
+    """The client calls back while it is asked for records, and tells of each loss once."""
+    reach = Reach()
+    before = reach.losses
+    reach.failed(DOWN)
+    reach.answered(losses=before)
+    assert reach.is_lost
+    reach.answered(losses=reach.losses)
+    assert not reach.is_lost
+
+
+def test_a_reader_that_loses_its_brokers_while_records_are_handed_out_knows_it(tmp_path: Path) -> None:
+    reach, stopping, consumer = Reach(), threading.Event(), Consumer()
+
+    def consume(*_: object) -> list[Any]:
+        reach.failed(DOWN)
+        stopping.set()
+        return [
+            SimpleNamespace(
+                error=lambda: None, topic=lambda: "orders", partition=lambda: 0, offset=lambda: 4, headers=list,
+                key=lambda: None, value=lambda: b"4", timestamp=lambda: (1, 5), leader_epoch=lambda: 0,
+            )
+        ]  # fmt: skip
+
+    consumer.consume = consume  # type: ignore[attr-defined]
+    a_member(tmp_path, reach, stopping, consumer).run()
+    assert reach.is_lost
+    assert consumer.asked == []
+
+
 class Consumer:
     """Hands nothing out; a commit that waits for its answer, and a goodbye, are noted."""
 
@@ -61,6 +91,22 @@ class Consumer:
         self.asked.append("close")
 
 
+def a_member(ledger: Path, reach: Reach, stopping: threading.Event, consumer: Consumer) -> GroupMember:
+    return GroupMember(
+        "c-0",
+        group="billing",
+        cluster="east",
+        consumer=consumer,  # type: ignore[arg-type]
+        topics=["orders"],
+        parts=PartWriter(ledger / "reads", "c-0", READS),
+        commits=Commits("billing", "c-0", "east"),
+        commit_parts=PartWriter(ledger / "commits", "c-0", COMMITS),
+        max_rate=0.0,
+        stopping=stopping,
+        reach=reach,
+    )
+
+
 @pytest.mark.parametrize(("is_lost", "asked"), [(False, ["commit", "close"]), (True, [])])
 def test_a_reader_that_reaches_nobody_closes_its_ledger_and_asks_nothing(
     tmp_path: Path, is_lost: bool, asked: list[str]
@@ -69,19 +115,7 @@ def test_a_reader_that_reaches_nobody_closes_its_ledger_and_asks_nothing(
     stopping.set()
     if is_lost:
         reach.failed(DOWN)
-    member = GroupMember(
-        "c-0",
-        group="billing",
-        cluster="east",
-        consumer=consumer,  # type: ignore[arg-type]
-        topics=["orders"],
-        parts=PartWriter(tmp_path / "reads", "c-0", READS),
-        commits=Commits("billing", "c-0", "east"),
-        commit_parts=PartWriter(tmp_path / "commits", "c-0", COMMITS),
-        max_rate=0.0,
-        stopping=stopping,
-        reach=reach,
-    )
+    member = a_member(tmp_path, reach, stopping, consumer)
     member._reading.positions["orders", 0] = (5, 0)
     member.run()
     assert consumer.asked == asked

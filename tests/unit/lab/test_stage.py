@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.lab import processes
+from mirror.lab import processes, readers
 from mirror.lab.applications import Deployment, Group, Load
 from mirror.lab.service_times import Service
 from mirror.lab.stage import LOAD, READERS, Stage
@@ -68,6 +68,37 @@ def test_groups_of_one_process_read_the_same_there(stage: Stage, started: dict[s
     assert (told["--group"], told["--name"]) == (["group-0", "group-1", "group-2"], ["many-west-after"])
 
 
+def test_members_of_a_process_write_down_what_they_have_read_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty that did so at once, a second after their start, held up their first reads."""
+    firsts: list[float] = []
+
+    class Member:
+        failure = None
+        is_cut_off = False
+        records = 0
+
+        def __init__(self, name: str, *, first_part_seconds: float, **_: object) -> None:
+            self.name = name
+            firsts.append(first_part_seconds)
+
+        def start(self) -> None:
+            pass
+
+        def join(self, _: float) -> None:
+            pass
+
+        def is_alive(self) -> bool:
+            return False
+
+    monkeypatch.setattr(readers, "GroupMember", Member)
+    monkeypatch.setattr(readers, "Consumer", lambda _: None)
+    monkeypatch.setattr(readers, "StopRequest", lambda: SimpleNamespace(listen=lambda: None, asked=True))
+    readers.readers(bootstrap="west:1", cluster="west", group=["a", "b", "c", "d"], topic=["orders"], ledger=tmp_path)
+    assert firsts == [0.25, 0.5, 0.75, 1.0]
+
+
 APPLICATIONS = Deployment(
     "west", (Load("west", ("a",)), Load("west", ("b",))), (Group("billing", "west", ("a",)),), "after", 7
 )
@@ -122,3 +153,10 @@ def test_an_engine_without_named_targets_runs_all_flows(
 def test_what_has_not_come_about_in_time_is_told_as_such(stage: Stage) -> None:
     """There is no ledger yet."""
     assert stage.await_service("west", ["a"], ["billing"], since_ms=0, seconds=0.01) == Service(None, {"billing": None})
+
+
+def test_where_no_group_is_waited_for_the_ledger_of_reads_is_not_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stage, "reads", lambda *_: pytest.fail("it is by far the larger"))
+    assert stage.await_service("west", ["a"], [], since_ms=0, seconds=0.01) == Service(None, {})

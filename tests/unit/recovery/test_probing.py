@@ -8,8 +8,19 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import AccessDenied, ClusterUnreachable
-from mirror.recovery import probing
-from mirror.recovery.probing import Heard, Known, Probe, StillThere, probe_each, wait_until_gone
+from mirror.recovery import probing as probing_module
+from mirror.recovery.probing import (
+    NOTHING_KNOWN,
+    Heard,
+    Known,
+    Probe,
+    ProbeRow,
+    StillThere,
+    probe_each,
+    probing,
+    wait_until_gone,
+)
+from mirror.waiting import wait_until
 
 THREE = ClusterSettings("east", {"bootstrap.servers": "a:1, b:2,c:3", "client.id": "x"})
 ONE = ClusterSettings("east", {"bootstrap.servers": "a:1"})
@@ -58,6 +69,66 @@ def test_brokers_are_learned_from_one_that_answers_before_it_dies() -> None:
         wait_until_gone(ONE, timeout_seconds=0.5, probe=answering("a:1 b:2", "b:2", brokers=("a:1", "b:2")))
 
 
+class Clock:
+    """Stands still unless it is set."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_rounds_before_count_as_long_as_they_are_one_row_with_those_that_follow() -> None:
+    clock = Clock()
+    row = ProbeRow(clock)
+    nobody = answering("")
+    for seen in (1, 2):
+        assert row.is_due
+        row.ask(ONE, 1.0, NOTHING_KNOWN, nobody)
+        assert (row.failed, row.is_due) == (seen, False)
+        clock.now += 0.5
+    clock.now += 2.0
+    row.ask(ONE, 1.0, NOTHING_KNOWN, nobody)
+    assert (row.failed, row.probes) == (1, 1), "nobody has seen what was in between"
+    clock.now += 0.5
+    row.ask(ONE, 1.0, Known(("b:2",)), nobody)
+    assert (row.failed, row.asked) == (1, ("a:1", "b:2")), "the other broker was asked only now"
+    clock.now += 0.5
+    row.ask(ONE, 1.0, NOTHING_KNOWN, answering("b:2"))
+    assert (row.failed, row.answered) == (0, ("b:2",))
+
+
+def test_what_was_asked_while_the_run_was_planned_counts_and_once_more_is_asked_at_least() -> None:
+    row = ProbeRow()
+    for _ in range(3):
+        row.ask(ONE, 1.0, NOTHING_KNOWN, answering(""))
+    assert wait_until_gone(ONE, probe=answering(""), row=row).probes == 4
+    with pytest.raises(StillThere, match="still answers at a:1"):
+        wait_until_gone(ONE, timeout_seconds=0.5, probe=answering("a:1"), row=row)
+
+
+def test_it_is_probed_as_long_as_something_else_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ProbeRow()
+    monkeypatch.setattr(probing_module, "_ask", lambda *_: NOBODY)
+    with probing(row, ONE, 1.0, NOTHING_KNOWN):
+        wait_until(lambda: row.failed >= 3, "the third round", timeout_seconds=60.0)
+
+
+def test_what_goes_wrong_with_a_plan_ends_its_probes_and_what_goes_wrong_with_these_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probing_module, "_ask", lambda *_: NOBODY)
+    with pytest.raises(KeyError), probing(ProbeRow(), ONE, 1.0, NOTHING_KNOWN):
+        raise KeyError
+
+    def ask(*_: object) -> Heard:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(probing_module, "_ask", ask)
+    with pytest.raises(ZeroDivisionError), probing(ProbeRow(), ONE, 1.0, NOTHING_KNOWN):
+        pass
+
+
 def test_that_only_bootstrap_addresses_are_known_is_said() -> None:
     gone = wait_until_gone(ONE, probe=answering(""))
     assert (gone.addresses, gone.others) == (("a:1",), 0)
@@ -80,7 +151,7 @@ class AnotherCluster:
 
 
 def test_another_cluster_at_an_address_on_record_is_not_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing.Cluster, "connect", lambda *_, **__: AnotherCluster())
+    monkeypatch.setattr(probing_module.Cluster, "connect", lambda *_, **__: AnotherCluster())
     (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="ours")).values()
     assert heard == Heard("another cluster answers there (other)")
     (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="other")).values()
@@ -91,7 +162,7 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr(probing.Cluster, "connect", connect)
+    monkeypatch.setattr(probing_module.Cluster, "connect", connect)
     problem: Exception = AccessDenied("east", "describing", "not allowed")
     assert probe_each(ONE, 1.0) == {"a:1": Heard(None)}
     problem = ClusterUnreachable("east", "a:1", "connection refused")
@@ -107,7 +178,7 @@ def test_an_address_that_refuses_connections_is_not_asked_until_the_time_is_over
     def connect(*_: object, **__: object) -> None:
         raise AssertionError("no client is needed")
 
-    monkeypatch.setattr(probing.Cluster, "connect", connect)
+    monkeypatch.setattr(probing_module.Cluster, "connect", connect)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"

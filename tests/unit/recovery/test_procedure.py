@@ -20,13 +20,13 @@ from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody
 from mirror.recovery.denying import Denied
 from mirror.recovery.failback import look_home, steps_home
-from mirror.recovery.failover import Mode, look_ahead, steps_of
+from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
 from mirror.recovery.flow_ends import Copied
 from mirror.recovery.group_moves import MovePlan, Unmoved
 from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
-from mirror.recovery.steps import NotTakenBack, Step, StepResult, carry_out, take_back
+from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -506,6 +506,18 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
     assert any("enables no flow west->east" in note for note in plan.notes)
     assert world.done == []
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_an_unplanned_failover_probes_its_source_while_it_is_planned(mode: Mode, tmp_path: Path) -> None:
+    """Not once that is proven, which is looked at again by itself."""
+    world = World()
+    move = move_of(world, tmp_path, mode=mode)
+    look_ahead(mode, move, None)
+    detected = StepResult(DETECT, Result(Verdict.PASS, "gone"), 0.0)
+    look_ahead(mode, move, None, Progress(frozenset({DETECT}), {DETECT: detected}, is_beyond_return=False))
+    assert world.planned_while_probing == [mode is Mode.UNPLANNED, False]
+    assert not world.is_probing
 
 
 def test_what_is_written_to_the_source_behind_its_fence_stops_a_planned_run(tmp_path: Path) -> None:

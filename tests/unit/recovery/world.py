@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,6 +57,8 @@ class World:
     refused: tuple[Unmoved, ...] = ()
     verdict: Verdict = Verdict.PASS
     open_transactions: tuple[str, ...] = ()
+    is_probing: bool = False
+    planned_while_probing: list[bool] = field(default_factory=list)
     stubborn: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
     calls: int = 0
@@ -85,6 +88,12 @@ class StandInEnds:
         if self.world.is_up[self.flow.source]:
             raise StillThere(f"{self.flow.source} still answers")
         return Gone(3, ("east:1",), 0)
+
+    @contextmanager
+    def probing(self) -> Iterator[None]:
+        self.world.is_probing = True
+        yield
+        self.world.is_probing = False
 
     def answering(self) -> Sequence[str]:
         self.world.call()
@@ -131,6 +140,7 @@ class StandInEnds:
     def plan_groups(self, *, ask_source: bool) -> MovePlan:
         self.world.call()
         assert self.world.is_up[self.flow.source] or not ask_source
+        self.world.planned_while_probing.append(self.world.is_probing)
         settings = THERE if self.flow == THERE.flow else HOME
         target = self.world.groups[self.flow.target]
         positions, decisions = [], []
