@@ -55,7 +55,7 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.failover import Mode
 from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
-from mirror.recovery.fenced_side import look_at_fenced_side, with_fenced_side
+from mirror.recovery.fenced_side import late_writers, look_at_fenced_side, with_fenced_side
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
@@ -273,8 +273,7 @@ def status(
     else:
         for one in found:
             _print_status(one, file, show_all=show_all)
-    is_written = any(side is not None and side.written for side in sides)
-    if is_written or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
+    if late_writers(sides) or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -877,7 +876,7 @@ def _say_who_writes(cluster: str, found: Watched, *, as_json: bool) -> None:
     verdict = Verdict.FAIL if found.written else Verdict.UNKNOWN if found.unknown else Verdict.PASS
     if as_json:
         unknown = [{"partition": str(each), "reason": why} for each, why in sorted(found.unknown.items())]
-        written = found.as_json()
+        written = found.as_json(cluster)
         _print_json({"verdict": verdict.value, "cluster": cluster, "still_written": written, "unknown": unknown})
     else:
         for said in found.said():

@@ -132,7 +132,7 @@ class Fenced:
         return self.plan.as_json() | {
             "verdict": self.verdict.value,
             "problems": list(self.problems),
-            "still_written": self.watched.as_json(),
+            "still_written": self.watched.as_json(self.plan.record.cluster),
         }
 
 

@@ -8,7 +8,7 @@ producer ids, epochs and transactional ids; of no producer they tell its client 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,8 @@ from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
-from mirror.recovery.recent_writers import RecentWriter, find_writers
+from mirror.recovery.late_writers import LateWriter
+from mirror.recovery.recent_writers import RecentWriter, find_writers, unread_words
 from mirror.recovery.step_facts import named
 from mirror.waiting import WaitTimeout, wait_until
 
@@ -50,6 +51,8 @@ class WrittenBehind:
         whether it grew while it was looked at.
     writers
         who has written there since, as far as brokers and logs tell.
+    unread
+        how many of the offsets were not read for clients without an id, of whom brokers tell nothing.
     """
 
     partition: TopicPartition
@@ -57,31 +60,32 @@ class WrittenBehind:
     end: int
     is_growing: bool
     writers: tuple[RecentWriter, ...] = ()
+    unread: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it for programs; client ids and addresses are None, since brokers tell none of producers."""
+    def late_writers(self, cluster: str) -> tuple[LateWriter, ...]:
+        """Return who it was; of whom nothing is known, as one without an id."""
+        where = cluster, self.partition, self.start, self.end
+        return tuple(
+            LateWriter(*where, each.producer_id, each.epoch, each.transactional_id, each.last_ms)
+            for each in self.writers
+        ) or (LateWriter(*where),)
+
+    def as_json(self, cluster: str) -> dict[str, Any]:
+        """Return it for programs."""
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
             "from": self.start,
             "to": self.end,
             "growing": self.is_growing,
-            "producers": [
-                {
-                    "producer_id": each.producer_id,
-                    "epoch": each.epoch,
-                    "transactional_id": each.transactional_id,
-                    "client_id": None,
-                    "address": None,
-                    "last_timestamp_ms": each.last_ms,
-                }
-                for each in self.writers
-            ],
+            "unread": self.unread,
+            "producers": [each.as_json() for each in self.late_writers(cluster)] if self.writers else [],
         }
 
     def __str__(self) -> str:
         """Return it for people."""
-        who = "; ".join(str(each) for each in self.writers) or "who, brokers do not tell"
+        who = named([str(each) for each in self.writers]) or "who, brokers do not tell"
+        who += f"; {unread_words(self.unread)}" if self.unread else ""
         return f"{self.partition} from {self.start} to {self.end - 1}{', growing' if self.is_growing else ''} ({who})"
 
 
@@ -115,7 +119,7 @@ class FencedSide:
             "failover": self.entry.run,
             "mode": self.entry.mode,
             "since": iso_time(self.since_ms),
-            "still_written": [each.as_json() for each in self.written],
+            "still_written": [each.as_json(self.flow.source) for each in self.written],
             "unknown": [
                 {"topic": each.topic, "partition": each.partition, "reason": why}
                 for each, why in sorted(self.unknown.items())
@@ -161,6 +165,8 @@ class Seen:
         where the logs ended at the first look, and at the last; what only mirrors or markers made grow has not grown.
     unknown
         the partitions of which it is not known, and why.
+    unread
+        the offsets that were not read for clients without an id.
     """
 
     behind: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -168,6 +174,7 @@ class Seen:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     writers: tuple[RecentWriter, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unread: Mapping[TopicPartition, tuple[range, ...]] = field(default_factory=dict)
 
 
 def written_behind(seen: Seen) -> tuple[WrittenBehind, ...]:
@@ -178,8 +185,23 @@ def written_behind(seen: Seen) -> tuple[WrittenBehind, ...]:
         start = min(seen.behind.get(each, end), seen.before.get(each, end) if is_growing else end)
         if start < end:
             writers = tuple(one for one in seen.writers if one.partition == each)
-            found.append(WrittenBehind(each, start, end, is_growing, writers))
+            unread = sum(len(range(max(start, one.start), one.stop)) for one in seen.unread.get(each, ()))
+            found.append(WrittenBehind(each, start, end, is_growing, writers, unread))
     return tuple(found)
+
+
+def late_writers(sides: Iterable[FencedSide | None]) -> tuple[LateWriter, ...]:
+    """Return who was seen writing to the old clusters of flows that are failed over: exit codes and metrics go by it.
+
+    ``sides`` are those of all flows, None for one that is not failed over.
+    """
+    return tuple(
+        writer
+        for side in sides
+        if side is not None
+        for each in side.written
+        for writer in each.late_writers(side.flow.source)
+    )
 
 
 def entry_to_watch(status: FlowStatus) -> tuple[FailoverEntry, int] | None:
@@ -287,7 +309,8 @@ def look_at_logs(
     if not ranges:
         return Seen({}, ends, ends, unknown=unknown)
     own = own_writers()
-    writers = list(find_writers(channel, list(ranges), own=own, since_ms=since_ms).recent)
+    told = find_writers(channel, list(ranges), own=own, since_ms=since_ms)
+    writers, unread = list(told.recent), dict(told.cut_short)
     found: dict[TopicPartition, int] = {}
     grown: dict[TopicPartition, int] = {}
     reading = _Reading(channel, own)
@@ -309,7 +332,10 @@ def look_at_logs(
             if header.producer_id not in who:
                 who.add(header.producer_id)
                 writers.append(RecentWriter(each, header.producer_id, header.producer_epoch, header.max_timestamp))
-    return Seen(found, {**ends, **grown}, ends, tuple(writers), unknown)
+        if growth is not None and each not in starts and growth.next_offset < end:
+            # Their times are not of now, so the last of that time are not theirs.
+            unread[each] = (range(growth.next_offset, end),)
+    return Seen(found, {**ends, **grown}, ends, tuple(writers), unknown, unread)
 
 
 class _NotReadWhole(Exception):

@@ -60,19 +60,20 @@ class QuietSource:
             return Result(Verdict.FAIL, told)
         silent = max(most, self.quiet)
         said = f"no log of {counted(len(quiet), 'partition')} grew for {silent:g} s, and no transaction is open"
-        facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": [str(each) for each in writers.recent]}
+        told_writers = writers.told()
+        facts: dict[str, Json] = {"ends": rows_of(quiet), "writers": list(told_writers)}
         if writers.unknown:
             which = named([f"{each} ({why})" for each, why in sorted(writers.unknown.items())])
             told = f"{said}; who has written lately is not told of {which}: look after their leaders, and try again"
             return Result(Verdict.UNKNOWN, told, facts)
         doubtful = [str(each) for each in writers.recent if each.is_doubtful(self.slow)]
-        doubtful += [f"{each}: clients without a producer id, of whom not all was read" for each in writers.cut_short]
+        doubtful += writers.unread()
         if doubtful and not is_settled:
             told = f"{said}; nobody has confirmed that the applications are stopped, and who may write on at longer "
             told += f"intervals: {named(doubtful)}"
             return Result(Verdict.UNKNOWN, f"{told}; deny it by ACLs (--fence), or wait and try again", facts)
-        if writers.recent:
-            said += f"; who wrote last: {named(facts['writers'])}"  # type: ignore[arg-type]
+        if told_writers:
+            said += f"; who wrote last: {named(told_writers)}"
         return Result(Verdict.PASS, said, facts)
 
     def _ended(self) -> dict[TopicPartition, int] | Result:
@@ -114,7 +115,7 @@ class QuietSource:
     def _still_written(self, moved: Sequence[TopicPartition], seconds: float) -> Result:
         grew = named([str(each) for each in moved])
         told = f"somebody still writes to {self.ends.flow.source}: {grew} grew within {seconds:g} s"
-        who = [str(each) for each in self.ends.writers().recent if each.partition in moved]
+        who = self.ends.writers().told(moved)
         return Result(Verdict.FAIL, f"{told}; who has written there lately: {named(who)}" if who else told)
 
     def grown(self, facts: Mapping[str, Json]) -> str | None:

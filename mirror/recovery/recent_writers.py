@@ -15,9 +15,10 @@ from mirror.control.gaps import iso_time
 from mirror.kafka.channel import LATEST, Channel
 from mirror.kafka.log import LogReader
 from mirror.kafka.partition_state import active_producers, transactional_ids
+from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
+from mirror.recovery.late_writers import NO_ID
 
-NO_ID = -1
 # Whoever has last written longer ago has stopped, or is as good as unknown.
 RECENT_MS = 300_000
 _LOOK_BACK = 200
@@ -80,13 +81,35 @@ class Writers:
     unknown
         the partitions of which no leader tells, or not of all, and why.
     cut_short
-        the partitions of which only the last batches of the time were read: clients without an id that write rarely
-        may be hidden there behind those that write often.
+        the partitions of which only the last batches of the time were read, and the offsets that were not: clients
+        without an id that write rarely, or before a burst, may be hidden there behind those that write often.
     """
 
     recent: tuple[RecentWriter, ...] = ()
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
-    cut_short: tuple[TopicPartition, ...] = ()
+    cut_short: Mapping[TopicPartition, tuple[range, ...]] = field(default_factory=dict)
+
+    def told(self, partitions: Collection[TopicPartition] | None = None) -> list[str]:
+        """Return who has written, for people, and of how much that is not known; None: to all partitions."""
+        return [
+            *(str(each) for each in self.recent if partitions is None or each.partition in partitions),
+            *self.unread(partitions),
+        ]
+
+    def unread(self, partitions: Collection[TopicPartition] | None = None) -> list[str]:
+        """Return, for people, how much was not read in which clients without an id may have written."""
+        return [
+            f"{each}: {unread_words(sum(map(len, offsets)))}"
+            for each, offsets in sorted(self.cut_short.items(), key=lambda cut: cut[0])
+            if partitions is None or each in partitions
+        ]
+
+
+def unread_words(count: int) -> str:
+    """Return, for people, that only a sample of what was written was read."""
+    return (
+        f"and {counted(count, 'more offset')} that {'was' if count == 1 else 'were'} not read for clients without an id"
+    )
 
 
 def find_writers(
@@ -108,14 +131,14 @@ def find_writers(
     }
     starts, untimed = channel.find_offsets(list(partitions), since_ms)
     ends, unended = channel.find_offsets(list(partitions), LATEST)
-    cut_short = []
+    cut_short: dict[TopicPartition, tuple[range, ...]] = {}
     for each, start in starts.items():
         # No offset: nothing is there that is as young as that.
         if start < 0 or each not in ends or start >= ends[each]:
             continue
-        batches, is_whole = _times(channel, each, start, ends[each])
-        if not is_whole:
-            cut_short.append(each)
+        batches, unread = _times(channel, each, start, ends[each])
+        if unread:
+            cut_short[each] = unread
         for producer_id, times in batches.items():
             if producer_id in own or max(times) < since_ms:
                 continue
@@ -126,7 +149,7 @@ def find_writers(
     writers = (replace(each, transactional_id=names.get(each.producer_id)) for each in found.values())
     slowest = sorted(writers, key=lambda each: (-_interval(each), each.partition, each.producer_id))
     unknown = {each: str(why) for each, why in (unended | untimed | dict(untold)).items()}
-    return Writers(tuple(slowest), unknown, tuple(sorted(cut_short)))
+    return Writers(tuple(slowest), unknown, cut_short)
 
 
 def longest_interval(times: Iterable[int]) -> int | None:
@@ -141,8 +164,10 @@ def _interval(writer: RecentWriter) -> float:
     return float("inf") if writer.interval_ms is None else writer.interval_ms
 
 
-def _times(channel: Channel, partition: TopicPartition, start: int, end: int) -> tuple[dict[int, list[int]], bool]:
-    """Return, by producer id, the timestamps of the last batches between two offsets, and whether these are all."""
+def _times(
+    channel: Channel, partition: TopicPartition, start: int, end: int
+) -> tuple[dict[int, list[int]], tuple[range, ...]]:
+    """Return, by producer id, the timestamps of the last batches between two offsets, and which were not read."""
     first = max(start, end - _LOOK_BACK)
     reader = LogReader(channel, partition, first)
     times: dict[int, list[int]] = {}
@@ -154,4 +179,4 @@ def _times(channel: Channel, partition: TopicPartition, start: int, end: int) ->
             times.setdefault(header.producer_id, []).append(header.max_timestamp)
         if reader.position == before:
             break
-    return times, first == start and reader.position >= end
+    return times, tuple(each for each in (range(start, first), range(reader.position, end)) if each)

@@ -17,6 +17,7 @@ from mirror.config.settings import ClusterSettings
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown
 from mirror.kafka.partition_state import ActiveProducer, active_producers, transactional_ids
 from mirror.model.partition import TopicPartition
+from mirror.recovery.late_writers import LateWriter
 from mirror.waiting import WaitTimeout, wait_until
 
 
@@ -59,7 +60,15 @@ class StillWritten:
     producers: tuple[ActiveProducer, ...] = ()
     is_marker: bool = False
 
-    def as_json(self, names: Mapping[int, str]) -> dict[str, Any]:
+    def late_writers(self, cluster: str, names: Mapping[int, str]) -> tuple[LateWriter, ...]:
+        """Return who it was; ``names`` has the transactional ids of producer ids."""
+        where = cluster, self.partition, self.start, self.end
+        return tuple(
+            LateWriter(*where, each.producer_id, each.epoch, names.get(each.producer_id), each.last_timestamp_ms)
+            for each in self.producers
+        ) or (LateWriter(*where),)
+
+    def as_json(self, cluster: str, names: Mapping[int, str]) -> dict[str, Any]:
         """Return it for programs; ``names`` has the transactional ids of producer ids."""
         return {
             "topic": self.partition.topic,
@@ -68,14 +77,8 @@ class StillWritten:
             "to": self.end,
             "end_of_a_transaction": self.is_marker,
             "producers": [
-                {
-                    "producer_id": each.producer_id,
-                    "epoch": each.epoch,
-                    "transactional_id": names.get(each.producer_id),
-                    "last_sequence": each.last_sequence,
-                    "last_timestamp_ms": each.last_timestamp_ms,
-                }
-                for each in self.producers
+                writer.as_json() | {"last_sequence": each.last_sequence}
+                for writer, each in zip(self.late_writers(cluster, names), self.producers, strict=False)
             ],
         }
 
@@ -110,9 +113,9 @@ class Watched:
     names: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self, cluster: str) -> list[dict[str, Any]]:
         """Return what was written to, for programs."""
-        return [each.as_json(self.names) for each in self.written]
+        return [each.as_json(cluster, self.names) for each in self.written]
 
     def said(self) -> tuple[str, ...]:
         """Return what was seen, for people."""

@@ -181,7 +181,7 @@ def test_who_writes_on_as_a_super_user_is_named(
         over.set()
         writing.join()
     assert found.verdict is Verdict.FAIL
-    written = {each["partition"]: each for each in found.watched.as_json() if each["topic"] == secured.topic}
+    written = {each["partition"]: each for each in found.watched.as_json("east") if each["topic"] == secured.topic}
     assert [each["transactional_id"] for each in written[0]["producers"]] == [transactional_id]
     assert written[1]["producers"] == []
     assert any("a client without a producer id" in said for said in found.watched.said())
@@ -191,6 +191,9 @@ def test_who_writes_on_as_a_super_user_is_named(
         (secured.topic, 0),
         (secured.topic, 1),
     }
+    (who,) = next(each["producers"] for each in watched["still_written"] if each["partition"] == 0)
+    assert who["producer_id"] >= 0
+    assert (who["transactional_id"], who["client_id"], who["address"]) == (transactional_id, None, None)
     plan = plan_fence(secured.settings, "east", path, by="ann")
     assert watch_fenced(plan, secured.settings, QUIET_SECONDS) == Watched()
     assert lift_fence(secured.settings, "east", path).verdict is Verdict.PASS

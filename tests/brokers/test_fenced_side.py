@@ -65,6 +65,19 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
         assert (code, row["topic"], row["partition"], row["from"], row["to"]) == (1, *source, 20, 21)
         (who,) = row["producers"]
         assert who["producer_id"] >= 0
+        assert (who["client_id"], who["address"], row["unread"]) == (None, None, 0)
         assert any(f"somebody writes to {alias}" in each for each in found["reasons"])
     done = mirror("status", str(file))
     assert (done.returncode, "somebody writes to" in done.stdout) == (1, True)
+
+    # A burst hides who writes without an id in front of it: that it was not read is told.
+    plain = confluent_kafka.Producer({**client, "enable.idempotence": False})
+    plain.produce(other.topic, b"late", partition=other.partition)
+    assert plain.flush(20) == 0
+    for _ in range(250):
+        producer.produce(other.topic, b"burst", partition=other.partition)
+        assert producer.flush(20) == 0
+    code, found = status()
+    row = next(each for each in found["fenced_side"]["still_written"] if each["partition"] == other.partition)
+    assert (code, row["from"], row["to"], row["unread"]) == (1, 20, 271, 51)
+    assert any("and 51 more offsets that were not read" in each for each in found["reasons"])

@@ -20,10 +20,12 @@ from mirror.recovery.fenced_side import (
     Seen,
     WrittenBehind,
     entry_to_watch,
+    late_writers,
     look_at_logs,
     with_fenced_side,
     written_behind,
 )
+from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.recent_writers import RecentWriter
 from tests.unit.recovery.logs import Batch, Logs, batches
 
@@ -110,6 +112,48 @@ def test_who_wrote_among_the_copies_that_came_back_is_seen_however_much_came_sin
     (found,) = look(logs, {ORDERS: 10}, {MIRROR}).written
     assert (found.start, found.end, found.is_growing) == (30, 931, False)
     assert [each.producer_id for each in found.writers] == [-1]
+
+
+def test_of_a_burst_it_is_told_how_much_of_it_was_not_read_for_clients_without_an_id(
+    look: Callable[..., FencedSide],
+) -> None:
+    """One writes a record without an id in the middle of what another has written: of that one nobody tells."""
+    burst = (*batches(10, 300, from_ms=6_000, producer_id=12), Batch(310, 6_000))
+    logs = Logs({ORDERS: (*burst, *batches(311, 500, from_ms=6_000, producer_id=12))})
+    side = look(logs, {ORDERS: 10})
+    (found,) = side.written
+    assert ([each.producer_id for each in found.writers], found.unread) == ([12], 601)
+    assert "and 601 more offsets that were not read for clients without an id" in side.reasons()[0]
+    assert side.as_json()["still_written"][0]["unread"] == 601
+
+
+def test_of_a_burst_with_old_times_only_the_first_record_is_read_and_the_others_are_told(
+    look: Callable[..., FencedSide],
+) -> None:
+    logs = Logs({ORDERS: batches(0, 9, from_ms=1)}, {ORDERS: batches(9, 300, from_ms=1)})
+    (found,) = look(logs, {ORDERS: 9}).written
+    assert (found.start, found.end, found.unread) == (9, 309, 299)
+
+
+def test_what_was_not_read_of_the_time_before_the_late_records_is_none_of_them(look: Callable[..., FencedSide]) -> None:
+    copies = batches(10, 900, from_ms=6_000, producer_id=MIRROR)
+    (found,) = look(Logs({ORDERS: (*copies, Batch(910, 6_500))}), {ORDERS: 10}, {MIRROR}).written
+    assert (found.start, found.end, found.unread) == (910, 911, 0)
+
+
+def test_late_writers_of_all_flows_are_told_in_one_form() -> None:
+    burst = WrittenBehind(ORDERS, 20, 30, True, (WRITER, replace(WRITER, producer_id=13, transactional_id="till")))
+    sides = (
+        None,
+        FencedSide(FLOW, DONE, 5_000),
+        FencedSide(FLOW, DONE, 5_000, (burst, WrittenBehind(BILLS, 5, 9, True))),
+    )
+    assert late_writers(sides) == (
+        LateWriter("east", ORDERS, 20, 30, 12, 3, None, 9_000),
+        LateWriter("east", ORDERS, 20, 30, 13, 3, "till", 9_000),
+        LateWriter("east", BILLS, 5, 9),
+    )
+    assert late_writers(sides[:2]) == ()
 
 
 def test_copies_that_came_back_are_nobodys_writes(look: Callable[..., FencedSide]) -> None:

@@ -54,7 +54,18 @@ def test_where_not_all_of_the_time_was_read_it_is_told(monkeypatch: pytest.Monke
     logs.serve(monkeypatch)
     found = find_writers(cast(Channel, logs), [ORDERS, BILLS], own=(), since_ms=0)
     assert [(each.partition, each.interval_ms) for each in found.recent] == [(BILLS, 40_000), (ORDERS, 20)]
-    assert found.cut_short == (ORDERS,)
+    assert found.cut_short == {ORDERS: (range(205),)}
+    assert found.told([ORDERS])[1:] == found.unread()
+    assert found.unread() == ["orders-0: and 205 more offsets that were not read for clients without an id"]
+    assert found.unread([BILLS]) == []
+
+
+def test_of_large_records_what_lies_behind_the_last_that_was_read_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs({ORDERS: tuple(Batch(each, 1_000 * each, size=1_500_000) for each in range(300))})
+    logs.serve(monkeypatch)
+    found = find_writers(cast(Channel, logs), [ORDERS], own=(), since_ms=0)
+    before, behind = found.cut_short[ORDERS]
+    assert (before, behind.start > 100, behind.stop) == (range(100), True, 300)
 
 
 def test_partitions_whose_ends_are_not_told_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

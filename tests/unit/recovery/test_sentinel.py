@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.partition import TopicPartition
+from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.sentinel import Look, StillWritten, Watched, seen_in, still_written, until_quiet
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
@@ -32,6 +33,19 @@ def test_where_no_producer_has_changed_it_was_one_without_an_id() -> None:
     (found,) = still_written(Look({ORDERS: 10}, {ORDERS: (SHOP,)}), Look({ORDERS: 11}, {ORDERS: (SHOP,)}))
     assert (found.producers, found.is_marker) == ((), False)
     assert found.said({}) == "orders-0 from 10 to 11: a client without a producer id"
+
+
+def test_who_wrote_is_told_in_the_form_of_all_late_writers_with_what_brokers_do_not_tell() -> None:
+    named, nameless = StillWritten(ORDERS, 10, 12, (SHOP, TILL)), StillWritten(BILLS, 5, 6)
+    assert named.late_writers("east", {40: "shop"}) == (
+        LateWriter("east", ORDERS, 10, 12, 40, 2, "shop", 1_000),
+        LateWriter("east", ORDERS, 10, 12, 41, 0, None, 900),
+    )
+    assert nameless.late_writers("east", {}) == (LateWriter("east", BILLS, 5, 6),)
+    first, second = Watched((named, nameless), {40: "shop"}).as_json("east")
+    who = {"producer_id": 40, "epoch": 2, "transactional_id": "shop", "client_id": None, "address": None}
+    assert first["producers"][0] == who | {"last_timestamp_ms": 1_000, "last_sequence": 7}
+    assert ([each["producer_id"] for each in first["producers"]], second["producers"]) == ([40, 41], [])
 
 
 def test_the_end_of_a_transaction_is_no_writing_but_a_record_beside_it_is() -> None:
@@ -79,5 +93,5 @@ def test_it_is_told_with_transactional_ids_where_there_are_any() -> None:
         "orders-0 from 1 to 2: producer 40 (epoch 2, transactional id till-7), producer 41 (epoch 0)",
         "bills-0 is not known: it has no leader",
     )
-    (row,) = watched.as_json()
+    (row,) = watched.as_json("east")
     assert [each["transactional_id"] for each in row["producers"]] == ["till-7", None]
