@@ -257,8 +257,8 @@ class FlowHold:
         """Return up to where nothing of this flow lies behind what is known of partitions of the target.
 
         To be asked before they are fenced: behind a marker with another epoch brokers do not know sequences any more.
-        What arrives after that lies behind the offset that is returned. Of a partition whose leader cannot be asked it is
-        not known: the others are fenced without it.
+        What arrives after that lies behind the offset that is returned. Where leaders cannot be asked it is not known,
+        and other partitions need not wait for them to be fenced.
 
         Parameters
         ----------
