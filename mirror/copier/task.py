@@ -556,7 +556,7 @@ def _resume(
         if work.left_out:
             originals = mirrored.without(originals, work.left_out, skipped)
         watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
-        return resume.Logs(originals, watching, skipped)
+        return resume.Logs(originals, watching, skipped, others_until)
 
     try:
         found = resume.resume(
