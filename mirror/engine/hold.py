@@ -286,6 +286,8 @@ class FlowHold:
             # A topic may have very many producers; where nothing lies behind the position there is nothing to be known.
             longer = [each for each, end in ends.items() if end > positions[each].downstream]
             known = partition_state.active_producers(channel, longer)[0] if longer else {}
+            # The leader of before may not have heard that it leads no longer, nor of what was written since.
+            known = {each: found for each, found in known.items() if channel.leader_epoch(each) == leader_epochs[each]}
         except ConnectionFailed:
             return {}
         finally:

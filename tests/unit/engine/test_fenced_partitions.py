@@ -157,6 +157,20 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
     assert held.others_until({FINE: behind}, {6, 7}) == {FINE: OthersUntil(20, 3)}
 
 
+def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By metadata of a broker that is cut off it is the one of before, which does not know what was written since."""
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
+
+    def cut_off(*_: object) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+        monkeypatch.setattr(target, "leader_epoch", lambda _: 2)
+        return {FINE: (UP_TO_THEN,)}, {}
+
+    monkeypatch.setattr(hold.partition_state, "active_producers", cut_off)
+    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7}) == {}
+
+
 def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from_being_fenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
