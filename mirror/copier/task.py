@@ -603,7 +603,9 @@ def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
         return 0
     found, _ = target.find_epoch_ends({work.target: said.leader_epoch})
     end = found.get(work.target)
-    return said.offset if end is not None and end.end >= said.offset else 0
+    # With an older epoch it may go on as a leader had it that had not heard of that one.
+    is_the_same = end is not None and end.epoch == said.leader_epoch and end.end >= said.offset
+    return said.offset if is_the_same else 0
 
 
 class _Piece:

@@ -286,7 +286,7 @@ def test_what_others_wrote_and_is_not_read_is_no_hole_that_compaction_left(copyi
     assert "is not what east has behind the position 1" in result.stopped
 
 
-@pytest.mark.parametrize("becomes", ["truncated", "shorter", "synced"])
+@pytest.mark.parametrize("becomes", ["truncated", "forked", "shorter", "synced"])
 def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, becomes: str) -> None:
     """Another log stands there after an unclean election; and Java MirrorMaker may be among the others."""
     copying.begin()
@@ -294,6 +294,10 @@ def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, be
     if becomes == "truncated":
         copying.copy().truncate(1)
         copying.copy().write(b"another", b"another", b"another", b"another")
+    if becomes == "forked":
+        # What it led with before that leader it has kept, and goes on with.
+        said = OthersUntil(4, copying.copy().leader_epoch + 1)
+        copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], others_until=said)
     if becomes == "synced":
         copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(0, 0),),))}
     copying.epoch()
