@@ -90,6 +90,8 @@ class FlowControl:
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
         self._held: tuple[int, Held] | None = None
+        # Positions were read back before the source was reached; under the lock of the standing.
+        self._is_known_without_source = False
 
     def run(
         self,
@@ -165,8 +167,10 @@ class FlowControl:
     ) -> None:
         if self._source is None:
             self._source = find_source(stop)
-            # What Java MirrorMaker has left on the source was not known so far, nor whether it is the one on record.
-            self._standing.read_again()
+            with self._standing.lock:
+                if self._is_known_without_source:
+                    # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
+                    self._standing.read_again()
         if self._source is not None:
             self.keep_up(self._source, stop, discovery_seconds, await_copy)
 
@@ -337,6 +341,7 @@ class FlowControl:
                 self._tell_fence()
                 (_, held), self._held = self._held, None
                 self._standing.take_state(state, mm2, held)
+                self._is_known_without_source = source is None
             self._may_keep_up.set()
             return 1, ()
 

@@ -129,18 +129,20 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
     assert not running.is_alive()
 
 
-def test_a_source_that_is_found_late_is_kept_up_with_once_positions_are_to_be_read_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("is_known", [True, False])
+def test_positions_that_were_read_without_the_source_are_read_again_before_anything_is_found_there(
+    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
-    """What Java MirrorMaker has left on it was not known before; one that is not found is not asked."""
+    """What Java MirrorMaker has left on it was not known before; a source that is not found is not asked."""
     target: Any = SimpleNamespace(cluster_id="west")
     for source in ("the east", None):
         standing, done = FlowStanding(flow_settings()), list[object]()
         control = FlowControl(
             standing.settings, standing, None, target, cast(Any, None), cast(Any, None), matches_mm2=False
         )
+        control._is_known_without_source = is_known
         monkeypatch.setattr(control, "take_over", lambda _: None)
         monkeypatch.setattr(FlowStanding, "read_again", lambda _, done=done: done.append("read again"))
         monkeypatch.setattr(control, "keep_up", lambda found, *_, done=done: done.append(found))
         control.run(threading.Event(), 5.0, find_source=lambda _, source=source: cast(Any, source))  # type: ignore[misc]
-        assert done == ["read again", *([source] if source else [])]
+        assert done == [*(["read again"] if is_known else []), *([source] if source else [])]

@@ -218,6 +218,7 @@ def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_tar
         monkeypatch.setattr(flow_control, "read_traces", None)
         engine.read_back()
         assert engine.standing.is_known is is_known
+        assert engine.control._is_known_without_source is is_known
         assert engine.hold.taken == int(is_known), "each time it is taken an epoch of the producer is used up"
 
 
