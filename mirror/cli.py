@@ -26,7 +26,7 @@ from mirror import terminal
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
-from mirror.control.group_view import view_groups
+from mirror.control.group_view import GroupView, view_groups
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
@@ -297,13 +297,14 @@ def offsets(
     if view.source_problem:
         said = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
         _err.print(said, markup=False)
-    rows = [one.as_json() for one in view.positions]
+    rows = [one.as_json() | {"report_age_seconds": view.report_age_seconds} for one in view.positions]
     if as_json:
         _print_json(rows)
     else:
         _print_table(
             f"Groups of {chosen.flow}", [_position_row(row) for row in rows], most=None if show_all else MOST_ROWS
         )
+        _out.print(_last_report(view, chosen.flow), markup=False, highlight=False)
     for each in view.unread:
         _err.print(f"Not told, so not among these: {each}", markup=False)
     is_nobody = group != _EVERY_GROUP and view.unmatched is not None
@@ -1109,6 +1110,15 @@ def _print_status(status: FlowStatus, file: Path, *, show_all: bool) -> None:
     else:
         away = f"  which partitions are mirrored is on record on {status.flow.target}, which does not tell"
         _out.print(away if status.state == "FAILED" else "  no partition is mirrored yet", markup=False)
+
+
+def _last_report(view: GroupView, flow: Flow) -> str:
+    """Return when the engine last reported: what it reports then tells whether it looks at groups at all."""
+    report, age = view.report, view.report_age_seconds
+    if report is None or age is None:
+        return f"No engine of {flow} has reported yet."
+    wrong = "" if report.state == "RUNNING" else f", that it is {report.state}: mirror status says why"
+    return f"The engine of {flow} last reported {_duration(age)} ago ({iso_time(report.at_ms)}){wrong}."
 
 
 def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _JSON_KEYS = (
     *("stops_the_copy", "acknowledged"),
 )
 # So many gaps are named where they are counted; "mirror gaps" lists all.
-_NAMED = 3
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,13 @@ class Choice:
 def open_gaps_reason(gaps: Sequence[Gap]) -> str:
     """Return for people that these gaps wait for somebody to acknowledge them, and where the first of them are."""
     count = sum(gap.count for gap in gaps)
-    named = [f"{gap.source} {_offsets(gap)}" for gap in sorted(gaps, key=lambda gap: gap.key)[:_NAMED]]
-    more = f", and {len(gaps) - _NAMED} more" if len(gaps) > _NAMED else ""
+    named = [gap.where for gap in sorted(gaps, key=lambda gap: gap.key)[:MOST_NAMED]]
+    more = f", and {len(gaps) - MOST_NAMED} more" if len(gaps) > MOST_NAMED else ""
     return (
         f"{counted(len(gaps), 'gap')} in the copy: {', '.join(named)}{more}; {counted(count, 'offset')} "
         f"in all, not acknowledged: mirror gaps FILE "
         "lists them"
     )
-
-
-def _offsets(gap: Gap) -> str:
-    return f"{gap.start}..{gap.end - 1}" if gap.count > 1 else str(gap.start)
 
 
 def entries(flow: Flow, state: FlowState, choice: Choice) -> list[GapEntry]:

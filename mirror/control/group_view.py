@@ -23,7 +23,7 @@ from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import state_topic
+from mirror.model.flow_state import RunReport, state_topic
 from mirror.model.group_pattern import no_group
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
@@ -69,7 +69,7 @@ class TranslatedPosition:
     @property
     def checkpoint_age_seconds(self) -> float | None:
         """How long ago that was; a checkpoint is written when the position moves, so of an idle group it grows."""
-        return None if self.checkpoint_at_ms is None else max(0, now_ms() - self.checkpoint_at_ms) / 1000
+        return None if self.checkpoint_at_ms is None else _age_seconds(self.checkpoint_at_ms)
 
     @property
     def downstream(self) -> int | None:
@@ -112,6 +112,8 @@ class GroupView:
         what the source told; nothing if it was not asked.
     unmatched
         that no group matches the pattern, in words; None: some do.
+    report
+        what the engine last said of the flow, as it does while the source is away too; None if none ever has.
     """
 
     positions: tuple[TranslatedPosition, ...]
@@ -119,6 +121,12 @@ class GroupView:
     unread: tuple[str, ...] = ()
     read: GroupPositions = field(default_factory=Found)
     unmatched: str | None = None
+    report: RunReport | None = None
+
+    @property
+    def report_age_seconds(self) -> float | None:
+        """How long ago the engine last reported: the newest that checkpoints and copied positions can be."""
+        return None if self.report is None else _age_seconds(self.report.at_ms)
 
 
 def view_groups(
@@ -186,7 +194,11 @@ def view_groups(
     where = f"on {flow.source}" if problem is None else f"in the checkpoints on {flow.target}"
     is_matched = any(re.fullmatch(pattern, each) for each in groups)
     unmatched = None if is_matched else no_group(pattern, groups, where)
-    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched)
+    return GroupView(tuple(found), problem, unread(read, flow.source), read, unmatched, log.state.run)
+
+
+def _age_seconds(at_ms: int) -> float:
+    return max(0, now_ms() - at_ms) / 1000
 
 
 def _from_source(

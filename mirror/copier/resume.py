@@ -166,11 +166,14 @@ class Logs(NamedTuple):
         data batches of the target from the recorded position, or its start, on.
     left_out
         counts what ``source`` does not yield because it is not to be copied.
+    others_until
+        from where on the tail is read, if that is behind the position: others alone have written before.
     """
 
     source: Iterable[Batch]
     tail: Iterable[Batch]
     left_out: LeftOut | None = None
+    others_until: int = 0
 
 
 def resume(
@@ -193,12 +196,17 @@ def resume(
         as whom the copy goes on.
     """
     old = handover.position
-    compared = _compare(work, old, is_ours, read(), match_tail)
+    logs = read()
+    compared = _compare(work, old, is_ours, logs, match_tail)
     if isinstance(compared.outcome, Mismatch):
         # Rare, and dearer: compaction may have thinned either log since.
         thinned = partial(
             match_thinned,
-            holes_from=(max(old.upstream, ends.source_start), max(old.downstream, ends.target_start)),
+            # What was not read because others wrote it is no hole.
+            holes_from=(
+                max(old.upstream, ends.source_start),
+                max(old.downstream, ends.target_start, logs.others_until),
+            ),
             source_end=ends.source_end,
         )
         again = _compare(work, old, is_ours, read(), thinned)

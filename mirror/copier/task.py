@@ -556,7 +556,7 @@ def _resume(
         if work.left_out:
             originals = mirrored.without(originals, work.left_out, skipped)
         watching = () if is_decided and not stretches else watched(tail, stretches, is_ours)
-        return resume.Logs(originals, watching, skipped)
+        return resume.Logs(originals, watching, skipped, others_until)
 
     try:
         found = resume.resume(
@@ -603,7 +603,9 @@ def _others_until(work: PartitionWork, ends: Ends, target: Channel) -> int:
         return 0
     found, _ = target.find_epoch_ends({work.target: said.leader_epoch})
     end = found.get(work.target)
-    return said.offset if end is not None and end.end >= said.offset else 0
+    # With an older epoch it may go on as a leader had it that had not heard of that one.
+    is_the_same = end is not None and end.epoch == said.leader_epoch and end.end >= said.offset
+    return said.offset if is_the_same else 0
 
 
 class _Piece:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
@@ -63,7 +64,7 @@ class FlowControl:
         self,
         settings: FlowSettings,
         standing: FlowStanding,
-        source: Cluster,
+        source: Cluster | None,
         target: Cluster,
         ticking: Ticking,
         hold: FlowHold,
@@ -71,7 +72,10 @@ class FlowControl:
         matches_mm2: bool,
         flows: Sequence[FlowSettings] = (),
     ) -> None:
-        """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs."""
+        """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs.
+
+        ``source`` is None while it has not been reached: :meth:`run` is told how to find it.
+        """
         self._settings = settings
         self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
@@ -86,17 +90,30 @@ class FlowControl:
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
         self._held: tuple[int, Held] | None = None
+        # Positions were read back before the source was reached; under the lock of the standing.
+        self._is_known_without_source = False
 
     def run(
-        self, stop: threading.Event, discovery_seconds: float, await_copy: Callable[[], object] = lambda: None
+        self,
+        stop: threading.Event,
+        discovery_seconds: float,
+        await_copy: Callable[[], object] = lambda: None,
+        find_source: Callable[[threading.Event], Cluster | None] = lambda _: None,
     ) -> None:
         """Tick until told to stop, or until another engine leads the flow.
 
-        ``await_copy`` is called then, and returns when the last results of the copy are in.
+        A source that does not answer keeps nobody from pausing the flow: what it takes for that is on the target.
+
+        Parameters
+        ----------
+        await_copy
+            is called at the end, and returns when the last results of the copy are in.
+        find_source
+            connects to the source, if that is not known yet; returns None once it is told to stop.
         """
         upkeep = threading.Thread(
-            target=self.keep_up,
-            args=(stop, discovery_seconds, await_copy),
+            target=self._keep_up_from,
+            args=(find_source, stop, discovery_seconds, await_copy),
             name=f"upkeep {self._settings.flow}",
             daemon=True,
         )
@@ -141,19 +158,42 @@ class FlowControl:
         self._ticking.once(lambda: run_tick(f"positions {self._settings.flow}", now_ms, look))
         return found == wanted
 
+    def _keep_up_from(
+        self,
+        find_source: Callable[[threading.Event], Cluster | None],
+        stop: threading.Event,
+        discovery_seconds: float,
+        await_copy: Callable[[], object],
+    ) -> None:
+        if self._source is None:
+            self._source = find_source(stop)
+            with self._standing.lock:
+                if self._is_known_without_source:
+                    # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
+                    self._standing.read_again()
+        if self._source is not None:
+            self.keep_up(self._source, stop, discovery_seconds, await_copy)
+
     def keep_up(
-        self, stop: threading.Event, discovery_seconds: float, await_copy: Callable[[], object] = lambda: None
+        self,
+        source: Cluster,
+        stop: threading.Event,
+        discovery_seconds: float,
+        await_copy: Callable[[], object] = lambda: None,
     ) -> None:
         """Keep up topics, checkpoints and all else beside the copy; see :meth:`run`."""
         settings, flow = self._settings, self._settings.flow
-        topics = TopicsTick(self._source, self._target, settings)
+        topics = TopicsTick(source, self._target, settings)
         # Nothing else can be done before the side topics are there.
         self._ticking.once(topics.tick)
         while not topics.side_topics_are_there:
             if stop.wait(_RETRY_SECONDS):
                 return
             self._ticking.once(topics.tick)
-        discovering: list[Timed] = [(discovery_seconds, topics.tick), (discovery_seconds, self._find_partitions)]
+        discovering: list[Timed] = [
+            (discovery_seconds, topics.tick),
+            (discovery_seconds, lambda: self._find_partitions(source)),
+        ]
         self._ticking.until(self._may_keep_up, discovering)
         state_reader = settings.clients.checkpoints_consumer
         log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
@@ -165,29 +205,30 @@ class FlowControl:
         ticks: list[Timed] = [
             (REPORT_SECONDS, lambda: self._read(log)),
             *discovering,
-            (LAG_SECONDS, LagLine(self._standing, log, self._source).tick),
+            (LAG_SECONDS, LagLine(self._standing, log, source).tick),
             (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
-            (_DEAD_CHUNKS_SECONDS, self._gone_topics(log, writer)),
-            (_BROKERS_SECONDS, SourceBrokersTick(flow, log, self._source, writer).tick),
+            (_DEAD_CHUNKS_SECONDS, self._gone_topics(source, log, writer)),
+            (_BROKERS_SECONDS, SourceBrokersTick(flow, log, source, writer).tick),
         ]
         strangers = Strangers(settings, self._standing, log, self._target, writer)
         ticks.append((REPORT_SECONDS, strangers.tick))
         if settings.sync_topic_configs:
-            configs = TopicConfigsTick(self._source, self._target, settings)
+            configs = TopicConfigsTick(source, self._target, settings)
             ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
-        ticks += self._access_ticks(log, writer)
+        ticks += self._access_ticks(source, log, writer)
+        find_flow_into = partial(self._flow_into, source)
         if settings.emit_checkpoints:
             tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
-            between = FlowTranslator(log, lambda: self._flow_into_source(flow.target), settings.policy, flow.target)
+            between = FlowTranslator(log, lambda: find_flow_into(flow.target), settings.policy, flow.target)
             translator = GroupTranslator(
                 between,
                 MeshTranslator(between, self._thirds.of_topic),
                 others=sources_of(flow.source, self._flows, flow.target),
-                find=self._flow_into_source,
+                find=find_flow_into,
             )
             checkpoints = CheckpointsTick(
                 settings,
-                self._source,
+                source,
                 translator,
                 tail,
                 writer,
@@ -225,13 +266,13 @@ class FlowControl:
 
         return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
 
-    def _gone_topics(self, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
+    def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
         forget = self._standing.forget
-        return GoneTopicsTick(self._settings, log, self._source, self._target, writer, forget).tick
+        return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
 
-    def _access_ticks(self, log: FlowLog, writer: LogWriter) -> list[Timed]:
+    def _access_ticks(self, source: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
         """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
-        settings, ends = self._settings, (self._source, self._target, self._settings)
+        settings, ends = self._settings, (source, self._target, self._settings)
         if not settings.sync_topic_acls:
             return []
         ticks = [AclsTick(*ends, log, writer).tick]
@@ -241,10 +282,10 @@ class FlowControl:
             ticks.append(UsersTick(*ends).tick)
         return [(settings.sync_topic_acls_interval_seconds, tick) for tick in ticks]
 
-    def _flow_into_source(self, alias: str) -> FlowLog | None:
+    def _flow_into(self, source: Cluster, alias: str) -> FlowLog | None:
         """Return the state of the flow from a cluster to this flow's source, where it lies, if it ever ran."""
         topic = state_topic(alias)
-        if topic not in self._source.topics([topic]):
+        if topic not in source.topics([topic]):
             return None
         return FlowLog(self._settings.source_consumer, topic, alias=self._settings.flow.source)
 
@@ -252,6 +293,8 @@ class FlowControl:
         """Read back where the flow stands: at the start, and after an epoch that was lost."""
 
         def read_back(_: int) -> tuple[int, Sequence[str]]:
+            # Until the source answers what is on the target lets the flow be paused and fenced; nothing is copied.
+            source = self._source
             if log.loss is not None and self._standing.is_known:
                 self._standing.read_again()
             if self._standing.is_known:
@@ -259,7 +302,10 @@ class FlowControl:
             term = self._standing.term
             if term is None:
                 return 0, ()
-            lost = self._lost_before(log)
+            if source is None and (not log.poll().source_id or log.loss is not None):
+                # Only the source tells whether the flow has run before.
+                return 0, ()
+            lost = self._lost_before(log, source)
             if log.state.source_id:
                 # Who it is of is on record, so what is kept up beside is not taken for left by an engine before.
                 self._may_keep_up.set()
@@ -275,20 +321,27 @@ class FlowControl:
                     self._hold.unrefused = None
             if self._may_be_written_by_others():
                 return 0, ()
-            if lost is None and log.loss is None and self._held[1].was_used_before and self._has_shared_copies():
-                lost = begun_anew(log.state, has_run=True, now_ms=now_ms())
+            if lost is None and log.loss is None and self._held[1].was_used_before:
+                if source is None:
+                    return 0, ()
+                if self._has_shared_copies(source):
+                    lost = begun_anew(log.state, has_run=True, now_ms=now_ms())
             if lacking := self._lacking(log, lost):
                 self._append(writer, lacking)
                 log.restored()
             state = log.poll()
-            mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
+            mm2 = Mm2Traces()
+            if source is not None:
+                mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
             with self._standing.lock:
-                if not self._leads(state, term):
-                    # Another engine leads the flow by now, whose positions these may be.
+                if not self._leads(state, term) or source is not self._source:
+                    # Another engine leads the flow by now, whose positions these may be; or nothing was read of the
+                    # source, which answers by now.
                     return 0, ()
                 self._tell_fence()
                 (_, held), self._held = self._held, None
                 self._standing.take_state(state, mm2, held)
+                self._is_known_without_source = source is None
             self._may_keep_up.set()
             return 1, ()
 
@@ -304,13 +357,13 @@ class FlowControl:
         # Its tasks went on for a while after its right had ended, if the target would have refused that.
         return not self._standing.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
-    def _lost_before(self, log: FlowLog) -> Loss | None:
+    def _lost_before(self, log: FlowLog, source: Cluster | None) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""
         state = log.poll()
-        if log.loss is not None or state.source_id:
+        if log.loss is not None or state.source_id or source is None:
             return None
         # An engine that was killed before it was done has put it on record.
-        return state.loss or begun_anew(state, has_run=self._has_run(), now_ms=now_ms())
+        return state.loss or begun_anew(state, has_run=self._has_run(source), now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
@@ -331,14 +384,14 @@ class FlowControl:
             self._standing.loss = lost.reason
         if log.loss is not None or lost is not None:
             records += lacking_pauses(self._standing.pauses, state)
-        if state.source_id != self._source.cluster_id:
+        if self._source is not None and state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
         return records
 
-    def _has_run(self) -> bool:
+    def _has_run(self, source: Cluster) -> bool:
         """Tell whether an engine has run the flow before, by what it has left in topics that nobody else writes to."""
-        settings, target, source = self._settings, self._target, self._source
+        settings, target = self._settings, self._target
         if settings.config_storage_topic in target.topics([settings.config_storage_topic]):
             # They may be Java MirrorMaker's.
             return False
@@ -349,7 +402,7 @@ class FlowControl:
             written.add(settings.offset_syncs_topic)
         return self._holds_anything(written)
 
-    def _has_shared_copies(self) -> bool:
+    def _has_shared_copies(self, source: Cluster) -> bool:
         """Tell whether anything lies in topics that the flow copies to and others may write to as well.
 
         That alone does not say that the flow has run. Java MirrorMaker's copies are looked up in any case.
@@ -357,7 +410,7 @@ class FlowControl:
         settings = self._settings
         if settings.config_storage_topic in self._target.topics([settings.config_storage_topic]):
             return False
-        shared = (name for name in self._source.topics() if settings.replicates(name) and not settings.is_alone(name))
+        shared = (name for name in source.topics() if settings.replicates(name) and not settings.is_alone(name))
         return self._holds_anything(map(settings.copy_of, shared))
 
     def _holds_anything(self, topics: Iterable[str]) -> bool:
@@ -368,16 +421,16 @@ class FlowControl:
         ]
         return any(self._target.offsets(partitions, "latest").values())
 
-    def _find_partitions(self) -> TickReport:
-        return run_tick(f"partitions {self._settings.flow}", now_ms, self._found)
+    def _find_partitions(self, source: Cluster) -> TickReport:
+        return run_tick(f"partitions {self._settings.flow}", now_ms, lambda _: self._found(source))
 
-    def _found(self, _: int) -> tuple[int, Sequence[str]]:
+    def _found(self, source: Cluster) -> tuple[int, Sequence[str]]:
         settings = self._settings
         if settings.transforms.has_routers and not self._standing.is_known:
             # Of two topics sent to one, that is copied on which was copied before.
             return 0, ()
         begun = self._standing.begun
-        topics = self._source.topics()
+        topics = source.topics()
         problems = self._mirrors.look(topics)
         with self._standing.lock:
             copied = frozenset(self._standing.handovers)

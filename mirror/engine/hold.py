@@ -24,7 +24,7 @@ from mirror.control.tick import now_ms
 from mirror.copier.work import OthersUntil
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, View
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import ActiveProducer
@@ -257,7 +257,8 @@ class FlowHold:
         """Return up to where nothing of this flow lies behind what is known of partitions of the target.
 
         To be asked before they are fenced: behind a marker with another epoch brokers do not know sequences any more.
-        What arrives after that lies behind the offset that is returned.
+        What arrives after that lies behind the offset that is returned. Where leaders cannot be asked it is not known,
+        and other partitions need not wait for them to be fenced.
 
         Parameters
         ----------
@@ -265,11 +266,6 @@ class FlowHold:
             how far they are copied, and as whom, and with which sequence, the next batch would have been written.
         writers
             the producer ids that the flow has written with.
-
-        Raises
-        ------
-        ConnectionFailed
-            if no broker can be reached.
         """
         former = self._former
         expected = {
@@ -290,6 +286,10 @@ class FlowHold:
             # A topic may have very many producers; where nothing lies behind the position there is nothing to be known.
             longer = [each for each, end in ends.items() if end > positions[each].downstream]
             known = partition_state.active_producers(channel, longer)[0] if longer else {}
+            # The leader of before may not have heard that it leads no longer, nor of what was written since.
+            known = {each: found for each, found in known.items() if channel.leader_epoch(each) == leader_epochs[each]}
+        except ConnectionFailed:
+            return {}
         finally:
             channel.close()
         return {

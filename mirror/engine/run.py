@@ -510,26 +510,22 @@ class Engine:
                 return None
         return found[0]
 
-    def _connect_both(
-        self, flow: Flow, ticking: Ticking, stop: threading.Event, connections: ExitStack
-    ) -> tuple[Cluster, Cluster] | None:
-        """Connect to source and target, until ``connections`` is closed; None once ``stop`` is set.
+    def _connect_source(
+        self, flow: Flow, target: Cluster, ticking: Ticking, stop: threading.Event, connections: ExitStack
+    ) -> Cluster | None:
+        """Connect to the source of a flow, until ``connections`` is closed; None once ``stop`` is set.
 
-        One that was away at the start may turn out to be the other one: nothing of the flow is begun as long as it is.
+        One that was away at the start may turn out to be the target: nothing of the flow is begun as long as it is.
         """
         while True:
-            ends: list[Cluster] = []
-            for alias in (flow.source, flow.target):
-                cluster = self._connect(alias, flow, ticking, stop)
-                if cluster is None:
-                    return None
-                ends.append(connections.enter_context(cluster))
-            same = _same_cluster(flow, {each.alias: each.cluster_id for each in ends})
+            source = self._connect(flow.source, flow, ticking, stop)
+            if source is None:
+                return None
+            same = _same_cluster(flow, {each.alias: each.cluster_id for each in (source, target)})
             found = TickReport(f"clusters of {flow}", now_ms(), 1, (same,) if same else ())
             if ticking.once(partial(_as_is, found)):
-                source, target = ends
-                return source, target
-            connections.close()
+                return connections.enter_context(source)
+            source.close()
             if stop.wait(_SAME_CLUSTER_SECONDS):
                 return None
 
@@ -537,25 +533,33 @@ class Engine:
         flow = settings.flow
         ticking = self._ticking(flow)
         with ExitStack() as connections:
-            found = self._connect_both(flow, ticking, stop, connections)
-            if found is None:
+            target = self._connect(flow.target, flow, ticking, stop)
+            if target is None:
                 return
-            source, target = found
+            connections.enter_context(target)
             if settings.enabled:
-                self._control_led(settings, source, target, ticking, stop)
-            else:
-                topics = TopicsTick(source, target, settings)
+                self._control_led(settings, target, ticking, stop, connections)
+                return
+            source = self._connect_source(flow, target, ticking, stop, connections)
+            if source is None:
+                return
+            topics = TopicsTick(source, target, settings)
 
-                def discover() -> TickReport:
-                    report = topics.tick()
-                    if topics.side_topics_are_there:
-                        self._has_topics[flow].set()
-                    return report
+            def discover() -> TickReport:
+                report = topics.tick()
+                if topics.side_topics_are_there:
+                    self._has_topics[flow].set()
+                return report
 
-                ticking.until(stop, [(self._discovery_seconds(settings), discover)])
+            ticking.until(stop, [(self._discovery_seconds(settings), discover)])
 
     def _control_led(
-        self, settings: FlowSettings, source: Cluster, target: Cluster, ticking: Ticking, stop: threading.Event
+        self,
+        settings: FlowSettings,
+        target: Cluster,
+        ticking: Ticking,
+        stop: threading.Event,
+        connections: ExitStack,
     ) -> None:
         """Keep the flow's control plane going whenever this engine leads the flow."""
         flow = settings.flow
@@ -564,11 +568,18 @@ class Engine:
         hold = FlowHold(
             flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks, positions=positions
         )
+        found: list[Cluster] = []
+
+        def find_source(lease_over: threading.Event) -> Cluster | None:
+            source = self._connect_source(flow, target, ticking, lease_over, connections)
+            found.extend([source] if source is not None else [])
+            return source
+
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             FlowControl(
                 settings,
                 self._standings[flow],
-                source,
+                found[0] if found else None,
                 target,
                 ticking,
                 hold,
@@ -578,6 +589,7 @@ class Engine:
                 lease_over,
                 self._discovery_seconds(settings),
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
+                find_source,
             )
 
 

@@ -397,9 +397,9 @@ class FlowStanding:
         """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
         if pauses == self.pauses:
             return False
-        rested = {
-            source for source in self.handovers if self.pauses.is_paused(source.topic) and source not in self.at_work
-        }
+        # Also what was not begun before it was paused: somebody else may have begun it.
+        known = self.handovers.keys() | {source for source, *_ in self.partitions}
+        rested = {source for source in known if self.pauses.is_paused(source.topic) and source not in self.at_work}
         self.pauses = pauses
         self.resumed = {each for each in self.resumed | rested if not pauses.is_paused(each.topic)}
         self.changed()
@@ -415,10 +415,8 @@ class FlowStanding:
     @_alone
     def have_moved(self, copies: Mapping[TopicPartition, TopicPartition], ends: Mapping[TopicPartition, int]) -> bool:
         """Whether somebody may have written into one of these copies behind what is known to be copied."""
-        return any(
-            source in self.handovers and ends.get(copy) != self.handovers[source].position.downstream
-            for source, copy in copies.items()
-        )
+        reached = {source: handover.position.downstream for source, handover in self.handovers.items()}
+        return any(ends.get(copy) != reached.get(source, 0) for source, copy in copies.items())
 
     @_alone
     def take_resumed(self, sources: Collection[TopicPartition], mm2: Mm2Traces) -> None:
@@ -426,6 +424,7 @@ class FlowStanding:
 
         What it has certainly copied meanwhile is taken over from it first; where it may have, the tail is compared.
         """
+        self.mm2 = replace(self.mm2, has_run=self.mm2.has_run or mm2.has_run)
         for source in self.resumed & set(sources):
             if (certain := mm2.certain.get(source)) is not None:
                 self.takeovers[source] = certain

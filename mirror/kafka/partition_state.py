@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import kafka.errors
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, LeaderUnknown, View
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
 from mirror.model.partition import TopicPartition, by_topic
 
 _TOPIC_RESOURCE = 2
+_UNSUPPORTED_VERSION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,19 @@ def transactional_ids(channel: Channel, producer_ids: Collection[int]) -> dict[i
 def _producers(
     channel: Channel, node: int, led: Sequence[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, int, tuple[ActiveProducer, ...]]]:
-    """Yield (partition, error code, its producers)."""
+    """Yield (partition, error code, its producers); a broker older than 2.8 does not have the request."""
     asked = DescribeProducersRequest.TopicRequest
     request = DescribeProducersRequest(
         topics=[asked(name=name, partition_indexes=numbers) for name, numbers in by_topic(led).items()]
     )
-    for topic in channel.call(request, node).topics:
+    try:
+        topics = channel.call(request, node).topics
+    except ConnectionFailed as failure:
+        if not isinstance(failure.__cause__, kafka.errors.UnsupportedVersionError):
+            raise
+        yield from ((partition, _UNSUPPORTED_VERSION, ()) for partition in led)
+        return
+    for topic in topics:
         for entry in topic.partitions:
             producers = tuple(
                 ActiveProducer(

@@ -277,6 +277,11 @@ class Gap:
         """Return how many offsets it spans: no fewer than the records missing."""
         return self.end - self.start
 
+    @property
+    def where(self) -> str:
+        """Return its partition and offsets for people, the last one included."""
+        return f"{self.source} {self.start}..{self.end - 1}" if self.count > 1 else f"{self.source} {self.start}"
+
     def record(self) -> StateRecord:
         """Return the record that keeps this gap."""
         value = {

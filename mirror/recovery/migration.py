@@ -74,7 +74,9 @@ def steps_of_group(move: Move, group: str, directory: Path) -> tuple[Step, ...]:
         directory=directory,
         agreed=frozenset({group}),
     )
-    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), own.start(), _reads(own, group))
+    doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
+    start = replace(own.start(), doing=doing)
+    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), start, _reads(own, group))
 
 
 def steps_of_producers(move: Move, back: FlowEnds | None, groups: Sequence[str]) -> tuple[Step, ...]:
@@ -83,13 +85,13 @@ def steps_of_producers(move: Move, back: FlowEnds | None, groups: Sequence[str])
     return (
         # Groups that are on the new cluster stay there whatever becomes of the rest, and so does the record.
         replace(move.begin(), undo=None),
-        own.stop(),
+        replace(own.stop(), doing=f"stop the producers on {move.flow.source}"),
         own.fence(),
         own.drain(),
         own.cut(holds_on=True),
         own.verify(),
         own.last_look(),
-        own.start(),
+        replace(own.start(), doing=f"start the producers on {move.flow.target}; from here on nothing is taken back"),
         copy_back(own, back),
         own.first_write(),
         own.first_reads(groups),

@@ -27,7 +27,8 @@ def shared_copies(
 
     * the flow was failed over: the applications wrote to the target;
     * its records are, or once were, mirrored to the source: so somebody writes them;
-    * other flows copy to it, or other partitions of the same flow.
+    * other flows copy to it, or other partitions of the same flow; one whose routers send something there has it on
+      record.
 
     Parameters
     ----------
@@ -52,10 +53,7 @@ def shared_copies(
             or copy.topic in mirrored
             or mirrors.was_mirrored_back(partition.topic)
             or any(each.flow.source == flow.target and each.replicates(copy.topic) for each in others)
-            or any(
-                each.flow.target == flow.target and (each.transforms.has_routers or each.keeps_name(copy.topic))
-                for each in others
-            )
+            or any(each.flow.target == flow.target and each.keeps_name(copy.topic) for each in others)
         )
 
     return frozenset(copy for partition, copy in copied.items() if is_shared(partition, copy))

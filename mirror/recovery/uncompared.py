@@ -7,10 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mirror.config.settings import ClusterSettings, FlowSettings
+from mirror.control.gaps import MOST_NAMED, iso_time
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
-from mirror.model.flow_state import FlowState
+from mirror.model.counts import counted
+from mirror.model.flow_state import FlowState, GapKind
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition
@@ -79,6 +81,33 @@ def begin_of(
         leave_out(flow.target, copy, begin, downstream, f"{flow.source} has removed the originals", unchecked=False)
     before = (0, 0) if known.sketches else (copy_start, min(first, downstream))
     return Begin(at, max(downstream, copy_start), before, tuple(left_out))
+
+
+def given_up(state: FlowState, source: TopicPartition, begin: int) -> tuple[str, ...]:
+    """Return, for people, what somebody has acknowledged as lost of a partition before the upstream offset ``begin``.
+
+    Nothing of it is left to be compared; what lies behind ``begin`` is counted there as absent.
+    """
+    gaps = sorted(
+        (
+            gap
+            for gap in state.gaps.values()
+            if gap.source == source
+            and gap.end <= begin
+            and gap.key in state.acknowledgements
+            and gap.kind is not GapKind.PARKED
+        ),
+        key=lambda gap: gap.key,
+    )
+    said = []
+    for gap in gaps[:MOST_NAMED]:
+        known = state.acknowledgements[gap.key]
+        when = f"on {iso_time(known.at_ms)} by {known.by} ({known.reason})"
+        said.append(f"{gap.where} acknowledged as lost {when}, not compared")
+    if more := gaps[MOST_NAMED:]:
+        amount = f"{counted(len(more), 'more gap')}, {counted(sum(gap.count for gap in more), 'offset')} in all"
+        said.append(f"{amount}, acknowledged as lost, not compared: mirror gaps FILE lists them")
+    return tuple(said)
 
 
 def undecided(

@@ -35,7 +35,7 @@ from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
-from mirror.recovery.uncompared import begin_of, judged, left_by_java, undecided
+from mirror.recovery.uncompared import begin_of, given_up, judged, left_by_java, undecided
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
@@ -298,7 +298,7 @@ def plan_pairs(
             takeover = state.takeovers.get(partition)
             own_from = (takeover.downstream or 0) if takeover is not None else 0
             now_to = settings.copy_of(partition.topic)
-            notes = compacted.notes.get(partition, ())
+            notes = (*given_up(state, partition, begin.upstream), *compacted.notes.get(partition, ()))
             if not (is_shared or settings.is_alone(partition.topic)):
                 notes += unknown
             if now_to != copy.topic:

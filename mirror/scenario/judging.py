@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.proof.shared_logs import shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
-from mirror.scenario.declaration import Judged, Replicator, Scenario
+from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario
 from mirror.scenario.outcome import Figures, GroupFigures
 from mirror.scenario.planted import Planted, unfound, without
 from mirror.scenario.routes import CopyRoute
@@ -280,6 +280,7 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
         if not any(count.expected for count in delivery.counts):
             told.append((Verdict.UNKNOWN, "there was nothing to judge"))
     told += [(Verdict.UNKNOWN, str(gap)) for gap in found.gaps]
+    told += [(Verdict.UNKNOWN, f"not measured: {what}") for what in _unmeasured(found, evidence)]
     if found.absence.silent:
         told.append((Verdict.FAIL, f"{found.absence.silent} acknowledged records are missing, and nobody said so"))
     returned_or_stayed = evidence.recovery is None or evidence.returned_at_ms is not None
@@ -304,6 +305,27 @@ def verdict_of(found: Found, evidence: Evidence) -> tuple[Verdict, tuple[str, ..
     reasons = [reason for each, reason in sorted(told, key=lambda item: item[0] is not verdict)]
     more = [f"and {len(reasons) - _MOST_REASONS} more"] if len(reasons) > _MOST_REASONS else []
     return verdict, (*reasons[:_MOST_REASONS], *more)
+
+
+def _unmeasured(found: Found, evidence: Evidence) -> Iterator[str]:
+    """Yield what belongs to a scenario and was not looked at: whatever is wrong there, nobody would see it."""
+    scenario = evidence.scenario
+    counts = found.groups.counts if found.groups else ()
+    read = {count.group for count in counts if count.expected}
+    yield from (f"what {group.name} read" for group in scenario.groups if group.name not in read)
+    if any(load.transaction_records and load.cluster == scenario.active for load in scenario.loads):
+        seen = found.transactions or TransactionCount()
+        if not seen.whole + seen.torn + seen.absent:
+            yield "transactions"
+    if evidence.compacted and not found.values.keys:
+        yield "the newest values of compacted topics"
+    if scenario.procedure is not Procedure.NONE and evidence.recovery is None:
+        yield "the failover"
+    if scenario.procedure is Procedure.FAIL_OVER_AND_BACK:
+        if evidence.returned_at_ms is None:
+            yield "the way home"
+        elif found.account is None:
+            yield "the account of all acknowledged records"
 
 
 def beside_planted(found: Found, evidence: Evidence) -> tuple[str, ...]:

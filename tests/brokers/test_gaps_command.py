@@ -94,5 +94,10 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         code, (passed,) = gaps()
         assert (code, passed["acknowledged"], passed["stops_the_copy"]) == (0, known, False)
         assert gaps("--acknowledge", "--reason", "again") == (0, [])
+        verified = json.loads(mirror("verify", str(file), "--json", timeout_seconds=180.0).stdout)
+        (compared,) = verified["partitions"]
+        assert (verified["verdict"], compared["upstream_start"], compared["records"]) == ("PASS", 50, 50)
+        told = f"{topic}-0 10..49 acknowledged as lost on {known['at']} by ann (a test), not compared"
+        assert compared["notes"] == [told]
     finally:
         assert engine.terminate(15)

@@ -18,6 +18,7 @@ from mirror.control.unread import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
+from mirror.model.flow_state import RunReport
 from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation
@@ -76,6 +77,37 @@ def test_the_age_of_checkpoints_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         for line in CliRunner().invoke(cli.app, ["offsets", str(file)]).stdout.splitlines()
     ]
     assert [line[5] for line in cells if len(line) > 5] == ["64", "-", "0"]
+
+
+@pytest.mark.parametrize(
+    ("report", "age", "line"),
+    [
+        (None, None, "No engine of A->B has reported yet."),
+        (RunReport("RUNNING", (), 35_600), 64.4, "The engine of A->B last reported 64 s ago (1970-01-01T00:00:35Z)."),
+        (
+            RunReport("DEGRADED", ("A does not answer",), 35_600),
+            64.4,
+            "The engine of A->B last reported 64 s ago (1970-01-01T00:00:35Z), that it is DEGRADED: mirror status says why.",
+        ),
+        (
+            RunReport("STOPPED", (), -86_400_000 * 3),
+            259_300.0,
+            "The engine of A->B last reported 3 days ago (1969-12-29T00:00:00Z), that it is STOPPED: mirror status says why.",
+        ),
+    ],
+)
+def test_offsets_tells_when_the_engine_last_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: RunReport | None, age: float | None, line: str
+) -> None:
+    """An engine reports on also while its source is away: then what it reports tells how old the positions may be."""
+    monkeypatch.setattr("mirror.control.group_view.now_ms", lambda: 100_000)
+    view = GroupView((TranslatedPosition("billing", "A.orders", 0, 5, Exact(5)),), None, report=report)
+    monkeypatch.setattr(cli, "view_groups", lambda *_, **__: view)
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    done = CliRunner().invoke(cli.app, ["offsets", str(file), "--json"])
+    assert [row["report_age_seconds"] for row in json.loads(done.stdout)] == [age]
+    assert line in " ".join(CliRunner().invoke(cli.app, ["offsets", str(file)]).stdout.split())
 
 
 def test_a_checkpoint_is_as_old_as_its_record() -> None:

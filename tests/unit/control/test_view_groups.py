@@ -15,7 +15,7 @@ from mirror.kafka.batch import Record
 from mirror.kafka.channel import LeaderUnknown
 from mirror.kafka.cluster import ClusterUnreachable, Found, GroupListing, GroupPosition
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Loss, Position, StateRecord, chunk_record
+from mirror.model.flow_state import Loss, Position, RunReport, StateRecord, chunk_record
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings
@@ -190,6 +190,21 @@ def test_where_the_source_is_not_asked_or_does_not_answer_the_checkpoints_tell(w
     view = world.view(pattern="bill.*")
     assert rows(view) == told
     assert "nobody answers" in (view.source_problem or "")
+
+
+def test_when_the_flow_last_reported_is_told_whoever_tells_the_positions(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads the table sees how old what it was translated by is; a flow that never ran has reported nothing."""
+    monkeypatch.setattr(group_view, "now_ms", lambda: 100_000)
+    world.groups = {"billing": on(40)}
+    world.checkpoints(Checkpoint("billing", TopicPartition("east.orders", 3), 40, 1040))
+    told = [world.view(ask_source=asks) for asks in (True, False)]
+    assert [(each.report, each.report_age_seconds) for each in told] == [(None, None)] * 2
+    report = RunReport("DEGRADED", ("east does not answer",), 35_600)
+    world.topics["west:9092", "mm2-state.east.internal"].append(report.record())
+    told = [world.view(ask_source=asks) for asks in (True, False)]
+    assert [(each.report, each.report_age_seconds) for each in told] == [(report, 64.4)] * 2
 
 
 def test_a_checkpoint_of_a_partition_that_the_flow_has_dropped_is_of_a_topic_that_is_gone(world: World) -> None:

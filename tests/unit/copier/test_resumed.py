@@ -164,3 +164,29 @@ def test_what_was_never_at_rest_is_not_looked_at(engine: Engine) -> None:
     engine.pause_while_java_copies()
     assert engine.standing.resumed == set()
     assert engine.standing.handovers[ORDERS].clean
+
+
+def test_what_java_has_begun_before_this_engine_is_not_begun_once_more(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under unchanged names the copy alone does not tell, and when this engine started Java MirrorMaker had not run."""
+    engine = Engine(copying, monkeypatch)
+    engine.standing.settings = flow_settings(
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    )
+    engine.standing.partitions = ((ORDERS, ORDERS, "", ""),)
+    engine.pause_while_java_copies(b"1", b"2")
+    assert engine.standing.resumed == {ORDERS}
+    assert engine.look().is_ok
+    assert engine.standing.resumed == set()
+    assert engine.standing.takeovers.keys() == {ORDERS}
+
+
+def test_where_java_was_killed_before_it_had_recorded_anything_what_was_not_begun_is_looked_at_first(
+    engine: Engine,
+) -> None:
+    engine.standing.handovers.clear()
+    engine.standing.take_pauses(PAUSED)
+    engine.standing.take_pauses(Pauses())
+    engine.standing.take_resumed({ORDERS}, Mm2Traces(has_run=True))
+    assert engine.standing.mm2.possible(ORDERS, is_known=False) is not None

@@ -272,7 +272,21 @@ def test_what_arrived_behind_that_is_matched(copying: Copying) -> None:
     assert copying.copy().values() == [b"0", b"theirs", b"theirs", b"theirs", b"1"]
 
 
-@pytest.mark.parametrize("becomes", ["truncated", "shorter", "synced"])
+@pytest.mark.parametrize("offset", [1, 4], ids=["all is read", "what others wrote is not"])
+def test_what_others_wrote_and_is_not_read_is_no_hole_that_compaction_left(copying: Copying, offset: int) -> None:
+    """Taken for one, it would explain why the records 1 and 2 are not there, and they would never be copied."""
+    copying.begin()
+    others_wrote(copying, copying.handovers[ORDERS], offset)
+    for value in (b"1", b"2", b"3"):
+        copying.source().write(value)
+    (last,) = [content for content, header in copying.source().log if header.base_offset == 3]
+    copying.copy().put(bytes(batch.encode(batch.records(last), 0, OURS, 1)))
+    result = copying.epoch()[ORDERS]
+    assert result.stopped is not None
+    assert "is not what east has behind the position 1" in result.stopped
+
+
+@pytest.mark.parametrize("becomes", ["truncated", "forked", "shorter", "synced"])
 def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, becomes: str) -> None:
     """Another log stands there after an unclean election; and Java MirrorMaker may be among the others."""
     copying.begin()
@@ -280,6 +294,10 @@ def test_all_is_read_where_what_the_target_said_may_be_past(copying: Copying, be
     if becomes == "truncated":
         copying.copy().truncate(1)
         copying.copy().write(b"another", b"another", b"another", b"another")
+    if becomes == "forked":
+        # What it led with before that leader it has kept, and goes on with.
+        said = OthersUntil(4, copying.copy().leader_epoch + 1)
+        copying.handovers[ORDERS] = replace(copying.handovers[ORDERS], others_until=said)
     if becomes == "synced":
         copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(0, 0),),))}
     copying.epoch()

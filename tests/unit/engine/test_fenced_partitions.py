@@ -14,7 +14,7 @@ from mirror.copier.work import OthersUntil
 from mirror.engine import hold
 from mirror.engine.hold import FlowHold
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, View
+from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow_state import DataProducer, FlowState, NextBatch, Position, StateRecord, term_of
 from mirror.model.partition import TopicPartition
@@ -155,6 +155,32 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
     target.taken = Producer(7, 6)
     held.next_producer(3)
     assert held.others_until({FINE: behind}, {6, 7}) == {FINE: OthersUntil(20, 3)}
+
+
+def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By metadata of a broker that is cut off it is the one of before, which does not know what was written since."""
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
+
+    def cut_off(*_: object) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
+        monkeypatch.setattr(target, "leader_epoch", lambda _: 2)
+        return {FINE: (UP_TO_THEN,)}, {}
+
+    monkeypatch.setattr(hold.partition_state, "active_producers", cut_off)
+    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7}) == {}
+
+
+def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from_being_fenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held, _, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
+
+    def away(*_: object) -> None:
+        raise ConnectionFailed("west: timed out", "west")
+
+    monkeypatch.setattr(hold.partition_state, "active_producers", away)
+    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7}) == {}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)

@@ -68,7 +68,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
 
     stop = threading.Event()
     stop.set()
-    control.keep_up(stop, 5.0, last_results)
+    control.keep_up(target, stop, 5.0, last_results)
     # What this engine writes would be taken for left by one before it, were that not known before.
     begun = ["topics", control._may_keep_up, "reads and writes", stop]
     assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
@@ -82,7 +82,7 @@ def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(m
         standing.settings, standing, target, target, cast(Any, None), cast(Any, None), matches_mm2=False
     )
 
-    def keep_up(over: threading.Event, *_: object) -> None:
+    def keep_up(_: object, over: threading.Event, *__: object) -> None:
         wait_until(over.is_set, "the engine to end", timeout_seconds=_STUCK_SECONDS)
 
     def take_over(_: threading.Event) -> None:
@@ -127,3 +127,22 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
     answers.set()
     running.join(_STUCK_SECONDS)
     assert not running.is_alive()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_positions_that_were_read_without_the_source_are_read_again_before_anything_is_found_there(
+    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+) -> None:
+    """What Java MirrorMaker has left on it was not known before; a source that is not found is not asked."""
+    target: Any = SimpleNamespace(cluster_id="west")
+    for source in ("the east", None):
+        standing, done = FlowStanding(flow_settings()), list[object]()
+        control = FlowControl(
+            standing.settings, standing, None, target, cast(Any, None), cast(Any, None), matches_mm2=False
+        )
+        control._is_known_without_source = is_known
+        monkeypatch.setattr(control, "take_over", lambda _: None)
+        monkeypatch.setattr(FlowStanding, "read_again", lambda _, done=done: done.append("read again"))
+        monkeypatch.setattr(control, "keep_up", lambda found, *_, done=done: done.append(found))
+        control.run(threading.Event(), 5.0, find_source=lambda _, source=source: cast(Any, source))  # type: ignore[misc]
+        assert done == [*(["read again"] if is_known else []), *([source] if source else [])]

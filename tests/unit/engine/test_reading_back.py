@@ -208,6 +208,37 @@ def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has
     assert engine.log.state.loss is not None
 
 
+def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_target_has_on_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that it can be paused; where nothing says whose records these are, the source alone could."""
+    for known, is_known in (((source_record("the east"),), True), ((), False)):
+        engine = Engine(monkeypatch, held=Held(producer=NEW), known=known)
+        engine.control._source = None
+        monkeypatch.setattr(flow_control, "read_traces", None)
+        engine.read_back()
+        assert engine.standing.is_known is is_known
+        assert engine.control._is_known_without_source is is_known
+        assert engine.hold.taken == int(is_known), "each time it is taken an epoch of the producer is used up"
+
+
+def test_positions_that_were_read_without_the_source_are_not_taken_once_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Java MirrorMaker has left there is unknown to them."""
+    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
+    found, engine.control._source = engine.control._source, None
+    poll = engine.log.poll
+
+    def answer() -> FlowState:
+        engine.control._source = found
+        return poll()
+
+    monkeypatch.setattr(engine.control, "_lacking", lambda *_: engine.log.__setattr__("poll", answer) or [])
+    engine.read_back()
+    assert not engine.standing.is_known
+
+
 @pytest.mark.parametrize("positions", [(), (Position(3, 3, 0, True).record(ORDERS),)], ids=["none", "of its tasks"])
 def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_it_took_the_producer(
     positions: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch

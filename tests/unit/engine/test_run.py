@@ -6,10 +6,11 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -44,6 +45,15 @@ class Connected:
 
     def broker_ids(self) -> tuple[int, ...]:
         return (1, 2, 3)
+
+    def __enter__(self) -> Connected:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """As `Cluster.close`."""
 
 
 class NoSpark(Epochs):
@@ -259,22 +269,30 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     """No cluster is there all the time; what does not answer shows as the flow's problem, and ends nothing."""
     asked: list[str] = []
 
-    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+    def connect(of: ClusterSettings) -> Connected:
         asked.append(of.alias)
         if len(asked) <= 2:
             raise ClusterUnreachable(of.alias, of.bootstrap_servers, "connection refused")
-        return nullcontext(Connected(of.alias, f"the id of {of.alias}"))
+        return Connected(of.alias, f"the id of {of.alias}")
 
     begun: list[tuple[str, str]] = []
     stop = threading.Event()
 
     class Begun:
         def __init__(
-            self, _settings: object, _standing: object, source: Connected, target: Connected, *_: object, **__: object
+            self, _settings: object, _standing: object, source: None, target: Connected, *_: object, **__: object
         ) -> None:
-            begun.append((source.alias, target.alias))
+            assert source is None, "a source that is away keeps nobody from taking the flow over"
+            self.target = target
 
-        def run(self, _: threading.Event, _seconds: float, _await_copy: object) -> None:
+        def run(
+            self,
+            over: threading.Event,
+            _seconds: float,
+            _await_copy: object,
+            find_source: Callable[[threading.Event], Connected],
+        ) -> None:
+            begun.append((find_source(over).alias, self.target.alias))
             stop.set()
 
     monkeypatch.setattr(Cluster, "connect", connect)
@@ -289,7 +307,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     caplog.set_level("INFO", "mirror")
     Engine(settings, clusters=["west"]).run(stop)
 
-    assert asked == ["east", "east", "east", "west"]
+    assert asked == ["west", "west", "west", "east"]
     assert begun == [("east", "west")]
     assert not [line for line in caplog.messages if "connection" in line], "it was over before it was certain"
 
@@ -297,10 +315,10 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
 def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+    def connect(of: ClusterSettings) -> Connected:
         if of.alias == "east":
             raise ClusterUnreachable(of.alias, of.bootstrap_servers, f"{of.bootstrap_servers}: connection refused")
-        return nullcontext(Connected(of.alias, f"the id of {of.alias}"))
+        return Connected(of.alias, f"the id of {of.alias}")
 
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(Engine, "_require_brokers", lambda *_: None)
@@ -317,14 +335,14 @@ def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
     ]
 
 
-def connecting(**outcomes: str | ClusterUnreachable) -> Callable[[ClusterSettings], AbstractContextManager[Connected]]:
+def connecting(**outcomes: str | ClusterUnreachable) -> Callable[[ClusterSettings], Connected]:
     """Return what connects to clusters: of each its id, or why it is away."""
 
-    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
+    def connect(of: ClusterSettings) -> Connected:
         outcome = outcomes[of.alias]
         if isinstance(outcome, ClusterUnreachable):
             raise outcome
-        return nullcontext(Connected(of.alias, outcome))
+        return Connected(of.alias, outcome)
 
     return connect
 
@@ -362,34 +380,32 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was away at the start, so that nobody could tell; people may give it another address meanwhile."""
-    ids, stop = ["one", "one", "one", "another"], threading.Event()
-    begun: list[str] = []
+    ids, stop, connections = ["one", "another"], threading.Event(), ExitStack()
 
-    def connect(of: ClusterSettings) -> AbstractContextManager[Connected]:
-        if len(ids) == 2:
-            (standing,) = engine._standings.values()
+    def connect(of: ClusterSettings) -> Connected:
+        if len(ids) == 1:
             told.extend(standing.reasons())
-        return nullcontext(Connected(of.alias, ids.pop(0)))
+        return Connected(of.alias, ids.pop(0))
 
     told: list[str] = []
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(module, "_SAME_CLUSTER_SECONDS", 0.0)
-    monkeypatch.setattr(Engine, "_control_led", lambda _, settings, *__: begun.append(str(settings.flow)))
     engine = Engine(settings, clusters=["west"])
     (standing,) = engine._standings.values()
-    engine._control(standing.settings, stop)
+    flow, target = standing.settings.flow, cast(Any, Connected("west", "one"))
+    found = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
     assert told == [
         (
             "clusters of east->west: east and west are the same cluster (id one): replicating would never end; give "
             "the address of another cluster"
         )
     ]
-    assert begun == ["east->west"]
-    assert (standing.reasons(), ids) == ((), [])
-    ids[:] = ["one", "one"]
+    assert found is not None
+    assert (found.cluster_id, standing.reasons(), ids) == ("another", (), [])
+    ids[:] = ["one"]
     stop.set()
-    engine._control(standing.settings, stop)
-    assert begun == ["east->west"], "nothing is begun with one cluster at both ends"
+    nobody = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
+    assert nobody is None, "nothing is copied with one cluster at both ends"
 
 
 def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_write_is_not_copied(

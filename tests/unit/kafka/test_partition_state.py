@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace as Answer
 from typing import Any, cast
 
+import kafka.errors
 import pytest
 
-from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.channel import LATEST, Channel, ConnectionFailed, View
 from mirror.kafka.partition_state import ActiveProducer, active_producers, producer_epochs, unable_to_append, undecided
 from mirror.model.partition import TopicPartition
 
@@ -123,3 +124,24 @@ def test_where_readers_of_committed_data_see_to_the_end_nothing_is_open() -> Non
     channel = cast(Channel, Answer(find_offsets=find_offsets))
     assert undecided(channel, ORDERS[:4]) == {ORDERS[1], ORDERS[2], ORDERS[3]}
     assert asked == [View.WRITTEN, View.STABLE]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"), [(kafka.errors.IncompatibleBrokerVersion(), True), (kafka.errors.KafkaTimeoutError(), False)]
+)
+def test_a_broker_that_does_not_have_the_request_tells_nothing_and_is_not_away(
+    error: kafka.errors.KafkaError, *, is_told: bool
+) -> None:
+    """Kafka 2.7 has no DescribeProducers."""
+
+    class Old(Brokers):
+        def call(self, request: Any, node: int | None = None) -> Answer:
+            raise ConnectionFailed("west: no matching version", "west") from error
+
+    brokers = Old()
+    brokers.producers = {ORDERS[0]: (0, [(7, 3)])}
+    if is_told:
+        assert producer_epochs(cast(Channel, brokers), ORDERS, 7) == {}
+    else:
+        with pytest.raises(ConnectionFailed):
+            producer_epochs(cast(Channel, brokers), ORDERS, 7)

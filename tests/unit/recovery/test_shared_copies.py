@@ -83,6 +83,15 @@ def test_other_flows_into_the_target_and_other_partitions_of_the_flow_write_to_i
     )
     assert is_shared(flow_settings(*fan_in), flow_settings(*fan_in, flow="north->west"))
     assert is_shared(flow_settings(IDENTITY), mirrored=frozenset({"orders"}))
+    only_bills = (
+        *fan_in,
+        "north->west.topics = bills",
+        "north->west.transforms = route",
+        "north->west.transforms.route.type = org.apache.kafka.connect.transforms.RegexRouter",
+        "north->west.transforms.route.regex = bills",
+        "north->west.transforms.route.replacement = invoices",
+    )
+    assert not is_shared(flow_settings(*only_bills), flow_settings(*only_bills, flow="north->west"))
     together = TopicPartition("all", 0)
     assert is_shared(flow_settings(), copied={ORDERS: together, TopicPartition("bills", 0): together})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.model.flow_state import FlowState, Position
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
 from mirror.model.offset_ranges import Range, Ranges
@@ -17,7 +18,7 @@ from mirror.proof.equivalence import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, judged, undecided, with_extra
+from mirror.recovery.uncompared import Begin, begin_of, given_up, judged, undecided, with_extra
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -172,3 +173,37 @@ def test_why_what_the_flow_has_written_behind_its_position_is_not_judged(
         is_running=is_running,
     )
     assert (compared.extra, left_out.reason, left_out.records, left_out.is_unchecked) == (0, why, 3, True)
+
+
+def lost(start: int, end: int, kind: GapKind = GapKind.RETENTION, source: TopicPartition = ORDERS) -> Gap:
+    return Gap(source, start, end, "removed", 5, kind)
+
+
+def known_gaps(*gaps: Gap, acknowledged: Collection[Gap]) -> FlowState:
+    known = Acknowledgement("ann", "nobody needs them", 1_700_000_000_000)
+    return FlowState(gaps={gap.key: gap for gap in gaps}, acknowledgements={gap.key: known for gap in acknowledged})
+
+
+def test_what_somebody_has_given_up_before_what_is_compared_is_named() -> None:
+    """Who reads PASS sees of which records it says nothing."""
+    gap = lost(2000, 3000)
+    told = "orders-0 2000..2999 acknowledged as lost on 2023-11-14T22:13:20Z by ann (nobody needs them), not compared"
+    assert given_up(known_gaps(gap, acknowledged=[gap]), ORDERS, 3000) == (told,)
+    one = lost(2000, 2001, GapKind.SKIPPED)
+    (told,) = given_up(known_gaps(one, acknowledged=[one]), ORDERS, 3000)
+    assert told.startswith("orders-0 2000 acknowledged as lost")
+
+
+def test_only_what_was_given_up_and_lies_before_it_is_named_there() -> None:
+    """What lies in the range is counted as absent; what is parked is not lost; of others nothing is known here."""
+    elsewhere = lost(0, 10, source=TopicPartition("orders", 1))
+    gaps = [lost(2000, 3001), lost(10, 20, GapKind.PARKED), elsewhere]
+    assert given_up(known_gaps(*gaps, acknowledged=gaps), ORDERS, 3000) == ()
+    assert given_up(known_gaps(lost(0, 10), acknowledged=[]), ORDERS, 3000) == ()
+
+
+def test_of_many_the_first_are_named_in_their_order_and_the_rest_counted() -> None:
+    gaps = [lost(number, number + 1) for number in (4, 2, 0, 6, 8)]
+    found = given_up(known_gaps(*gaps, acknowledged=gaps), ORDERS, 9)
+    assert [each.split(" ack")[0] for each in found[:-1]] == ["orders-0 0", "orders-0 2", "orders-0 4"]
+    assert found[-1] == "2 more gaps, 2 offsets in all, acknowledged as lost, not compared: mirror gaps FILE lists them"

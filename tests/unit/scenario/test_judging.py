@@ -29,7 +29,8 @@ from tests.unit.scenario.builders import small
 
 WHERE = TopicPartition("east.orders", 0)
 CLEAN = Delivery((PartitionCount("west", WHERE, None, 10, 10, 0),), (), ())
-FOUND = Found(CLEAN, CLEAN, None, Absence(), None, None, None, 10, ())
+READ = replace(CLEAN, counts=(replace(CLEAN.counts[0], group="billing"),))
+FOUND = Found(CLEAN, CLEAN, READ, Absence(), None, None, None, 10, ())
 DISASTER = small(
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 1.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,
@@ -53,7 +54,8 @@ def with_finding(
     anomaly: Anomaly, *, tolerated: bool = False, proven: bool = True, group: str | None = None
 ) -> Delivery:
     examples = (Example("p", 1, 3, "because"),)
-    return replace(CLEAN, findings=(Finding(anomaly, "west", WHERE, group, 4, examples, tolerated, proven),))
+    findings = (Finding(anomaly, "west", WHERE, group, 4, examples, tolerated, proven),)
+    return replace(READ if group else CLEAN, findings=findings)
 
 
 def test_nothing_found_is_a_pass() -> None:
