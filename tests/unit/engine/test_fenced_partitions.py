@@ -130,7 +130,9 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     active: list[ActiveProducer] | None, expected: NextBatch, *, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end is asked for before: what arrives in between is among what the leader knows, or lies behind the end."""
-    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id"))
+    is_own_id = all(each.producer_id != 6 for each in active or ())
+    writers = {7} if is_own_id else {6, 7}
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, "id" if is_own_id else None))
     told = {} if active is None else {FINE: tuple(active)}
 
     def active_producers(_: object, asked: Iterable[TopicPartition]) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
@@ -141,20 +143,31 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
     monkeypatch.setattr(hold.partition_state, "active_producers", active_producers)
     behind = Position(10, 10, 0, True, next_batch=expected)
     at_end = Position(10, 20, 0, True, next_batch=expected)
-    found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, {6, 7})
+    found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
     assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
 
 
 def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4, "id"))
+    held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4))
     monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
     behind = Position(10, 10, 0, True, next_batch=WROTE)
-    assert held.others_until({FINE: behind}, {6, 7}) == {}
+    assert held.others_until({FINE: behind}, {7}) == {}
     target.taken = Producer(7, 6)
     held.next_producer(3)
-    assert held.others_until({FINE: behind}, {6, 7}) == {FINE: OthersUntil(20, 3)}
+    assert held.others_until({FINE: behind}, {7}) == {FINE: OthersUntil(20, 3)}
+
+
+@pytest.mark.parametrize(("transactional_id", "is_known"), [("id", False), (None, True)])
+def test_where_the_id_is_given_again_another_that_has_written_in_between_may_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch, transactional_id: str | None, *, is_known: bool
+) -> None:
+    """The id is P, then Q without the right to it, then P once more; brokers forget Q by the times of its records."""
+    held, _, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, transactional_id))
+    monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    found = held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
+    assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
 
 
 def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count(
@@ -168,7 +181,7 @@ def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count
         return {FINE: (UP_TO_THEN,)}, {}
 
     monkeypatch.setattr(hold.partition_state, "active_producers", cut_off)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7}) == {}
+    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from_being_fenced(
@@ -180,7 +193,7 @@ def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from
         raise ConnectionFailed("west: timed out", "west")
 
     monkeypatch.setattr(hold.partition_state, "active_producers", away)
-    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7}) == {}
+    assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
 DENIED = BrokerRefused("the transactional id", kafka.errors.TransactionalIdAuthorizationFailedError)
