@@ -1,14 +1,16 @@
 """The command ``mirror``: reads arguments, calls, prints.
 
 Exit codes: 0; 1 a verdict other than PASS, a flow that is FAILED, a plan with problems; 2 bad usage or configuration;
-3 could not start; 4 a part of the engine ended by a defect.
+3 could not start, or not write its output; 4 a part of the engine ended by a defect.
 """
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import logging
+import os
 import re
 import sys
 import threading
@@ -71,6 +73,7 @@ from mirror.scenario.commands import app as scenario_app
 from mirror.tables import MOST_ROWS, cell, print_rows
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _STANDARD_ERROR = 2
 _MOST_ABSENCES = 20
@@ -746,8 +749,22 @@ def verify(
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; output that cannot be written ends it in one line, or none if nobody reads any more."""
+    try:
+        try:
+            app()
+        finally:
+            if sys.__stdout__ is not None:
+                sys.stdout.flush()
+    except OSError as problem:
+        if problem.errno not in (*_DISK_FULL, errno.EPIPE):
+            raise
+        # What is left in the buffer would be written once more at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if problem.errno == errno.EPIPE:
+            raise SystemExit(VERDICT_NOT_PASS) from None
+        _err.print(problem.strerror, style="red", markup=False)
+        raise SystemExit(COULD_NOT_START) from None
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mirror.printable import printable_lines
+
 #: So many rows of a list that may be long are shown unless all are asked for.
 MOST_ROWS: Final = 20
 
@@ -145,7 +147,7 @@ class _Layout:
 
 
 def _text(value: Any) -> Text:
-    return value if isinstance(value, Text) else Text(cell(value))
+    return value if isinstance(value, Text) else Text(printable_lines(cell(value)))
 
 
 def _longest(text: str) -> int:

@@ -7,15 +7,27 @@ So consoles and columns of text are made here alone, and styles are given as ric
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.progress import TextColumn
+from rich.text import Text
+
+from mirror.printable import printable_lines
+
+
+class _Plain(Console):
+    """Prints strings as they are, but for what a terminal would obey."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(printable_lines(text), **how)
 
 
 def console(
     *, stderr: bool = False, width: int | None = None, highlight: bool = True, soft_wrap: bool = False
 ) -> Console:
     """Return a console that prints strings as they are; the arguments are those of rich's `Console`."""
-    return Console(stderr=stderr, width=width, highlight=highlight, soft_wrap=soft_wrap, markup=False, emoji=False)
+    return _Plain(stderr=stderr, width=width, highlight=highlight, soft_wrap=soft_wrap, markup=False, emoji=False)
 
 
 def progress_text(form: str = "{task.description}", style: str = "none") -> TextColumn:

@@ -8,6 +8,7 @@ its own; whatever else nobody here reads is told, with what may have been meant.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -84,7 +85,9 @@ def misspelt(config: MirrorMakerConfig) -> Iterator[Misspelt]:
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
         alias = next((each for each in aliases if key.startswith(f"{each}.")), None)
         found = None
-        if flow is not None:
+        if (cut := _cut_flow(config, key)) is not None:
+            found = cut
+        elif flow is not None:
             found = _below_flow(config, flow, key)
         elif "->" in key:
             found = _of_no_flow(key, flows)
@@ -99,6 +102,17 @@ def misspelt(config: MirrorMakerConfig) -> Iterator[Misspelt]:
 def nearest(name: str, known: Iterable[str], alike: float = _ALIKE) -> str | None:
     """Return the name among ``known`` that ``name`` is most like, None if it is like none."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=alike)), None)
+
+
+def _cut_flow(config: MirrorMakerConfig, key: str) -> Misspelt | None:
+    """Return that a key is the beginning of a flow's, ``A -> B.topics``: Java ends a key at a blank or ``=``."""
+    source, arrow = (key.removesuffix("->"), "") if key.endswith("->") else (key, "-?>")
+    rest = re.match(rf"{arrow}\s*([^\s=:]+\.[a-z.]+)", config.resolved[key])
+    is_alias = source in config.clusters or not ("." in source or source in _OF_THE_TOP)
+    if rest is None or not is_alias or "->" in source:
+        return None
+    told = f"a blank or sign ends the key here, so that it is of no flow; write {source}->{rest[1]} without blanks"
+    return Misspelt(key, told, is_refused=True)
 
 
 def _below_flow(config: MirrorMakerConfig, flow: Flow, key: str) -> Misspelt | None:

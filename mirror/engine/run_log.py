@@ -17,6 +17,7 @@ from typing import TypeAlias
 from mirror.kafka.connecting import in_words
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
+from mirror.printable import printable
 
 FlowLogger: TypeAlias = logging.LoggerAdapter[logging.Logger]
 
@@ -52,13 +53,6 @@ class OneLine(logging.Formatter):
         record.message = printable(record.message)
         record.log4j_level = _LOG4J_LEVELS.get(record.levelname, record.levelname)
         return super().formatMessage(record)
-
-
-def printable(text: str) -> str:
-    """Return the text with what is not printable escaped: line ends, what moves a cursor, half characters."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 class Lines(logging.Handler):

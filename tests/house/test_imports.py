@@ -15,9 +15,10 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
+    "printable": set(),
     "clock": set(),
-    "tables": set(),
-    "terminal": set(),
+    "tables": {"printable"},
+    "terminal": {"printable"},
     "cache": set(),
     "interrupting": set(),
     "whole_file": set(),
@@ -44,6 +45,7 @@ MAY_IMPORT["engine"] = {
     "config",
     "kafka",
     "waiting",
+    "printable",
     "parts",
     "copier",
     "control",

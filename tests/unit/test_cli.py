@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -395,3 +397,18 @@ def test_lines_of_help_end_where_the_terminal_does() -> None:
     lines = [line.strip() for line in text.splitlines()]
     assert not any(line.endswith("does, or the") for line in lines)
     assert any("PAUSED" in line for line in lines)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_status_that_cannot_be_written_is_one_line_and_not_the_state_of_a_flow(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """A disk that is full under a cron job looked like a flow that is FAILED, with a traceback."""
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = A, B\nA->B.enabled = true\nbootstrap.servers = localhost:1\n")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mirror", "status", str(file), *options],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (3, "No space left on device\n")

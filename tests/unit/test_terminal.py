@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from mirror import terminal
+from mirror.tables import print_rows
 
 OF_OTHERS = st.lists(
     st.sampled_from(["[", "]", "/", "\\", ":", "key", "warning", "red", "prod", "[/prod]", "[bold]", ":key:", "="]),
@@ -36,6 +37,24 @@ def test_a_line_a_cell_a_header_and_a_title_are_printed_as_they_are(text: str) -
 
     assert printed(lambda out: out.print(text)) == f"{text}\n"
     assert printed(lambda out: out.print(table)).count(text) >= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("svc\x1b[2J", "svc\\x1b[2J"),
+        ("a\rb", "a\\rb"),
+        ("\u202esvc", "\\u202esvc"),
+        ("grüppe-漢😀", "grüppe-漢😀"),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_no_name_moves_the_cursor_or_turns_the_line_round(text: str, shown: str) -> None:
+    """The id of a group may hold any character, so also those that clear the screen or overwrite a line."""
+    assert printed(lambda out: out.print(text)) == f"{shown}\n"
+    rows = printed(lambda out: print_rows(out, None, [{"group": text}]))
+    assert all(line in rows for line in shown.split("\n"))
+    assert rows.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("text", ["svc[/prod]", "billing-[ab]+", "a:key:b"])

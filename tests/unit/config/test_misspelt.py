@@ -49,6 +49,29 @@ def test_a_key_that_is_nearly_a_known_one_is_refused_with_that_one(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("line", "key", "meant"),
+    [
+        ("east -> west.topics = orders", "east", "east->west.topics"),
+        ("east ->west.topics = orders", "east", "east->west.topics"),
+        ("east-> west.topics = orders", "east->", "east->west.topics"),
+        ("east=>west.topics = orders", "east", "east->west.topics"),
+        ("west -> east.enabled: true", "west", "west->east.enabled"),
+        ("new -> west.enabled true", "new", "new->west.enabled"),
+    ],
+)
+def test_a_flow_that_a_blank_has_cut_is_refused(tmp_path: Path, line: str, key: str, meant: str) -> None:
+    """A blank ends a key: such a line was of no flow, and all topics were planned."""
+    with pytest.raises(ConfigError) as refused:
+        load(file(tmp_path, line))
+    assert (refused.value.line, refused.value.key) == (5, key)
+    assert f"write {meant}" in str(refused.value)
+    alone = file(tmp_path, line)
+    alone.write_text(alone.read_text().replace("east->west.enabled = true", ""))
+    with pytest.raises(ConfigError, match=f"write {meant}"):
+        load(alone)
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("east->wset.topics = x", "east->wset is not a flow between these clusters; did you mean east->west?"),

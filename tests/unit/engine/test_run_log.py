@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.engine import run_log
-from mirror.engine.run_log import Lines, LogLevel, OneLine, logger_of, printable, set_up
+from mirror.engine.run_log import Lines, LogLevel, OneLine, logger_of, set_up
+from mirror.printable import printable
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
 
