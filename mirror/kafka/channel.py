@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -29,7 +28,7 @@ from mirror.kafka import codes, topic_ids, wire
 from mirror.kafka.batch import Producer
 from mirror.kafka.buffers import BufferPool
 from mirror.kafka.client_logging import keep_client_quiet
-from mirror.kafka.connecting import Connections, diagnosed, explained, in_words, is_refusal
+from mirror.kafka.connecting import Connections, EventLoop, diagnosed, explained, in_words, is_refusal
 from mirror.kafka.fetch_session import FetchSession
 from mirror.kafka.fetch_sizes import FetchSizes
 from mirror.kafka.security import arguments_of
@@ -717,7 +716,7 @@ class Channel:
                 known = end if end.epoch != NOT_KNOWN and end.end >= 0 else None
                 yield TopicPartition(topic.topic, entry.partition), entry.error_code, known
 
-    def _bootstrap(self) -> tuple[NetworkSelector, Connections]:
+    def _bootstrap(self) -> tuple[EventLoop, Connections]:
         """Connect to the first of the bootstrap servers that answers; the one that answered last is asked first."""
         servers = list(self._arguments["bootstrap_servers"])
         random.shuffle(servers)
@@ -743,8 +742,8 @@ class Channel:
         host, _, port = server.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=self._bootstrap_ms / 1000).close()
 
-    def _bootstrap_at(self, server: str) -> tuple[NetworkSelector, Connections]:
-        net = NetworkSelector()
+    def _bootstrap_at(self, server: str) -> tuple[EventLoop, Connections]:
+        net = EventLoop()
         manager = Connections(net, **{**self._arguments, "bootstrap_servers": [server]})
         try:
             manager.bootstrap(self._bootstrap_ms)

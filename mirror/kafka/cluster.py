@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from kafka import errors as client_errors
-from kafka.net import NetworkSelector
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -40,6 +39,7 @@ from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import (
     CertificateRefused,
     Connections,
+    EventLoop,
     diagnosed,
     explained,
     in_words,
@@ -280,9 +280,7 @@ def _spelled(code: int, message: str | None) -> str:
 class Cluster:
     """A connection to one cluster for administration; safe to use from several threads."""
 
-    def __init__(
-        self, settings: ClusterSettings, net: NetworkSelector, manager: Connections, timeout_seconds: float
-    ) -> None:
+    def __init__(self, settings: ClusterSettings, net: EventLoop, manager: Connections, timeout_seconds: float) -> None:
         self._settings = settings
         self._net = net
         self._manager = manager
@@ -311,7 +309,7 @@ class Cluster:
             "receive_message_max_bytes": _RECEIVE_LIMIT_BYTES,
         }
         deadline = time.monotonic() + timeout_seconds
-        net = NetworkSelector(**arguments)
+        net = EventLoop(**arguments)
         net.start()
         manager = Connections(net, **arguments)
         try:

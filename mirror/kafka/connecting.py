@@ -8,12 +8,14 @@ import re
 import socket
 import ssl
 import struct
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import kafka.errors
-from kafka.net.inet import create_connection
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from mirror.kafka import codes, wire
@@ -36,6 +38,28 @@ class TlsFailed(kafka.errors.KafkaConnectionError):  # type: ignore[misc]  # the
 
 class CertificateRefused(TlsFailed):
     """A broker's certificate is not accepted here."""
+
+
+class EventLoop(NetworkSelector):  # type: ignore[misc]
+    """kafka-python's event loop, which leaves no socket open that has been used in it.
+
+    The library forgets a socket whose last request was not written whole when the loop is closed.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs)
+        self._used: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def register_event(self, fileobj: Any, event: Any, task: Any) -> None:
+        """Wait for a socket as the library does, and remember it."""
+        self._used.add(fileobj)
+        super().register_event(fileobj, event, task)
+
+    def close(self) -> None:
+        """End the loop and close its sockets."""
+        super().close()
+        for used in list(self._used):
+            used.close()
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]
@@ -101,10 +125,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         # As the library does, which leaves a socket open on which no TLS comes about.
-        options = self.config["socket_options"]
-        plain = await create_connection(
-            self._net, node.host, node.port, options, proxy_url=self.config["proxy_url"], timeout_at=timeout_at
-        )
+        plain = await self._opened(node, timeout_at)
         if self.ssl_enabled:
             transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
         else:
@@ -119,6 +140,30 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             raise
         transport._sock_recv = _all_that_came(transport._sock_recv)
         return transport
+
+    async def _opened(self, node: Any, timeout_at: float | None) -> socket.socket:
+        """Connect to the first address of a node that accepts it; the library leaves the sockets open that fail."""
+        factory = KafkaNetSocket(self.config["proxy_url"])
+        failure = kafka.errors.KafkaConnectionError("DNS Resolution failure")
+        for family, kind, protocol, _, address in factory.dns_lookup(node.host, node.port):
+            plain: socket.socket = factory.socket(family, kind, protocol)
+            try:
+                plain.setblocking(False)
+                for option in self.config["socket_options"]:
+                    plain.setsockopt(*option)
+                await factory.sock_connect(self._net, plain, address, timeout_at=timeout_at)
+                return plain
+            except BaseException as error:
+                plain.close()
+                if isinstance(error, kafka.errors.KafkaTimeoutError):
+                    raise kafka.errors.KafkaConnectionError("Connection timed out") from error
+                if isinstance(error, OSError):
+                    failure = kafka.errors.KafkaConnectionError(f"unable to connect: {error}")
+                elif isinstance(error, kafka.errors.KafkaConnectionError):
+                    failure = error
+                else:
+                    raise
+        raise failure
 
 
 def _all_that_came(

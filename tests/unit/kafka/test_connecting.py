@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import ssl
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import kafka.errors
 import pytest
-from kafka.net.selector import NetworkSelector
 
 from mirror.kafka import connecting
-from mirror.kafka.connecting import Connections, TlsFailed, diagnosed, explained, in_words, is_nobodys_name
+from mirror.kafka.connecting import Connections, EventLoop, TlsFailed, diagnosed, explained, in_words, is_nobodys_name
 from mirror.kafka.security import NoToken
 
 
@@ -77,9 +79,8 @@ def test_who_accepts_and_says_nothing_is_not_told_to_speak_something_else(
 
 def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
     """kafka-python leaves it to the garbage collector, which says so at some other time."""
-    with socket.create_server(("127.0.0.1", 0)) as server, warnings.catch_warnings(record=True) as leaks:
-        warnings.simplefilter("always", ResourceWarning)
-        net = NetworkSelector()
+    with socket.create_server(("127.0.0.1", 0)) as server, leaks() as found:
+        net = EventLoop()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         context = ssl.create_default_context()
         answering = threading.Thread(target=_answer_in_plain_words, args=(server,))
@@ -90,8 +91,68 @@ def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
         manager.close()
         net.close()
         answering.join()
+    assert found == []
+
+
+def test_connections_that_are_refused_until_time_is_up_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    # A log record that is kept would keep the socket with its error.
+    caplog.set_level(logging.CRITICAL + 1, "kafka")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with leaks() as found:
+        net = EventLoop()
+        manager = Connections(net, bootstrap_servers=[address])
+        with pytest.raises(kafka.errors.KafkaTimeoutError):
+            manager.bootstrap(200)
+        net.close()
+        del net, manager
+    assert found == []
+
+
+def test_what_is_still_connecting_when_its_loop_ends_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, leaks() as found:
+        net, manager = _half_connected(server)
+        manager.close()
+        net.close()
+        del net, manager
+    assert found == []
+
+
+def test_what_has_something_unsent_when_its_loop_ends_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, leaks() as found:
+        net, manager = _half_connected(server)
+        (connection,) = manager._conns.values()
+        while connection.transport is None:
+            net._poll_once(1)
+        connection.transport.write(b"x" * (64 << 20))
+        net._poll_once(1)
+        assert connection.transport._write_buffer
+        # What a connection does at its end that is not just being opened.
+        connection.transport.close()
+        net.close()
+        del net, manager, connection
+    assert found == []
+
+
+def _half_connected(server: socket.socket) -> tuple[EventLoop, Connections]:
+    """Begin to connect: the kernel has done so, the loop does not know it yet."""
+    net = EventLoop()
+    manager = Connections(net, bootstrap_servers=[f"127.0.0.1:{server.getsockname()[1]}"])
+    (broker,) = manager.cluster.bootstrap_brokers()
+    manager.get_connection(broker.node_id, refresh_metadata_on_err=False)
+    net._poll_once(0)
+    return net, manager
+
+
+@contextmanager
+def leaks() -> Iterator[list[str]]:
+    """Collect what is told of sockets that nobody has closed."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        yield found
         gc.collect()
-    assert [str(each.message) for each in leaks] == []
+    found += (str(each.message) for each in told)
 
 
 async def _connect(manager: Connections) -> None:
