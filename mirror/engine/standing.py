@@ -6,7 +6,8 @@ import json
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -14,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
+from mirror.control.tick import MOST_TOLD, NotLeading, TickReport, now_ms, shortened
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -27,7 +28,7 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.engine.hold import Held
-from mirror.engine.lease import Lease
+from mirror.engine.lease import OVER, Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
@@ -271,6 +272,20 @@ class FlowStanding:
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
+
+    @contextmanager
+    def in_term_of(self, lease: Lease) -> Iterator[None]:
+        """Hold the lock, to take in what was found out in the term that ``lease`` is the right to write in.
+
+        Raises
+        ------
+        NotLeading
+            if that term is over: what is found out by then is not of the one that may have begun since.
+        """
+        with self.lock:
+            if lease.is_ended:
+                raise NotLeading(OVER)
+            yield
 
     @property
     def grace_seconds(self) -> float:
