@@ -41,7 +41,7 @@ from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers
 from mirror.engine.ticking import Ticking, Timed
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import FlowState, Loss, StateRecord, source_record, stamped, state_topic
@@ -457,12 +457,25 @@ class FlowControl:
         return self._holds_anything(map(settings.copy_of, shared))
 
     def _holds_anything(self, topics: Iterable[str]) -> bool:
-        """Tell whether anything was ever written to one of these topics on the target."""
+        """Tell whether anything was ever written to one of these topics on the target.
+
+        Raises
+        ------
+        LeaderUnknown
+            if that is not known, because nobody can be asked about some of them and the others are empty.
+        """
         found = self._target.topics(sorted(set(topics)))
         partitions = [
             TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
         ]
-        return any(self._target.offsets(partitions, "latest").values())
+        ends = self._target.offsets(partitions, "latest")
+        if any(ends.values()):
+            return True
+        for partition, why in ends.problems.items():
+            raise LeaderUnknown(
+                f"whether the flow has run before is not known: {partition} on {self._settings.flow.target}: {why}"
+            )
+        return False
 
     def _find_partitions(self, source: Cluster) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, lambda _: self._found(source))

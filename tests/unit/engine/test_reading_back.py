@@ -46,12 +46,14 @@ class Brokers:
     def __init__(self, cluster_id: str, **ends: int) -> None:
         self.cluster_id = cluster_id
         self.ends = {name.replace("_", "-"): end for name, end in ends.items()}
+        self.leaderless: set[str] = set()
 
     def topics(self, names: Collection[str] | None = None) -> Found[str, Topic]:
         return Found({name: topic(name) for name in self.ends if names is None or name in names})
 
-    def offsets(self, partitions: Sequence[TopicPartition], _: str) -> Mapping[TopicPartition, int]:
-        return {each: self.ends[each.topic] for each in partitions}
+    def offsets(self, partitions: Sequence[TopicPartition], _: str) -> Found[TopicPartition, int]:
+        led = {each: self.ends[each.topic] for each in partitions if each.topic not in self.leaderless}
+        return Found(led, {each: "no broker leads it" for each in partitions if each not in led})
 
 
 class StateTopic:
@@ -205,6 +207,36 @@ def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has
     engine.target.ends["east.checkpoints.internal"] = 3
     engine.read_back()
     assert engine.standing.loss is not None
+    assert engine.log.state.loss is not None
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_taken"), [((), False), ((UNCHANGED,), True)], ids=["default names", "unchanged names"]
+)
+def test_a_copy_that_nobody_leads_is_not_taken_for_empty(
+    lines: tuple[str, ...],
+    is_taken: bool,
+    monkeypatch: pytest.MonkeyPatch,  # as in the table above
+) -> None:
+    """What was lost is told once it is known whether the flow has run before; until then nothing is begun."""
+    engine = Engine(monkeypatch, *lines, held=Held(producer=USED, was_used_before=True), copied=5)
+    (copy,) = engine.target.leaderless = set(engine.target.ends)
+    for _ in range(2):
+        (problem,) = engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).problems
+        assert f"{copy}-0 on west: no broker leads it" in problem
+        assert (engine.standing.is_known, engine.log.state.source_id) == (False, "")
+        assert engine.hold.taken == int(is_taken), "each time it is taken an epoch of the producer is used up"
+    engine.target.leaderless.clear()
+    engine.read_back()
+    assert engine.log.state.loss is not None
+    assert engine.standing.is_known
+
+
+def test_of_copies_one_that_holds_anything_is_enough_whoever_leads_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(monkeypatch, held=Held(producer=NEW), copied=5)
+    engine.target.ends["east.checkpoints.internal"] = 0
+    engine.target.leaderless = {"east.checkpoints.internal"}
+    engine.read_back()
     assert engine.log.state.loss is not None
 
 
