@@ -406,7 +406,10 @@ class FlowControl:
         if log.loss is not None or state.source_id or source is None:
             return None
         # An engine that was killed before it was done has put it on record.
-        return state.loss or begun_anew(state, has_run=self._has_run(source), now_ms=now_ms())
+        if state.loss is not None:
+            return state.loss
+        has_run = self._has_run(source) or (self._hold.was_given(state) and self._has_shared_copies(source))
+        return begun_anew(state, has_run=has_run, now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""

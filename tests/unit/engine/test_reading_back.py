@@ -26,7 +26,9 @@ from mirror.model.flow_state import (
     Position,
     StateRecord,
     claim_record,
+    producer_asked_for_record,
     source_record,
+    transactional_id_record,
     writer_record,
 )
 from mirror.model.leadership import Claim
@@ -96,7 +98,7 @@ class Hold:
         self.has_sent_unrefused = False
         self.weakness = self.note = None
         self.taken = 0
-        self.has_unended = self.take_fails = False
+        self.has_unended = self.take_fails = self.is_known_to_cluster = False
         self.used_meanwhile: set[str] = set()
         self.done: list[str] = []
         self.next = Producer(7, 9)
@@ -107,6 +109,9 @@ class Hold:
             raise ConnectionFailed("west: hung up")
         self.taken += 1
         return self.held
+
+    def was_given(self, _: FlowState) -> bool:
+        return self.is_known_to_cluster
 
     def next_producer(self, _: int) -> Producer:
         self.before_next()
@@ -288,6 +293,21 @@ def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_
         assert after.log.state.loss == engine.log.state.loss
         assert after.log.state.unsettled == {ORDERS for _ in positions}
         assert after.log.state.source_id == "the east"
+
+
+@pytest.mark.parametrize("lines", [(), (TRANSACTIONS,)], ids=["one producer", "transactions"])
+def test_that_the_cluster_knows_the_flows_producer_is_on_record_as_a_loss_before_it_is_asked_for(
+    lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes after one that was killed at that could not tell who was the first to ask for it."""
+    engine = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=NEW), copied=5)
+    engine.hold.is_known_to_cluster = engine.hold.take_fails = True
+    assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
+    left = [*engine.log.written, producer_asked_for_record("id"), transactional_id_record("east-0", 5)]
+    after = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=USED), known=left, copied=5)
+    after.read_back()
+    assert after.standing.loss is not None
+    assert "the flow has run before" in after.standing.loss
 
 
 @pytest.mark.parametrize("known", [(), (source_record("the east"),)], ids=["of nobody", "of this flow"])
