@@ -218,7 +218,9 @@ class FlowControl:
         settings, flow = self._settings, self._settings.flow
         # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
         may_write = self._lease.require
-        source, target = source.asking(may_write), self._target.asking(may_write)
+        # Without a state topic that right cannot be renewed: topics are made by whoever leads as far as it knows.
+        may_change = self._lease.require_term
+        source, target = source.asking(may_change), self._target.asking(may_change)
         topics = TopicsTick(source, target, settings)
         discovering: list[Timed] = [
             (discovery_seconds, topics.tick),

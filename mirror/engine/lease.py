@@ -10,7 +10,7 @@ from mirror.control.tick import NotLeading
 
 # Of the time without a renewal after which others may lead. The rest is for what was sent in the last moment to arrive.
 LEASE_SHARE = 2 / 3
-OVER = "nothing was written: another engine may lead the flow by now"
+_OVER = "nothing was written: another engine may lead the flow by now"
 
 
 class Lease:
@@ -47,11 +47,6 @@ class Lease:
             self._changed.notify_all()
 
     @property
-    def is_ended(self) -> bool:
-        """Whether the term is over that this was the right to write in."""
-        return self._is_ended
-
-    @property
     def left(self) -> float:
         """For how many seconds the right lasts from now on; none or fewer than none when it is over."""
         return self._until - steady_seconds()
@@ -75,7 +70,7 @@ class Lease:
             seconds = min(self._seconds, threading.TIMEOUT_MAX)
             self._changed.wait_for(lambda: self._is_ended or self.left > 0, timeout=seconds)
             if self._is_ended or self.left <= 0:
-                raise NotLeading(OVER)
+                raise NotLeading(_OVER)
 
     def require_now(self) -> None:
         """Return if something may be written now, as :meth:`require`, but wait for nothing.
@@ -88,4 +83,15 @@ class Lease:
             if this engine does not lead, or cannot know that it does.
         """
         if self.left <= 0:
-            raise NotLeading(OVER)
+            raise NotLeading(_OVER)
+
+    def require_term(self) -> None:
+        """Return if the term is not over, as far as this engine knows by now, whether or not anything may be written.
+
+        Raises
+        ------
+        NotLeading
+            if it is over.
+        """
+        if self._is_ended:
+            raise NotLeading(_OVER)

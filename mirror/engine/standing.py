@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from mirror.config.settings import FlowSettings
 from mirror.control.foreign import foreign_reasons
 from mirror.control.gaps import open_gaps_reason
-from mirror.control.tick import MOST_TOLD, NotLeading, TickReport, now_ms, shortened
+from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
 from mirror.copier.work import (
     MOST_SLOT_PATIENCE_SECONDS,
     SLOT_PATIENCE_SECONDS,
@@ -28,7 +28,7 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.engine.hold import Held
-from mirror.engine.lease import OVER, Lease
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.model import connect_offsets
@@ -283,8 +283,7 @@ class FlowStanding:
             if that term is over: what is found out by then is not of the one that may have begun since.
         """
         with self.lock:
-            if lease.is_ended:
-                raise NotLeading(OVER)
+            lease.require_term()
             yield
 
     @property
