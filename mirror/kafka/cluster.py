@@ -1178,6 +1178,7 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
         raise AccessDenied(settings.alias, doing, str(error)) from error
     except (
         client_errors.KafkaTimeoutError,
+        client_errors.RequestTimedOutError,
         client_errors.KafkaConnectionError,
         client_errors.NodeNotReadyError,
         client_errors.UnknownBrokerIdError,
