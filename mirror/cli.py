@@ -33,9 +33,11 @@ from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
 from mirror.drill.commands import app as runbook_app
+from mirror.drill.own_folder import init
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
 from mirror.engine.run_log import LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.extras import extra_of
 from mirror.failing_over import Asked, Terminal, fail_back, fail_over
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
@@ -107,6 +109,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
 app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
+lab_app.command()(init)
 
 
 def _require_pattern(text: str | None) -> str | None:
@@ -756,6 +759,12 @@ def main() -> None:
         finally:
             if sys.__stdout__ is not None:
                 sys.stdout.flush()
+    except ModuleNotFoundError as missing:
+        if (extra := extra_of(missing.name or "")) is None:
+            raise
+        told = f"{missing.name} is not installed, which this needs: pip install 'mirrorbook[{extra}]'"
+        _err.print(told, style="red", markup=False)
+        raise SystemExit(BAD_USAGE) from None
     except OSError as problem:
         if problem.errno not in (*_DISK_FULL, errno.EPIPE):
             raise
