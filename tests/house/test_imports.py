@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interrupting": set(),
     "whole_file": set(),
     "no_spark": set(),
+    "extras": set(),
     "spark": {"cache", "no_spark"},
     "model": set(),
     "parts": {"model"},
@@ -112,6 +113,7 @@ MAY_IMPORT["scenario"] = {
 }
 MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
 MAY_IMPORT["cli"] = {
+    "extras",
     "failing_over",
     "interrupting",
     "tables",
