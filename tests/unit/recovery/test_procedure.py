@@ -27,6 +27,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
+from mirror.waiting import WaitTimeout
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -562,6 +563,32 @@ def test_a_planned_run_whose_copy_cannot_become_complete_is_not_begun(
     world = World()
     move = replace(move_of(world, tmp_path), ends=Sick(world, THERE.flow))
     assert said in (look_ahead(Mode.PLANNED, move, None).refusal or "")
+
+
+def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may_take_to_start(tmp_path: Path) -> None:
+    """The engine is there at the third look; without a minute's patience nobody waits for that."""
+    looks: list[bool] = []
+
+    class Starting(StandInEnds):
+        def copied(self) -> Copied:
+            looks.append(True)
+            is_running = len(looks) >= 3
+            found = super().copied()
+            return found if is_running else replace(found, positions={}, is_running=False)
+
+    clock = iter(range(0, 10_000, 20))
+    world = World()
+    move = replace(
+        move_of(world, tmp_path),
+        ends=Starting(world, THERE.flow),
+        times=Times(drain=3600.0, engine=60.0),
+        monotonic=lambda: float(next(clock)),
+    )
+    assert "has all records of 1 partition" in move.await_copy({ORDERS: 10})
+    looks.clear()
+    with pytest.raises(WaitTimeout, match="for 10 s no engine has copied east->west: mirror run FILE") as refused:
+        replace(move, times=replace(move.times, engine=10.0)).await_copy({ORDERS: 10})
+    assert "west lacks records: orders-0 from 0 to 9" in str(refused.value)
 
 
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
