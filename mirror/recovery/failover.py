@@ -171,6 +171,8 @@ def _looked_ahead(
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+    if mode is Mode.PLANNED and refusal is None:
+        refusal = against_the_other_way(back)
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
@@ -179,6 +181,21 @@ def _looked_ahead(
         notes += denying.plan()
     steps = with_unsure(steps_of(mode, move, back, denying), unsure)
     return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
+
+
+def against_the_other_way(back: FlowEnds | None) -> str | None:
+    """Return why applications must not be moved while both clusters are there, by what the flow back has on record.
+
+    Moved along the flow back they are led home by its failback, which knows what there is to undo.
+    """
+    if back is None:
+        return None
+    try:
+        others = back.copied().failovers
+    except AWAY:
+        # It is the source, of which a planned run asks more anyway.
+        return None
+    return told_of(others[-1], back.flow) if others else None
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -589,6 +590,27 @@ def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may
     with pytest.raises(WaitTimeout, match="for 10 s no engine has copied east->west: mirror run FILE") as refused:
         replace(move, times=replace(move.times, engine=10.0)).await_copy({ORDERS: 10})
     assert "west lacks records: orders-0 from 0 to 9" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [
+        (Phase.DONE, "east->west is failed over already .*: mirror failback leads back"),
+        (Phase.RETURNING, "a failback of east->west is under way"),
+        (Phase.UNDER_WAY, r"a failover \(planned\) of east->west is under way"),
+    ],
+)
+def test_applications_that_were_moved_one_way_are_not_moved_back_but_by_a_failback(
+    tmp_path: Path, phase: Phase, said: str
+) -> None:
+    world = World()
+    performed(world, tmp_path)
+    world.record["ours"] = replace(world.record["ours"], phase=phase)
+    home = StandInEnds(world, HOME.flow)
+    move = replace(move_of(world, tmp_path), ends=home, record=home)
+    assert re.search(said, look_ahead(Mode.PLANNED, move, StandInEnds(world, THERE.flow)).refusal or "")
+    world.record.clear()
+    assert look_ahead(Mode.PLANNED, move, StandInEnds(world, THERE.flow)).refusal is None
 
 
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
