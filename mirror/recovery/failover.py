@@ -17,7 +17,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
+from mirror.recovery.move import GROUPS, Move, told_of, unseen_told, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
@@ -177,6 +177,8 @@ def _looked_ahead(
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    if moves is not None and moves.unseen:
+        notes += (unseen_told(moves, move.flow),)
     if denying is not None and DENY not in progress.proven:
         notes += denying.plan()
     steps = with_unsure(steps_of(mode, move, back, denying), unsure)

@@ -400,6 +400,8 @@ class Move:
             said = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
             if plan.source_problem is not None:
                 said += ", by the checkpoints"
+            if plan.unseen:
+                said += f"; {unseen_told(plan, self.flow)}"
             if moves.left:
                 said += f"; left as they are: {named([str(each) for each in moves.left])}"
             return Result(Verdict.PASS, said, facts)
@@ -492,6 +494,14 @@ def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
         for group, at_ms in (times.items() if isinstance(times, Mapping) else ())
         if at_ms is not None
     ]
+
+
+def unseen_told(plan: MovePlan, flow: Flow) -> str:
+    """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
+    return (
+        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
+        f"of which no checkpoint tells, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
+    )
 
 
 def told_of(entry: FailoverEntry, flow: Flow) -> str:

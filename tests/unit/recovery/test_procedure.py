@@ -613,6 +613,23 @@ def test_applications_that_were_moved_one_way_are_not_moved_back_but_by_a_failba
     assert look_ahead(Mode.PLANNED, move, StandInEnds(world, THERE.flow)).refusal is None
 
 
+def test_groups_of_which_no_checkpoint_can_tell_are_counted_and_named_in_the_plan_and_by_the_move(
+    tmp_path: Path,
+) -> None:
+    class Narrow(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            return replace(super().plan_groups(ask_source=ask_source), unseen=("group reports in audit-1",))
+
+    world = lost()
+    move = replace(move_of(world, tmp_path, mode="unplanned"), ends=Narrow(world, THERE.flow))
+    said = "1 group may have read copies on east that topics of east->west leaves out"
+    assert any(said in each for each in look_ahead(Mode.UNPLANNED, move, None).notes)
+    results = carry_out(steps_of(Mode.UNPLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+    (found,) = [each.result.detail for each in results if each.name == "groups"]
+    assert said in found
+    assert "group reports in audit-1" in found
+
+
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:
     world = lost()
     move = move_of(world, tmp_path, mode="unplanned", agreed=frozenset({"audit", "billing"}))
