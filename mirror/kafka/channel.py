@@ -134,13 +134,23 @@ class Connection:
     :meth:`ask` and :meth:`answer` wait.
     """
 
-    def __init__(self, alias: str, node: int, sock: socket.socket, release: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        alias: str,
+        node: int,
+        sock: socket.socket,
+        release: Callable[[], None],
+        session_seconds: float = math.inf,
+    ) -> None:
         """Take over an authenticated socket; ``release`` closes it and whatever was needed to open it."""
         self.alias, self.name = alias, f"{alias}, broker {node}"
         self._socket = sock
         self._release = release
         self._correlation = 0
         self._outgoing: list[memoryview] = []
+        #: For how long the broker lets this login count (KIP-368), in seconds; infinite if it does not say.
+        self.session_seconds = session_seconds
+        self._logged_in_at = time.monotonic()
         #: What the broker remembers of this connection's fetches.
         self.session = FetchSession()
         #: How much to ask for at once, as far as learned.
@@ -158,6 +168,11 @@ class Connection:
         # Sizes of buffers are left to the kernel: what is asked for ends its tuning, and is often cut to much less.
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @property
+    def is_session_half_over(self) -> bool:
+        """Whether it is time to log in again: when its session is over the broker hangs up at the next request."""
+        return time.monotonic() - self._logged_in_at >= self.session_seconds / 2
 
     def fileno(self) -> int:
         """Let a selector wait for this connection."""
@@ -652,9 +667,10 @@ class Channel:
             return connection
 
         try:
-            transport = net.run(reach).transport
-            transport.pause_reading()
-            connection = Connection(self.alias, node, transport._sock, release)
+            reached = net.run(reach)
+            reached.transport.pause_reading()
+            seconds = reached._reauth.session_lifetime_ms / 1000 or math.inf
+            connection = Connection(self.alias, node, reached.transport._sock, release, seconds)
             connection.require(needed)
         except ConnectionFailed:
             release()
@@ -672,6 +688,9 @@ class Channel:
         ConnectionFailed
             if the broker cannot be reached.
         """
+        known = self._reading.get(node)
+        if known is not None and known.is_session_half_over:
+            self.give_up_reading(known)
         if node not in self._reading:
             self._reading[node] = self.connect(node, (FETCH,))
         return self._reading[node]

@@ -1191,8 +1191,9 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_for_people=True) from error
         raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
-        # An OAuth server that gives no token, too many open files.
-        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, in_words(error)) from error
+        # An OAuth server that gives no token, a KDC that gives no ticket, too many open files.
+        reason = explained(error, manager.config) or in_words(error)
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
@@ -1204,7 +1205,7 @@ def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
 def _why_unreachable(settings: ClusterSettings, manager: Connections) -> str | None:
     """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
     if manager.lacking is not None:
-        return str(manager.lacking)
+        return explained(manager.lacking, manager.config)
     arguments = client_arguments(settings.client)
     reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
     return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None
