@@ -172,16 +172,30 @@ def _producers(
             yield TopicPartition(topic.name, entry.partition_index), entry.error_code, producers
 
 
-def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:
+def topic_settings(channel: Channel, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
+    """Return these settings of topics; nothing of one that the cluster does not tell, for lack of a right or a topic.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    asked = DescribeConfigsRequest.DescribeConfigsResource
     resources = [
-        DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=["min.insync.replicas"]
-        )
-        for name in sorted(topics)
+        asked(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[*names])
+        for topic in sorted(topics)
     ]
     if not resources:
         return {}
     answer = channel.call(DescribeConfigsRequest(resources=resources))
     return {
-        result.resource_name: int(entry.value) for result in answer.results for entry in result.configs if entry.value
+        result.resource_name: {entry.name: entry.value for entry in result.configs}
+        for result in answer.results
+        if not result.error_code
     }
+
+
+def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:
+    name = "min.insync.replicas"
+    told = topic_settings(channel, topics, [name])
+    return {topic: int(value) for topic, settings in told.items() if (value := settings.get(name))}
