@@ -339,7 +339,8 @@ class Lane:
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
         aborted = AbortedTransactions(part.aborted if read_committed else ())
-        read_at_ms = time.time() * 1000
+        taken: list[tuple[int, int]] = []
+        count = 0
         for content, header in batch.batches(frame, part.start, part.stop):
             is_data = not aborted.covers(content, header) and not header.is_control
             if header.next_offset <= self.fetch_position:
@@ -347,10 +348,14 @@ class Lane:
             if header.leader_epoch != self.read_epoch and not self._begin_epoch(header.leader_epoch):
                 break
             if is_data and header.record_count > 0 and not self._leaves_out(header, received_at):
-                self._put(content, header, read_at_ms)
+                taken.append(header.times)
+                count += header.record_count
+                self._put(content, header)
                 if self.is_over:
                     break
             self.fetch_position = header.next_offset
+        if taken:
+            self._read.add(time.time() * 1000, min(taken)[0], max(newest for _, newest in taken), count)
         self._settle()
 
     def skip_gap(self, log_start: int, now_ms: int) -> None:
@@ -533,10 +538,8 @@ class Lane:
         self._left_out.add(header.next_offset, min(header.record_count, header.next_offset - self.fetch_position))
         return True
 
-    def _put(self, content: memoryview, header: Header, read_at_ms: float) -> None:
+    def _put(self, content: memoryview, header: Header) -> None:
         spans: Sequence[tuple[int, int]]
-        times = header.times
-        self._read.add(read_at_ms, *times, header.record_count)
         is_whole = header.is_dense and header.base_offset >= self.fetch_position
         upstream_next = header.next_offset
         if is_whole and not header.has_append_time and self.work.transform is None:
@@ -557,7 +560,7 @@ class Lane:
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
             spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
             self._slow_records += len(kept)
-        piece = CopiedBatch(content, spans, upstream_next, self.sequence, times)
+        piece = CopiedBatch(content, spans, upstream_next, self.sequence, header.times)
         self.sequence = piece.next_sequence
         self.stream.put(piece)
 

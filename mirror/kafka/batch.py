@@ -106,7 +106,9 @@ class Header(NamedTuple):
     @property
     def times(self) -> tuple[int, int]:
         """The oldest and the newest time of its records, in ms: those of the first and of the newest; -1: without."""
-        if self.attributes & _LOG_APPEND_TIME or self.base_timestamp > self.max_timestamp:
+        # With a delete horizon the base timestamp is that.
+        is_of_first = not self.attributes & (_LOG_APPEND_TIME | _DELETE_HORIZON)
+        if not is_of_first or self.base_timestamp > self.max_timestamp:
             return self.max_timestamp, self.max_timestamp
         return self.base_timestamp, self.max_timestamp
 

@@ -695,11 +695,11 @@ def test_a_merged_batch_is_as_old_as_its_oldest_and_as_new_as_its_newest_record(
 
 @pytest.mark.parametrize(
     ("base", "newest", "flags", "times"),
-    [(5, 9, 0, (5, 9)), (5, 9, 8, (9, 9)), (9, 5, 0, (5, 5)), (-1, -1, 0, (-1, -1))],
+    [(5, 9, 0, (5, 9)), (5, 9, 0x08, (9, 9)), (5, 9, 0x40, (9, 9)), (9, 5, 0, (5, 5)), (-1, -1, 0, (-1, -1))],
 )
 def test_a_header_tells_the_oldest_and_the_newest_time(
     base: int, newest: int, flags: int, times: tuple[int, int]
 ) -> None:
-    """Where the log has stamped the records, or the clock of a producer went back, the newest alone is known."""
+    """Where the log has stamped the records, a cleaner its horizon, or a clock went back, the newest alone is known."""
     _, header = dense([record(0)])
     assert header._replace(base_timestamp=base, max_timestamp=newest, attributes=flags).times == times

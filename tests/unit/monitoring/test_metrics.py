@@ -7,31 +7,19 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import ForeignWriter, Gap, Standby
 from mirror.model.partition import TopicPartition
-from mirror.monitoring.metrics import exposition, families
+from mirror.monitoring.metrics import families
 from mirror.monitoring.view import EngineView
 from mirror.recovery.fenced_side import FencedSide, WrittenBehind
-from tests.unit.monitoring.views import COPY, FLOW, NOW_MS, ORDERS, engine, figures, flow, partition, status
+from tests.unit.monitoring.views import COPY, FLOW, NOW_MS, ORDERS, engine, figures, flow, partition, scraped, status
 
 SOURCE = "kafka_connect_mirror_mirrorsourceconnector_"
 CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"
 OF_PARTITION = {"source": "east", "target": "west", "topic": "east.orders", "partition": "3"}
 OF_FLOW = {"source": "east", "target": "west"}
-
-
-def scraped(view: EngineView) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """What Prometheus reads, by name and labels."""
-    found = {}
-    for family in text_string_to_metric_families(exposition(view).decode()):
-        for sample in family.samples:
-            key = sample.name, tuple(sorted(sample.labels.items()))
-            assert key not in found, f"twice: {key}"
-            found[key] = sample.value
-    return found
 
 
 def value(view: EngineView, name: str, labels: dict[str, str]) -> float | None:
@@ -106,7 +94,7 @@ def test_lag_is_told_in_records_and_seconds_and_until_when_the_source_keeps_what
     assert value(late, "mirror_retention_cliff_seconds", OF_PARTITION) == 11_520
     done = engine(flow(status=status(partition(0, lag_seconds=0.0))))
     assert value(done, "mirror_retention_cliff_seconds", OF_PARTITION) == math.inf
-    unknown = engine(flow(status=status(partition(None, lag_seconds=None))))
+    unknown = engine(flow(status=status(partition(None, lag_seconds=None, deleted_in_seconds=None))))
     assert not any(name.startswith(("mirror_lag", "mirror_retention")) for name, _ in scraped(unknown))
 
 
@@ -182,5 +170,5 @@ def test_a_partition_has_a_fixed_number_of_samples_and_all_flows_share_the_famil
     one, many = samples(1), samples(501)
     assert one.keys() == many.keys()
     assert sorted({many[name] - one[name] for name in many}) == [0, 500]
-    # Those that each partition has one of: MirrorMaker's twelve, and two of lag; the cliff is not known here.
-    assert sum(many[name] - one[name] == 500 for name in many) == 14
+    # Of each partition one: MirrorMaker's twelve, lag in records and seconds, and the cliff.
+    assert sum(many[name] - one[name] == 500 for name in many) == 15

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from mirror.control.status import FlowStatus, PartitionStatus
 from mirror.engine.tally import Figures
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.monitoring.metrics import exposition
 from mirror.monitoring.view import EngineView, FlowView
 
 FLOW = Flow("east", "west")
@@ -22,7 +25,8 @@ def figures(records: int = 100) -> Figures:
 
 def partition(lag: int | None = 8, **more: Any) -> PartitionStatus:
     end = None if lag is None else 100 + lag
-    return PartitionStatus(ORDERS.topic, ORDERS.partition, 100, end, 90, lag, more.pop("lag_seconds", 9.5), **more)
+    given: dict[str, Any] = {"lag_seconds": 9.5, "deleted_in_seconds": 600_000.0, **more}
+    return PartitionStatus(*ORDERS, 100, end, 90, lag, given.pop("lag_seconds"), **given)
 
 
 def status(*partitions: PartitionStatus, **more: Any) -> FlowStatus:
@@ -49,3 +53,14 @@ def flow(**more: Any) -> FlowView:
 
 def engine(*flows: FlowView, **more: Any) -> EngineView:
     return EngineView("0.1", NOW_MS, flows or (flow(),), **more)
+
+
+def scraped(view: EngineView) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """What Prometheus reads, by name and labels."""
+    found = {}
+    for family in text_string_to_metric_families(exposition(view).decode()):
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in found, f"twice: {key}"
+            found[key] = sample.value
+    return found
