@@ -44,8 +44,10 @@ TROUBLED_SECONDS = 2.0
 _LOOK_SECONDS = 30.0
 
 _TICK_SECONDS = 0.1
-# How often the driver is told how much is copied, if it asks for that.
+# How often the driver is told how much is copied, if it asks for that, and of the time no more than a part in so many:
+# with thousands of partitions less often.
 _TELL_SECONDS = 1.0
+_TELL_SHARE = 100
 # How often it is asked where copies end that others may have written to.
 _PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
@@ -151,7 +153,7 @@ class CopyLoop:
 
         The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and some seconds after one
         has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
-        So is once a second how much is copied, if the loop ``tells_copied``.
+        So is every second or so how much is copied, if the loop ``tells_copied``.
         While the bell does not say that something may be written nothing is.
         """
         self._shares, self._bell = shares, bell
@@ -196,8 +198,9 @@ class CopyLoop:
                 if not over:
                     self._fetch(now, deadline)
                 if tells_copied and bell is not None and now >= next_told:
+                    telling = time.monotonic()
                     bell.tell_copied(self._copied_news())
-                    next_told = now + _TELL_SECONDS
+                    next_told = now + max(_TELL_SECONDS, _TELL_SHARE * (time.monotonic() - telling))
                 if now >= next_commit:
                     self._commit()
                     next_commit = now + commit_seconds
