@@ -40,6 +40,7 @@ from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers
+from mirror.engine.tally import FlowTally
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
@@ -75,11 +76,14 @@ class FlowControl:
         *,
         matches_mm2: bool,
         flows: Sequence[FlowSettings] = (),
+        tally: FlowTally | None = None,
     ) -> None:
         """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs.
 
-        ``source`` is None while it has not been reached: :meth:`run` is told how to find it.
+        ``tally`` gets what is to be counted of checkpoints. ``source`` is None while it has not been reached:
+        :meth:`run` is told how to find it.
         """
+        self._tally = tally or FlowTally()
         self._settings = settings
         self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
@@ -289,6 +293,8 @@ class FlowControl:
             before_translating=translator.refresh,
             copies=CheckpointCopies(between),
             record=recorder(settings, writer),
+            written=self._tally.take_checkpoints,
+            found=self._tally.take_rereads,
         )
         ticks: list[Timed] = [(settings.emit_checkpoints_interval_seconds, checkpoints.tick)]
         if settings.sync_group_offsets:

@@ -800,24 +800,27 @@ def broker_setting(connection: Connection, node: int, name: str) -> str | None:
     return values[0] if values else None
 
 
-def topic_settings(channel: Channel, topics: Iterable[str], name: str) -> dict[str, str]:
-    """Return a setting of each of these topics; of those that the cluster does not tell of, nothing.
+def topic_settings(channel: Channel, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
+    """Return these settings of topics; nothing of one that the cluster does not tell, for lack of a right or a topic.
 
     Raises
     ------
     ConnectionFailed
         if no broker can be reached.
     """
+    asked = DescribeConfigsRequest.DescribeConfigsResource
     resources = [
-        DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
-        )
+        asked(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[*names])
         for topic in sorted(topics)
     ]
     if not resources:
         return {}
     answer = channel.call(DescribeConfigsRequest(resources=resources))
-    return {result.resource_name: entry.value for result in answer.results for entry in result.configs if entry.value}
+    return {
+        result.resource_name: {entry.name: entry.value for entry in result.configs}
+        for result in answer.results
+        if not result.error_code
+    }
 
 
 def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:

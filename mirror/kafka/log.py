@@ -522,7 +522,8 @@ class LogTail:
         away_seconds = now - self._read_at
         if away_seconds < _AWAY_SECONDS:
             return False
-        kept_ms = topic_settings(self._channel, [self._topic], _KEPT_SETTING).get(self._topic)
+        told = topic_settings(self._channel, [self._topic], [_KEPT_SETTING])
+        kept_ms = told.get(self._topic, {}).get(_KEPT_SETTING)
         return kept_ms is None or 1000 * away_seconds >= int(kept_ms)
 
     def _look_for_truncation(self, reader: LogReader, start: int, end: int) -> None:

@@ -180,4 +180,6 @@ def _producers(
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:
-    return {name: int(value) for name, value in topic_settings(channel, topics, "min.insync.replicas").items()}
+    name = "min.insync.replicas"
+    told = topic_settings(channel, topics, [name])
+    return {topic: int(value) for topic, settings in told.items() if (value := settings.get(name))}

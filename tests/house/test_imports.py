@@ -61,6 +61,7 @@ UPPER_ROOMS = (
     "drill",
     "scenario",
     "failing_over",
+    "monitoring",
     "cli",
 )
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
@@ -112,7 +113,9 @@ MAY_IMPORT["scenario"] = {
     "recovery",
 }
 MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
+MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "recovery"}
 MAY_IMPORT["cli"] = {
+    "monitoring",
     "extras",
     "failing_over",
     "interrupting",
@@ -138,6 +141,7 @@ ONLY_IN: dict[str, set[str]] = {
     "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
     "confluent_kafka": {"lab"},  # it plays the applications
     "pyspark": {"spark", "copier", "proof"},
+    "prometheus_client": {"monitoring"},
 }
 
 # Folders that use the package and that it therefore never imports.

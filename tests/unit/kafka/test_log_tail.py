@@ -60,9 +60,9 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     monkeypatch.setattr(log, "steady_seconds", lambda: topic.now)
     monkeypatch.setattr(log, "batch", SimpleNamespace(records=lambda found: found))
 
-    def settings(_: object, names: Any, key: str) -> dict[str, str]:
-        assert key == "delete.retention.ms"
-        return {name: topic.kept_ms for name in names if topic.kept_ms is not None}
+    def settings(_: object, names: Any, keys: Any) -> dict[str, dict[str, str]]:
+        assert keys == ["delete.retention.ms"]
+        return {name: {"delete.retention.ms": topic.kept_ms} for name in names if topic.kept_ms is not None}
 
     monkeypatch.setattr(log, "topic_settings", settings)
     return topic
