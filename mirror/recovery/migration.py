@@ -141,7 +141,9 @@ def _copied(move: Move, group: str) -> Step:
 
     def act(_: Known) -> Result:
         plan = move.ends.plan_groups(ask_source=True)
-        read = {each.source: each.upstream for each in plan.positions if each.source is not None}
+        # What was mirrored from the target is there already, and no flow copies it back.
+        selected = move.ends.ends().ends
+        read = {each.source: each.upstream for each in plan.positions if each.source and each.source in selected}
         if plan.source_problem is not None:
             return Result(Verdict.FAIL, f"{move.flow.source} does not tell where it stands: {plan.source_problem}")
         return Result(Verdict.PASS, move.await_copy(read) + " up to where the group stands")
