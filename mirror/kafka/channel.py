@@ -62,7 +62,7 @@ _LOADING_SECONDS = 10.0
 _ELECTION_SECONDS = 3.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
-_BROKER_RESOURCE = 4
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _DESCRIBE_VERSION = 1
 _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
@@ -779,6 +779,26 @@ def broker_setting(connection: Connection, node: int, name: str) -> str | None:
     answer = DescribeConfigsResponse.decode(frame, version=_DESCRIBE_VERSION, header=True)
     values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
     return values[0] if values else None
+
+
+def topic_settings(channel: Channel, topics: Iterable[str], name: str) -> dict[str, str]:
+    """Return a setting of each of these topics; of those that the cluster does not tell of, nothing.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    resources = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
+        )
+        for topic in sorted(topics)
+    ]
+    if not resources:
+        return {}
+    answer = channel.call(DescribeConfigsRequest(resources=resources))
+    return {result.resource_name: entry.value for result in answer.results for entry in result.configs if entry.value}
 
 
 def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:

@@ -62,6 +62,27 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             used.close()
 
 
+class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
+    """kafka-python's connection with TLS, which does not wait for ever for a broker that does not agree on it."""
+
+    async def handshake(self, timeout_at: float | None = None) -> None:
+        """Agree on TLS; a broker that is frozen accepts connections, and then says nothing.
+
+        Raises
+        ------
+        KafkaTimeoutError
+            at ``timeout_at``, by ``time.monotonic``.
+        """
+        while True:
+            try:
+                self._sock.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at)
+
+
 class Connections(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connections, with a refused login and a failed handshake told as such.
 
@@ -127,11 +148,13 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         # As the library does, which leaves a socket open on which no TLS comes about.
         plain = await self._opened(node, timeout_at)
         if self.ssl_enabled:
-            transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
+            transport = _TlsTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
+            handshake = transport.handshake(timeout_at)
         else:
             transport = KafkaTCPTransport(self._net, plain, host=node.host)
+            handshake = transport.handshake()
         try:
-            await transport.handshake()
+            await handshake
         except BaseException as error:
             transport.close()
             if isinstance(error, OSError) and self.ssl_enabled:
