@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -401,6 +402,9 @@ def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
         raise ConfigError(path, None, where, f"is no command: {error}") from None
     if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
         raise ConfigError(path, None, where, "is a command: a text, or a list of texts")
+    # Better known before the applications are stopped than when they are to be started again.
+    if shutil.which(argv[0]) is None:
+        raise ConfigError(path, None, where, f"{argv[0]!r} is no program that can be run here")
     return tuple(argv)
 
 

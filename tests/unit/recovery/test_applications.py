@@ -70,10 +70,22 @@ def test_secrets_that_a_command_prints_or_is_given_are_not_kept(tmp_path: Path) 
     assert "password=(hidden) https://(hidden)@example.com --password (hidden) x-token: (hidden)" in found.output
 
 
-def test_a_command_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    found = commands(tmp_path, "[clusters.east]\nstop = 'no-such-command --now'").stop("east")
+@pytest.mark.parametrize("program", ["no-such-command", "/no/such/command", "."])
+def test_a_command_that_is_not_there_is_refused_before_any_is_run(tmp_path: Path, program: str) -> None:
+    with pytest.raises(ConfigError, match="is no program that can be run here") as wrong:
+        commands(tmp_path, f"[clusters.west]\nstart = '{program} --now'")
+    assert wrong.value.key == "clusters.west.start"
+
+
+def test_a_command_that_is_gone_when_it_is_to_be_run_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "stop-shop"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    shop = commands(tmp_path, f"[clusters.east]\nstop = '{program} --now'")
+    program.unlink()
+    found = shop.stop("east")
     assert isinstance(found, NotDone)
-    assert "no-such-command --now" in found.reason
+    assert "stop-shop --now` cannot be run" in found.reason
 
 
 def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
@@ -204,7 +216,7 @@ def test_the_parts_that_a_migration_moves_have_commands_of_their_own(tmp_path: P
     """Those of all are never run for a part: they would stop, or start, everything else with it."""
     code = 'import os; print(os.environ["MIRROR_CLUSTER"], os.environ.get("MIRROR_GROUP"))'
     parts = "".join(f"{key} = {python(code)}\n" for key in ("stop_group", "start_group", "stop_producers"))
-    found = commands(tmp_path, f"[clusters.east]\nstart = 'no-such-command'\n{parts}")
+    found = commands(tmp_path, f"[clusters.east]\nstart = 'false'\n{parts}")
     answers = [found.stop_part("east", "audit"), found.start_part("east", "audit"), found.stop_part("east", None)]
     assert [each.detail for each in answers if isinstance(each, Done)] == ["east audit", "east audit", "east None"]
     nobody = found.start_part("east", None)
