@@ -17,9 +17,8 @@ from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name
 from mirror.kafka import batch
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, topic_settings
 from mirror.kafka.log import LogReader
-from mirror.kafka.partition_state import topic_settings
 from mirror.model.cliff import RETENTION_KEYS, Retention, duration_words, is_near
 from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted

@@ -618,13 +618,14 @@ class Engine:
         )
         found: list[Cluster] = []
 
-        def find_source(lease_over: threading.Event) -> Cluster | None:
-            source = self._connect_source(flow, target, ticking, lease_over, connections)
+        def find_source(of_term: Ticking, lease_over: threading.Event) -> Cluster | None:
+            source = self._connect_source(flow, target, of_term, lease_over, connections)
             found.extend([source] if source is not None else [])
             return source
 
+        ending: list[threading.Thread] = []
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
-            FlowControl(
+            upkeep = FlowControl(
                 settings,
                 self._standings[flow],
                 found[0] if found else None,
@@ -640,6 +641,10 @@ class Engine:
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
                 find_source,
             )
+            ending = [each for each in (*ending, upkeep) if each.is_alive()]
+        for each in ending:
+            # The clusters are closed behind it.
+            each.join()
 
 
 def _as_is(report: TickReport) -> TickReport:

@@ -6,13 +6,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import kafka.errors
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, ListTransactionsRequest
+from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.channel import (
+    LATEST,
+    BrokerRefused,
+    Channel,
+    ConnectionFailed,
+    LeaderUnknown,
+    View,
+    topic_settings,
+)
 from mirror.model.partition import TopicPartition, by_topic
 
-_TOPIC_RESOURCE = 2
 _UNSUPPORTED_VERSION = 35
 
 
@@ -170,29 +177,6 @@ def _producers(
                 for each in entry.active_producers or ()
             )
             yield TopicPartition(topic.name, entry.partition_index), entry.error_code, producers
-
-
-def topic_settings(channel: Channel, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
-    """Return these settings of topics; nothing of one that the cluster does not tell, for lack of a right or a topic.
-
-    Raises
-    ------
-    ConnectionFailed
-        if no broker can be reached.
-    """
-    asked = DescribeConfigsRequest.DescribeConfigsResource
-    resources = [
-        asked(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[*names])
-        for topic in sorted(topics)
-    ]
-    if not resources:
-        return {}
-    answer = channel.call(DescribeConfigsRequest(resources=resources))
-    return {
-        result.resource_name: {entry.name: entry.value for entry in result.configs}
-        for result in answer.results
-        if not result.error_code
-    }
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
     "parts": {"model"},
     "config": {"model"},
-    "kafka": {"model", "config", "waiting"},
+    "kafka": {"clock", "model", "config", "waiting"},
     # The library for applications: no engine behind it, and nothing a replicator needs.
     "client": {"model", "config", "kafka"},
 }

@@ -27,10 +27,12 @@ from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.standing import REFUSED_SECONDS
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
 from mirror.model.flow_state import Position, term_of
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
 
 
 @dataclass(frozen=True)
@@ -290,10 +292,11 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
             over: threading.Event,
             _seconds: float,
             _await_copy: object,
-            find_source: Callable[[threading.Event], Connected],
-        ) -> None:
-            begun.append((find_source(over).alias, self.target.alias))
+            find_source: Callable[[Ticking, threading.Event], Connected],
+        ) -> threading.Thread:
+            begun.append((find_source(Ticking(lambda _: None, EAST_WEST), over).alias, self.target.alias))
             stop.set()
+            return threading.Thread()
 
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
