@@ -45,6 +45,8 @@ State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"
 SILENT_AFTER_MS = 15_000
 # What the source deletes sooner than that is told, unless it keeps nothing for long.
 CLIFF_SECONDS = 3600.0
+# And what it deletes sooner than that is worth a note.
+_DAY_SECONDS = 86_400.0
 _RETENTION_SECONDS = 60.0
 _NAMED = 5
 
@@ -327,8 +329,11 @@ class FlowObserver:
             for source in (TopicPartition(each.topic, each.partition),)
         )
         is_paused = state.pauses.pauses_any
-        if (nearest := nearest_cliff(partitions, self._cliff_seconds)) is not None:
-            trouble.append(nearest.cliff_words)
+        if (nearest := nearest_cliff(partitions, max(self._cliff_seconds, _DAY_SECONDS))) is not None:
+            if nearest.is_near_cliff(self._cliff_seconds):
+                trouble.append(nearest.cliff_words)
+            else:
+                notes += (nearest.cliff_words,)
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble, is_paused=is_paused)
         told = state.run.notes if state.run else ()
         # What the engine has told is not told twice.

@@ -181,7 +181,7 @@ def test_both_serve_metrics_and_status_and_what_is_counted_survives_epochs(engin
         timeout_seconds=60,
         until=lambda found: found[f"{SOURCE}record_count"] == 1_500,
     )
-    assert asked(first, "/ready") == (200, "ok\n")
+    wait_until(lambda: asked(first, "/ready") == (200, "ok\n"), "the leader to be in order", timeout_seconds=60)
     told = wait_until(
         lambda: json.loads(asked(first, "/status")[1])["flows"][0],
         "the standby to be seen",
