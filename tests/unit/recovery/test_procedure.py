@@ -514,6 +514,15 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert world.done == []
 
 
+def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lost(tmp_path: Path) -> None:
+    world = replace(lost(), troubles=("east: connection refused",))
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.loss.bound == (
+        "what east has acknowledged since the engine last copied from it without trouble, longer ago than its last "
+        "report, 1970-01-01T00:00:00Z (east: connection refused), is not known (it was not asked)"
+    )
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_an_unplanned_failover_probes_its_source_while_it_is_planned(mode: Mode, tmp_path: Path) -> None:
     """Not once that is proven, which is looked at again by itself."""
