@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -377,6 +378,9 @@ def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
         raise ConfigError(path, None, where, f"is no command: {error}") from None
     if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
         raise ConfigError(path, None, where, "is a command: a text, or a list of texts")
+    if shutil.which(argv[0]) is None:
+        # Otherwise it would be found out when the applications are stopped on one cluster, and cannot be started.
+        raise ConfigError(path, None, where, f"cannot be run: there is no program {argv[0]!r} here")
     return tuple(argv)
 
 

@@ -47,10 +47,22 @@ def test_a_command_that_fails_or_hangs_is_refused_with_what_it_said(
     assert (found.output, str(found)[-len(output) :]) == (output, output)
 
 
-def test_a_command_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    found = commands(tmp_path, "[clusters.east]\nstop = 'no-such-command --now'").stop("east")
-    assert isinstance(found, NotDone)
-    assert "no-such-command --now" in found.reason
+def test_a_program_that_is_not_there_is_refused_before_anything_is_stopped(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"clusters\.west\.start: cannot be run: there is no program 'no-such-command'"
+    ):
+        commands(tmp_path, "[clusters.west]\nstart = 'no-such-command --now'")
+
+
+def test_a_program_that_went_meanwhile_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "shop"
+    program.write_text("")
+    program.chmod(0o755)
+    found = commands(tmp_path, f"[clusters.east]\nstop = '{program} --now'")
+    program.unlink()
+    answer = found.stop("east")
+    assert isinstance(answer, NotDone)
+    assert "shop --now` cannot be run" in answer.reason
 
 
 def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
@@ -153,7 +165,7 @@ def test_the_parts_that_a_migration_moves_have_commands_of_their_own(tmp_path: P
     """Those of all are never run for a part: they would stop, or start, everything else with it."""
     code = 'import os; print(os.environ["MIRROR_CLUSTER"], os.environ.get("MIRROR_GROUP"))'
     parts = "".join(f"{key} = {python(code)}\n" for key in ("stop_group", "start_group", "stop_producers"))
-    found = commands(tmp_path, f"[clusters.east]\nstart = 'no-such-command'\n{parts}")
+    found = commands(tmp_path, f"[clusters.east]\nstart = 'false'\n{parts}")
     answers = [found.stop_part("east", "audit"), found.start_part("east", "audit"), found.stop_part("east", None)]
     assert [each.detail for each in answers if isinstance(each, Done)] == ["east audit", "east audit", "east None"]
     nobody = found.start_part("east", None)
