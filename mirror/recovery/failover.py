@@ -11,6 +11,7 @@ from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Event
 from mirror.model.counts import counted
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -171,14 +172,28 @@ def _looked_ahead(
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+    opposite: tuple[tuple[FailoverEntry, str], ...] = ()
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
-        refusal = cannot_drain(move.ends, copied)
+        opposite = () if back is None else _runs_of(back)
+        under_way = (why for each, why in opposite if each.phase is not Phase.DONE)
+        refusal = next(under_way, None) or cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
-    notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    left = [
+        f"{why}, and takes that off the record; this does not" for each, why in opposite if each.phase is Phase.DONE
+    ]
+    notes = (*notes_of(move, back), *left, *by_hand_of(move.flow, copied), *unsure)
     if denying is not None and DENY not in progress.proven:
         notes += denying.plan()
     steps = with_unsure(steps_of(mode, move, back, denying), unsure)
     return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
+
+
+def _runs_of(back: FlowEnds) -> tuple[tuple[FailoverEntry, str], ...]:
+    """Return the runs along the flow back that are on record, and what is to be done about each, for people.
+
+    What is under way moves the same applications the other way: both would stop and start them, and pause the flows.
+    """
+    return tuple((each, told_of(each, back.flow)) for each in back.copied().failovers)
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:

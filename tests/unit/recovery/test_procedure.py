@@ -542,6 +542,22 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert world.done == []
 
 
+@pytest.mark.parametrize(("phase", "refused"), [(Phase.UNDER_WAY, True), (Phase.RETURNING, True), (Phase.DONE, False)])
+def test_a_planned_failover_the_other_way_is_refused_while_a_run_is_under_way(
+    phase: Phase, *, refused: bool, tmp_path: Path
+) -> None:
+    world = World(at_work={WEST})
+    world.record["theirs"] = replace(ENTRY, run="theirs", phase=phase)
+    home, there = StandInEnds(world, HOME.flow), StandInEnds(world, THERE.flow)
+    plan = look_ahead(Mode.PLANNED, replace(move_of(world, tmp_path), ends=home, record=home), there)
+    assert (plan.refusal is not None) is refused
+    if refused:
+        assert "of east->west is under way since" in str(plan.refusal)
+        assert "--give-up theirs" in str(plan.refusal)
+    else:
+        assert any("east->west is failed over already" in note for note in plan.notes)
+
+
 def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lost(tmp_path: Path) -> None:
     world = replace(lost(), troubles=("east: connection refused",))
     plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
