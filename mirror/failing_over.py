@@ -205,6 +205,9 @@ class _Session:
         if failed is None:
             unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
             return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"
+        if not back and failed is not steps[-1]:
+            unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
+            return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
         if back and all(each.result.verdict is Verdict.PASS for each in back):
             return f"It stopped at {failed.name}, and everything is as it was before. To try again: {again}"
         left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)

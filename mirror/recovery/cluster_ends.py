@@ -18,7 +18,7 @@ from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, StateRecord, failover_record, no_failover_record
+from mirror.model.flow_state import FlowState, RunReport, StateRecord, failover_record, no_failover_record
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 from mirror.model.verdict import Verdict
@@ -104,6 +104,7 @@ class ClusterEnds:
             tuple(sorted({each.topic for each in state.positions if self._is_paused(by_hand, each.topic)})),
             by_hand.told(),
             dict(state.placements),
+            _troubles(state.run),
         )
 
     def ends(self) -> Ends:
@@ -264,3 +265,9 @@ class ClusterEnds:
         client = self.settings.clusters[self.flow.source].client
         with closing(Channel(self.flow.source, client, bootstrap_ms=_BOOTSTRAP_MS)) as channel:
             yield channel
+
+
+def _troubles(run: RunReport | None) -> tuple[str, ...]:
+    if run is not None and run.state == "STARTING":
+        return ("it had copied nothing yet since it was started", *run.reasons)
+    return () if run is None else run.reasons

@@ -244,11 +244,18 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
         for each, position in copied.positions.items()
         if position.source_end > position.upstream
     )
-    since = (
-        "ever" if copied.report_at_ms is None else f"since {iso_time(copied.report_at_ms)}, the engine's last report"
-    )
-    bound = f"what {ends.flow.source} has acknowledged {since}, is not known ({why})"
-    return Loss(seen, bound)
+    return Loss(seen, f"what {ends.flow.source} has acknowledged {_unseen_since(copied)}, is not known ({why})")
+
+
+def _unseen_since(copied: Copied) -> str:
+    """Return since when what the source has acknowledged was not seen; an engine reports on without its source."""
+    if copied.report_at_ms is None:
+        return "ever"
+    at = iso_time(copied.report_at_ms)
+    if not copied.report_troubles:
+        return f"since {at}, the engine's last report"
+    told = named(copied.report_troubles)
+    return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({told})"
 
 
 def notes_of(move: Move, back: FlowEnds | None) -> tuple[str, ...]:

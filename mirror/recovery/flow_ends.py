@@ -44,6 +44,8 @@ class Copied:
         whether an engine has reported lately.
     report_at_ms
         when one did last, None if never.
+    report_troubles
+        what was wrong then, in words for people: of what it had not seen of the source for longer, nothing is known.
     failovers
         the runs of the procedure that are on record, in the order of the log.
     paused
@@ -64,6 +66,7 @@ class Copied:
     paused: tuple[str, ...] = ()
     pauses: tuple[str, ...] = ()
     placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
+    report_troubles: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

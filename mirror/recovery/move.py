@@ -203,7 +203,7 @@ class Move:
             return result_of(answer, first_at_ms=at_ms, cluster=self.flow.target)
 
         doing = f"wait for the first write that {self.flow.target} accepts"
-        return Step(FIRST_WRITE, doing, act, moments=_first_written)
+        return Step(FIRST_WRITE, doing, act, moments=_first_written, only_watches=True)
 
     def first_reads(self, moved: Sequence[str] | None = None) -> Step:
         """Return the step that waits until every group reads on the target; None: those that a step has moved."""
@@ -222,7 +222,7 @@ class Move:
             return Result(verdict, detail, facts)
 
         doing = f"wait until every group that was moved reads on {self.flow.target}"
-        return Step(FIRST_READS, doing, act, moments=first_read)
+        return Step(FIRST_READS, doing, act, moments=first_read, only_watches=True)
 
     # The copy.
 

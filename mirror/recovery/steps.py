@@ -37,7 +37,7 @@ class Result:
     Attributes
     ----------
     verdict
-        PASS; UNKNOWN where nobody has looked, and the procedure goes on; FAIL ends it.
+        PASS; UNKNOWN where nobody has looked, and the procedure goes on; FAIL ends it, unless the step only watches.
     facts
         what later steps, and whoever takes the run up, need to know.
     """
@@ -93,6 +93,9 @@ class Step:
         where it was UNKNOWN.
     is_undone_last
         whether it stays until everything behind it is taken back, since taking that back again rests on it.
+    only_watches
+        whether it waits for something that others do, and what is behind it is right without it: where it fails, the
+        steps behind it are carried out all the same.
     """
 
     name: str
@@ -105,6 +108,7 @@ class Step:
     holds_on: bool = False
     is_of_its_moment: bool = False
     is_undone_last: bool = False
+    only_watches: bool = False
 
 
 def when_passed(event: Event) -> Callable[[Mapping[str, Json]], Sequence[Moment]]:
@@ -171,7 +175,7 @@ def carry_out(
     told: Callable[[StepResult], None] = lambda _: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> tuple[StepResult, ...]:
-    """Carry the steps out that are not proven yet, up to the first that fails; return what came of each.
+    """Carry the steps out that are not proven yet, up to one that fails and ends it; return what came of each.
 
     Parameters
     ----------
@@ -218,7 +222,7 @@ class StepsUnderWay:
 
     @property
     def is_over(self) -> bool:
-        """Whether no step is left, or one has failed."""
+        """Whether no step is left, or one that failed has ended it."""
         return self._has_ended or self._next >= len(self._steps)
 
     def carry_out(self, through: str | None = None) -> tuple[StepResult, ...]:
@@ -257,7 +261,7 @@ class StepsUnderWay:
             self._is_beyond = True
         found = self._runner.carried_out(step, self._known)
         self._known[step.name] = found.result.facts
-        if found.result.verdict is not Verdict.FAIL:
+        if found.result.verdict is not Verdict.FAIL or step.only_watches:
             return True
         if self._goes_back and not self._is_beyond:
             self._runner.undone(self._steps)

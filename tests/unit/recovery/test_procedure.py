@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from mirror.kafka.cluster import ClusterError, GroupPosition
 from mirror.model.failover import Phase
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
-from mirror.recovery.applications import Answer, Nobody
+from mirror.recovery.applications import Answer, Nobody, NotDone
 from mirror.recovery.denying import Denied
 from mirror.recovery.failback import look_home, steps_home
 from mirror.recovery.failover import DETECT, Mode, look_ahead, steps_of
@@ -132,6 +132,34 @@ def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone
         instants.cut_at_ms,
         instants.offsets_applied_at_ms,
     )
+
+
+@dataclass(frozen=True)
+class WithAnIdleGroup(StandInApplications):
+    """Applications of a group that has nothing to read, so that nobody ever sees it reading."""
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        return dict.fromkeys(groups, NotDone("not within 300 s"))
+
+
+@pytest.mark.parametrize("mode", [Mode.UNPLANNED, Mode.CUT_OFF, Mode.PLANNED])
+def test_a_group_with_nothing_to_read_fails_a_failover_and_the_way_home_is_open_all_the_same(
+    mode: Mode, tmp_path: Path
+) -> None:
+    world = lost() if mode is Mode.UNPLANNED else World()
+    move = replace(move_of(world, tmp_path, mode=mode), applications=WithAnIdleGroup(world))
+    for _ in range(2):
+        results = carry_out(steps_of(mode, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+        failed = [each.name for each in results if each.result.verdict is Verdict.FAIL]
+        assert (failed, results[-1].name) == (["first reads"], "finish")
+        assert [each.phase for each in world.record.values()] == [Phase.DONE]
+    world.is_up[EAST] = True
+    (tmp_path / "home").mkdir()
+    home = replace(move_home(world, tmp_path / "home"), applications=WithAnIdleGroup(world))
+    way = steps_home(home, StandInEnds(world, THERE.flow))
+    results = carry_out(way, Journal(tmp_path / "home" / "journal.jsonl"), goes_back=True)
+    failed = [each.name for each in results if each.result.verdict is Verdict.FAIL]
+    assert (failed, world.record) == (["first reads"], {})
 
 
 def test_an_unplanned_failover_of_a_source_that_lives_is_refused_before_anything_is_done(tmp_path: Path) -> None:
@@ -514,6 +542,33 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
     assert any("enables no flow west->east" in note for note in plan.notes)
     assert world.done == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [
+        (Phase.UNDER_WAY, "--give-up theirs"),
+        (Phase.RETURNING, "--give-up theirs"),
+        (Phase.DONE, "east->west is failed over already"),
+    ],
+)
+def test_a_planned_failover_the_other_way_is_refused_while_a_run_is_on_record(
+    phase: Phase, said: str, tmp_path: Path
+) -> None:
+    world = World(at_work={WEST})
+    world.record["theirs"] = replace(ENTRY, run="theirs", phase=phase)
+    home, there = StandInEnds(world, HOME.flow), StandInEnds(world, THERE.flow)
+    plan = look_ahead(Mode.PLANNED, replace(move_of(world, tmp_path), ends=home, record=home), there)
+    assert said in str(plan.refusal)
+
+
+def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lost(tmp_path: Path) -> None:
+    world = replace(lost(), troubles=("east: connection refused",))
+    plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
+    assert plan.loss.bound == (
+        "what east has acknowledged since the engine last copied from it without trouble, longer ago than its last "
+        "report, 1970-01-01T00:00:00Z (east: connection refused), is not known (it was not asked)"
+    )
 
 
 @pytest.mark.parametrize("mode", Mode)

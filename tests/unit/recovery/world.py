@@ -49,6 +49,7 @@ class World:
     by_hand: dict[Flow, str] = field(default_factory=dict)
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     limit: str | None = None
+    troubles: tuple[str, ...] = ()
     is_told_of_stops: bool = True
     writers: Writers = field(default_factory=Writers)
     rewritten: Rewritten = field(default_factory=Rewritten)
@@ -109,7 +110,7 @@ class StandInEnds:
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
-        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers, (), pauses)
+        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers, (), pauses, {}, world.troubles)
 
     def ends(self) -> Ends:
         self.world.call()
