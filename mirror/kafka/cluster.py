@@ -41,6 +41,7 @@ from mirror.kafka import topic_ids
 from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import (
+    NOBODY_LISTENS,
     CertificateRefused,
     Connections,
     EventLoop,
@@ -62,6 +63,8 @@ V = TypeVar("V")
 _RECEIVE_LIMIT_BYTES = 100_000_000
 _ITEMS_PER_REQUEST = 500
 _REQUESTS_AT_ONCE = 100
+# A broker that was restarted may listen again in a moment; one that is dead does not in ten seconds either.
+_NOBODY_LISTENS_SECONDS = 2.0
 # The library refuses requests to a broker that has five to answer.
 _UNDER_WAY = 4
 
@@ -309,7 +312,7 @@ class Cluster:
         Raises
         ------
         ClusterUnreachable
-            within about ``timeout_seconds``, with the reason.
+            within about ``timeout_seconds``, with the reason; sooner where nobody listens at any of the addresses.
         UnsupportedSetting
             if a security setting cannot be honoured.
         """
@@ -332,6 +335,8 @@ class Cluster:
             if answering is not None:
                 manager.close()
                 manager = Connections(net, **arguments | {"bootstrap_servers": [answering]})
+            elif all(each.is_closed for each in failed):
+                deadline = min(deadline, time.monotonic() + _NOBODY_LISTENS_SECONDS)
             try:
                 manager.bootstrap(_ms_until(deadline))
             except (client_errors.KafkaError, OSError) as error:
@@ -1028,10 +1033,11 @@ def _is_unconnected(error: BaseException) -> bool:
 
 
 class _Failed(NamedTuple):
-    """Why an address did not answer, and whether waiting does not help (:class:`ClusterUnreachable`)."""
+    """Why an address did not answer, whether waiting does not help (:class:`ClusterUnreachable`), or nobody listens."""
 
     reason: str
     is_for_people: bool
+    is_closed: bool
 
 
 def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> tuple[str | None, list[_Failed]]:
@@ -1059,7 +1065,7 @@ def _greet(settings: ClusterSettings, manager: Connections, deadline: float) -> 
                 raise
             reason = explained(error, manager.config) or diagnosed(address, manager.config) or str(error)
             is_for_people = isinstance(error, CertificateRefused) or is_nobodys_name(broker.host)
-            failed.append(_Failed(f"{address}: {reason}", is_for_people))
+            failed.append(_Failed(f"{address}: {reason}", is_for_people, reason == NOBODY_LISTENS))
         else:
             wrong = misfit(offered, ALWAYS)
             if wrong:

@@ -22,6 +22,8 @@ from mirror.kafka import codes, wire
 from mirror.kafka.credentials import NoCredentials
 
 _HUNG_UP = "the broker closed the connection"
+#: What :func:`diagnosed` says of an address at which nobody listens.
+NOBODY_LISTENS = os.strerror(errno.ECONNREFUSED)[:1].lower() + os.strerror(errno.ECONNREFUSED)[1:]
 _PROBE_SECONDS = 1.0
 _METADATA_OF_NOTHING = struct.pack(">hhihi?", 3, 4, 2, -1, 0, False)
 _TLS_ALERT = b"\x15\x03"

@@ -236,6 +236,14 @@ def test_a_cluster_whose_addresses_have_nobodys_name_is_not_to_be_waited_for(
     assert unreachable.value.is_for_people is is_nobodys
 
 
+def test_where_nobody_listens_nobody_waits_for_the_whole_timeout() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ClusterUnreachable, match="connection refused"):
+            Cluster.connect(ClusterSettings("north", {"bootstrap.servers": address}), timeout_seconds=3_600)
+
+
 def test_a_wrong_security_protocol_is_told_from_a_cluster_that_is_not_there(settings_of: SettingsOf) -> None:
     plain = settings_of("east")
     with pytest.raises(ClusterUnreachable, match=plain.bootstrap_servers) as unreachable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from mirror.proof.findings import Anomaly
 from mirror.proof.log_reader import LogOutcome, LogRange
 from mirror.proof.pairs import PartitionPair
 from tests.spark.histories import MIRRORED, Row, logged, logs_of, own, sends_of, sent
+from tests.spark.small import compiled
 
 pytestmark = pytest.mark.spark
 
@@ -63,6 +65,12 @@ def damaged(copies: list[list[Row]]) -> tuple[list[list[Row]], dict[Anomaly, Row
     mixed.insert(12_400, mixed.pop(12_345))
     changed[-1] = (*changed[-1][:7], b"\0" * 16, *changed[-1][8:])
     return [renumbered(rows) for rows in (lossy, doubled, mixed, changed)], victims
+
+
+@pytest.fixture(scope="module", autouse=True)
+def for_many_rows(spark: SparkSession) -> Iterator[None]:
+    with compiled(spark):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -21,3 +21,9 @@ settings.load_profile("quick")
 def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a unit test waits for is there within milliseconds, and asking for it costs no broker anything."""
     monkeypatch.setitem(cast(Any, wait_until).__kwdefaults__, "longest_pause_seconds", 0.02)
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of entries are written here, and none has to outlast the machine."""
+    monkeypatch.setattr("os.fsync", lambda _: None)

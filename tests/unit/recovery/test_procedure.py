@@ -45,12 +45,6 @@ from tests.unit.recovery.world import (
 )
 
 
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of entries are written here, and none has to outlast the machine."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
 def steps(world: World, directory: Path, mode: Mode = Mode.PLANNED) -> Sequence[Step]:
     return steps_of(mode, move_of(world, directory, mode=mode), StandInEnds(world, HOME.flow))
 
