@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -72,9 +73,15 @@ def text_html(text: str) -> str:
 
 def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
     cells = "".join(
-        f"<{tag} style='text-align:{side}'>{escape(value)}</{tag}>" for value, side in zip(values, sides, strict=True)
+        f"<{tag} style='vertical-align:top;text-align:{side}'>{_breakable(value)}</{tag}>"
+        for value, side in zip(values, sides, strict=True)
     )
     return f"<tr>{cells}</tr>"
+
+
+def _breakable(text: str) -> str:
+    """Return a text as HTML; paths and keys, which no line could hold, may break behind what joins their words."""
+    return re.sub(r"\S{21,}", lambda word: re.sub(r"(?<=[./,:=_-])(?=\w)", "<wbr>", word[0]), escape(text))
 
 
 def _cell(value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from mirror.drill.shown import Sentences, text_html
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.drill.steps.resumption import done
@@ -86,7 +87,7 @@ def plan(used: FlowInUse) -> Procedure:
     return plan_failover(used.request(FAILOVER), _MODES[used.step])
 
 
-def known(procedure: Procedure) -> str:
+def known(procedure: Procedure) -> Sentences:
     """Return what is known before anything is done, a line each."""
     plan, flow = procedure.plan, procedure.flow
     lost = (
@@ -95,7 +96,8 @@ def known(procedure: Procedure) -> str:
         else f"{flow.target} lacks of {flow.source}: {plan.loss}"
     )
     notes = (f"note: {each}" for each in plan.notes)
-    return "\n".join((lost, *notes, *(f"refused: {each}" for each in procedure.against)))
+    lines = (lost, *notes, *(f"refused: {each}" for each in procedure.against))
+    return Sentences("\n".join(lines), "".join(map(text_html, lines)))
 
 
 def planned_steps(procedure: Procedure) -> pd.DataFrame:

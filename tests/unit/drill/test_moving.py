@@ -86,7 +86,7 @@ def test_the_step_is_the_procedure_whose_run_is_kept_and_sealed_in_the_run(step:
 def test_what_is_known_is_shown_before_anything_is_changed(world: World, file: Path) -> None:
     used = used_for(moving.PLANNED_FAILOVER, file)
     planned = moving.plan(used)
-    assert "west lacks of east" in moving.known(planned)
+    assert "west lacks of east" in moving.known(planned).text
     assert list(moving.planned_steps(planned)["step"])[:2] == ["begin", "stop"]
     assert list(moving.planned_groups(planned)["after"]) == [7]
     assert world.done == []
@@ -132,7 +132,7 @@ def test_what_nobody_has_observed_is_unknown_with_everything_done_and_can_be_gon
 def test_a_failback_leads_home_from_the_two_clusters_alone(world: World, file: Path) -> None:
     taken(used_for(moving.PLANNED_FAILOVER, file))
     home = used_for(moving.FAIL_BACK, file)
-    assert "stranded on east" in moving.known(moving.plan(home))
+    assert "stranded on east" in moving.known(moving.plan(home)).text
     assert taken(home)["verdict"] == Verdict.PASS.value
     assert (world.at_work, world.record) == ({EAST}, {})
     assert (home.run.path / "failback" / "journal.jsonl").exists()

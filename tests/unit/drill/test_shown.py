@@ -61,3 +61,8 @@ def test_an_answer_is_shown_without_a_traceback(capsys) -> None:  # type: ignore
     shell = InteractiveShell()
     shell.run_cell("from mirror.drill.by_hand import NotConfirmed\nraise NotConfirmed('west was not typed')")
     assert capsys.readouterr().out.strip() == "west was not typed"
+
+
+def test_paths_and_keys_may_break_behind_what_joins_their_words_and_short_words_may_not() -> None:
+    html = table_html(pd.DataFrame([{"key": "sync.group.offsets.enabled = -1.5, a->b"}]))
+    assert "sync.<wbr>group.<wbr>offsets.<wbr>enabled = -1.5, a-&gt;b</td>" in html
