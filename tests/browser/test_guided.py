@@ -100,8 +100,6 @@ def test_a_person_is_led_through_the_drill(index: OpenNotebook, folder: Path) ->
         ("71_unplanned_failover.ipynb", "east->west"),
         ("72_planned_failover.ipynb", "east->west"),
         ("73_cut_off_failover.ipynb", "east->west"),
-        ("74_failback.ipynb", "east->west"),
-        ("75_migration.ipynb", "east->west"),
     ],
 )
 def test_a_runbook_of_a_flow_is_carried_out_by_hand_on_practice_clusters(
@@ -113,7 +111,6 @@ def test_a_runbook_of_a_flow_is_carried_out_by_hand_on_practice_clusters(
     notebook.run_from_the_menu("Run All Cells")
     if typed is not None:
         notebook.answer(typed, seconds=_NOTEBOOK_SECONDS)
-    notebook.see("The whole run: ", seconds=_NOTEBOOK_SECONDS)
+    notebook.see("The whole run: PASS", seconds=_NOTEBOOK_SECONDS)
     (directory,) = (folder / "runs").iterdir()
-    assert "The whole run: PASS" in notebook.text
     assert (directory / "report.html").is_file()
