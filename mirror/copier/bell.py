@@ -8,7 +8,7 @@ The other way round a line twice a second, a beat, says that the task lives, wha
 nothing. The driver answers each: for how many seconds the task may write. They are counted from when the beat was sent,
 by the task's own clock, so that neither a slow line nor a process that was stopped makes them longer; without an answer
 the right to write runs out by itself. Other lines say what keeps partitions from being copied: nobody has to wait for
-the end of an epoch to know.
+the end of an epoch to know; and what a task has to say in words.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ class Bell:
         host: str,
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
+        told: Callable[[int, str], None] = lambda _, __: None,
     ) -> None:
         """Listen on ``host``, an address of this machine that the tasks can reach.
 
-        ``troubled`` is told, in another thread, what has changed of what is wrong; ``write_seconds`` is asked there
-        for how many seconds from now on the tasks may write.
+        ``troubled`` is told, in another thread, what has changed of what is wrong, and ``told`` what tasks say, with
+        the level of `logging`; ``write_seconds`` is asked there for how many seconds from now on the tasks may write.
         """
         self._troubled = troubled
+        self._told = told
         self._write_seconds = write_seconds
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
@@ -187,11 +189,14 @@ class Bell:
                 _tell(listener, b"%s %f" % (line, seconds))
                 continue
             try:
-                troubles = _read(line)
+                said_now = _read(line)
             except (ValueError, TypeError):
                 # Whoever it is, it is no task.
                 return False
-            self._troubled(troubles)
+            if isinstance(said_now, dict):
+                self._troubled(said_now)
+            else:
+                self._told(*said_now)
         return bool(said)
 
     def _tell_all(self) -> None:
@@ -235,6 +240,7 @@ class BellListener:
         self._told: Troubles = {}
         self._over: set[tuple[Flow, TopicPartition]] = set()
         self._news = b""
+        self._is_sending = False
         self._telling = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
@@ -324,6 +330,17 @@ class BellListener:
             with self._telling:
                 self._news += _written(news) + b"\n"
 
+    def say(self, level: int, text: str) -> None:
+        """Have the driver log something, within a second."""
+        with self._telling:
+            self._news += json.dumps({"level": level, "text": text}).encode() + b"\n"
+
+    @property
+    def has_said_all(self) -> bool:
+        """Whether everything that is to be told has gone out, or cannot any more."""
+        with self._telling:
+            return not (self._news or self._is_sending) or not self._beating.is_alive()
+
     def close(self) -> None:
         """Hang up, which rings for the other tasks."""
         self._closing.set()
@@ -337,8 +354,10 @@ class BellListener:
                 self._beats[number] = steady_seconds()
                 with self._telling:
                     outgoing, self._news = outgoing + self._news + b"%d\n" % number, b""
+                    self._is_sending = True
                 with contextlib.suppress(BlockingIOError):
                     outgoing = outgoing[self._socket.send(outgoing) :]
+                self._is_sending = bool(outgoing)
                 if self._closing.wait(_BEAT_SECONDS):
                     return
 
@@ -347,8 +366,12 @@ def _written(troubles: Troubles) -> bytes:
     return json.dumps([[flow.source, flow.target, *source, said] for (flow, source), said in troubles.items()]).encode()
 
 
-def _read(line: bytes) -> Troubles:
+def _read(line: bytes) -> Troubles | tuple[int, str]:
+    """Return what changed of what is wrong, or a level of `logging` and what is said."""
+    heard = json.loads(line)
+    if isinstance(heard, dict):
+        return int(heard.get("level", 0)), str(heard.get("text"))
     return {
         (Flow(source, target), TopicPartition(topic, partition)): said
-        for source, target, topic, partition, said in json.loads(line)
+        for source, target, topic, partition, said in heard
     }
