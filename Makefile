@@ -92,7 +92,7 @@ bench: setup ## measure the copy against Java MirrorMaker 2
 
 .PHONY: lock
 lock: $(READY) ## renew requirements.lock: the newest versions that pyproject.toml allows
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev \
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --group dev --extra lab \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' \
 	  pyproject.toml --output-file requirements.lock
 

@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 from rich.text import Text
 
 from mirror import terminal
+from mirror.config.explained import Explained, explain_file
 from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
@@ -34,9 +35,11 @@ from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_fi
 from mirror.control.tick import now_ms
 from mirror.detaching import detach
 from mirror.drill.commands import app as runbook_app
+from mirror.drill.own_folder import init
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
-from mirror.engine.run_log import LogLevel, set_up
+from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.extras import extra_of
 from mirror.failing_over import Asked, Terminal, fail_back, fail_over
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
@@ -108,6 +111,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(runbook_app, name="runbook")
 app.add_typer(scenario_app, name="scenario")
 app.command()(bench)
+lab_app.command()(init)
 
 
 def _require_pattern(text: str | None) -> str | None:
@@ -196,6 +200,7 @@ def run(
     log_level: Annotated[
         LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
     ] = LogLevel.INFO,
+    log_format: Annotated[LogFormat, typer.Option(help="How the log is written.")] = LogFormat.TEXT,
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
@@ -204,7 +209,7 @@ def run(
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
     stop = threading.Event()
-    set_up(log_level, _STANDARD_ERROR)
+    set_up(log_level, log_format, _STANDARD_ERROR)
     log = logging.getLogger(__name__)
     # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
     stop_when_told(stop, lambda name: log.info("stops: %s", name))
@@ -239,13 +244,24 @@ def legacy(context: typer.Context) -> None:
 
 
 @app.command()
-def plan(file: File, flow: FlowName = None, as_json: AsJson = False, show_all: ShowAll = False) -> None:
+def plan(
+    file: File,
+    flow: FlowName = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say instead what each key of the file does here; asks no cluster.")
+    ] = False,
+    as_json: AsJson = False,
+    show_all: ShowAll = False,
+) -> None:
     """Say what the engine would create and change now, topics, settings, ACLs; touches nothing.
 
     Exit code 1 if something stands in the way.
     """
     with _explained(file):
         settings = load(file)
+        if explain:
+            _print_explained(explain_file(file), as_json=as_json)
+            return
         chosen = [_flow(settings, flow)] if flow else settings.flows
         found = [plan_flow(each, settings.clusters) for each in chosen]
     if as_json:
@@ -771,6 +787,12 @@ def main() -> None:
         finally:
             if sys.__stdout__ is not None:
                 sys.stdout.flush()
+    except ModuleNotFoundError as missing:
+        if (extra := extra_of(missing.name or "")) is None:
+            raise
+        told = f"{missing.name} is not installed, which this needs: pip install 'mirrorbook[{extra}]'"
+        _err.print(told, style="red", markup=False)
+        raise SystemExit(BAD_USAGE) from None
     except OSError as problem:
         if problem.errno not in (*_DISK_FULL, errno.EPIPE):
             raise
@@ -1190,6 +1212,19 @@ def _duration(seconds: float) -> str:
         if seconds < most:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds / 86_400:,.0f} days"
+
+
+def _print_explained(found: Sequence[Explained], *, as_json: bool) -> None:
+    if as_json:
+        _print_json({"keys": [each.as_json() for each in found]})
+        return
+    for scope in dict.fromkeys(each.scope for each in found):
+        rows = [
+            {"line": each.line, "key": each.name, "value": each.value, "effect": each.effect.value, "why": each.why}
+            for each in found
+            if each.scope == scope
+        ]
+        _print_table(f"Keys of {scope}", rows)
 
 
 def _print_gaps(found: list[GapEntry], *, was_acknowledged: bool) -> None:

@@ -5,10 +5,12 @@ The package does not import these folders; it loads a file of them by path.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -25,6 +27,20 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
+
+_DISTRIBUTION = "mirrorbook"
+
+
+def came_with_the_program() -> Path:
+    """Return the folder of notebooks, runbooks and scenarios: a checkout's top, or ``share/mirrorbook`` of a wheel.
+
+    Where a wheel's data go, its own record knows: it differs between an environment, a user's and a system's packages.
+    """
+    with contextlib.suppress(PackageNotFoundError):
+        for each in distribution(_DISTRIBUTION).files or ():
+            if each.parent.name == "notebooks" and each.parent.parent.name == _DISTRIBUTION:
+                return Path(str(each.locate())).resolve().parent.parent
+    return Path(mirror.__file__).parent.parent
 
 
 class DefinitionNotFound(Refused):
@@ -56,7 +72,7 @@ class DefinitionKind(Generic[T]):
         return f"{self.noun}s"
 
     def folder(self, asked: Path | None = None) -> Path:
-        """Return the folder: the one asked for, else the one here, else the one beside this folder, else the package's.
+        """Return the folder: the one asked for, else the one here, beside this folder, or that came with the program.
 
         Raises
         ------
@@ -64,7 +80,7 @@ class DefinitionKind(Generic[T]):
             saying where was looked.
         """
         # A notebook runs in its own folder, beside which the others are.
-        near = [Path.cwd(), Path.cwd().parent, Path(mirror.__file__).parent.parent]
+        near = [Path.cwd(), Path.cwd().parent, came_with_the_program()]
         places = [asked] if asked else [folder / self.folder_name for folder in near]
         for place in places:
             if place.is_dir():

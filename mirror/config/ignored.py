@@ -30,9 +30,15 @@ _CONSUMER = regex.compile(r"consumer\.(?<name>.+)")
 
 def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
     """Return a line for people for each such key, with where it would have the effect."""
+    file = config.file
+    return tuple(f"{file.path}:{file.line_of(key)}: {key} {said}" for key, said in ignored_keys(config).items())
+
+
+def ignored_keys(config: MirrorMakerConfig) -> dict[str, str]:
+    """Return what is to be said of each such key, in the order of the file."""
     aliases = config.clusters
     flows = [Flow(source, target) for source in aliases for target in aliases if source != target]
-    told = []
+    told = {}
     unread = {each.key: each.message for each in misspelt(config)}
     for key in dict.fromkeys(entry.key for entry in config.file.entries):
         flow = next((each for each in flows if key.startswith(f"{each}.")), None)
@@ -56,8 +62,8 @@ def ignored(config: MirrorMakerConfig) -> tuple[str, ...]:
         else:
             said = f"has no effect at the top level, as in MirrorMaker 2; write it for {_owner(key, flows)}"
         if said is not None:
-            told.append(f"{config.file.path}:{config.file.line_of(key)}: {key} {said}")
-    return tuple(told)
+            told[key] = said
+    return told
 
 
 def _is_read(key: str) -> bool:

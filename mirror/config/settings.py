@@ -202,6 +202,11 @@ class FlowSettings:
         """Return the client properties of the data producer."""
         return self.clients.data_producer
 
+    def admin(self, alias: str) -> ClusterSettings:
+        """Return how the flow asks one of its two clusters (CFG-084, CFG-089)."""
+        at_source = alias == self.flow.source
+        return ClusterSettings(alias, self.clients.source_admin if at_source else self.clients.target_admin)
+
     @property
     def parked_topic(self) -> str | None:
         """Return the topic on the target for records that it finds too large; None: they stop their partition."""

@@ -97,7 +97,7 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         if a cluster cannot be read.
     """
     flow = settings.flow
-    with Cluster.connect(clusters[flow.source]) as source, Cluster.connect(clusters[flow.target]) as target:
+    with Cluster.connect(settings.admin(flow.source)) as source, Cluster.connect(settings.admin(flow.target)) as target:
         if source.cluster_id == target.cluster_id:
             problem = (
                 f"{flow.source} and {flow.target} are the same cluster (id {source.cluster_id}): replicating would "

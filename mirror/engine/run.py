@@ -19,7 +19,7 @@ from functools import partial
 from importlib.metadata import version
 
 from mirror.config.properties import read
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
+from mirror.config.settings import ClusterSettings, ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
@@ -266,7 +266,7 @@ class Engine:
         return time.monotonic() > self._over_at
 
     def _lead(self, flow: Flow, _: threading.Event) -> None:
-        self._leaders[flow].run(self._settings.clusters[flow.target], self._ticking(flow))
+        self._leaders[flow].run(self._admin(flow, flow.target), self._ticking(flow))
 
     def _wind_down(self, stop: threading.Event) -> None:
         stop.wait()
@@ -502,13 +502,18 @@ class Engine:
         found: list[Cluster] = []
 
         def connect(_: int) -> tuple[int, Sequence[str]]:
-            found.append(Cluster.connect(self._settings.clusters[alias]))
+            found.append(Cluster.connect(self._admin(flow, alias)))
             return 1, ()
 
         while not ticking.once(lambda: run_tick(connection_name(flow, alias), now_ms, connect)):
             if stop.wait(_REST_SECONDS):
                 return None
         return found[0]
+
+    def _admin(self, flow: Flow, alias: str) -> ClusterSettings:
+        settings = self._settings.flow(flow)
+        assert settings is not None
+        return settings.admin(alias)
 
     def _connect_source(
         self, flow: Flow, target: Cluster, ticking: Ticking, stop: threading.Event, connections: ExitStack

@@ -1,16 +1,19 @@
 """The log of a running engine: Python's ``logging``, one line an event, in the form of Kafka's own logs.
 
 ``[2026-11-22 14:24:06,123] WARN east->west: ...``: local time, level, the flow (``engine`` where it is none's), and
-what happened. Names that others chose are text: what is not printable is escaped, so an event stays one line.
+what happened. Names that others chose are text: what is not printable is escaped, so an event stays one line. Programs
+read the same as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import queue
 import select
 import threading
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -37,6 +40,13 @@ class LogLevel(StrEnum):
     ERROR = "ERROR"
 
 
+class LogFormat(StrEnum):
+    """How a line is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def logger_of(flow: Flow) -> FlowLogger:
     """Return where lines about a flow go."""
     return logging.LoggerAdapter(logging.getLogger(f"{_PACKAGE}.engine"), {"flow": str(flow)})
@@ -53,6 +63,26 @@ class OneLine(logging.Formatter):
         record.message = printable(record.message)
         record.log4j_level = _LOG4J_LEVELS.get(record.levelname, record.levelname)
         return super().formatMessage(record)
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object a line: ``{"time", "level", "flow", "message"}``, and ``"defect"`` with a traceback.
+
+    ``time`` is UTC, as ``2026-11-22T14:24:06.123Z``; ``flow`` is null where the line is about none.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        line = {
+            "time": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z",
+            "level": _LOG4J_LEVELS.get(record.levelname, record.levelname),
+            "flow": getattr(record, "flow", None),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["defect"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
 
 
 class Lines(logging.Handler):
@@ -142,10 +172,10 @@ class Lines(logging.Handler):
         )
 
 
-def set_up(level: LogLevel, descriptor: int) -> None:
+def set_up(level: LogLevel, form: LogFormat, descriptor: int) -> None:
     """Have this process's log written to ``descriptor``, once; its last lines are written when the process ends."""
     handler = Lines(descriptor)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(JsonLine() if form is LogFormat.JSON else OneLine())
     package = logging.getLogger(_PACKAGE)
     package.setLevel(level.value)
     if level is LogLevel.DEBUG:

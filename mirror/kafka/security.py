@@ -22,9 +22,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from mirror.config.secrets import HIDDEN, shown
 from mirror.kafka.jaas import BadJaas, parse_login
-
-_HIDDEN = "(hidden)"
 
 
 class UnsupportedSetting(ValueError):
@@ -40,9 +39,9 @@ class UnsupportedSetting(ValueError):
 
     def __init__(self, key: str, value: str, remedy: str) -> None:
         self.key, self.alias = key, ""
-        shown = _shown(key, value)
-        self.said = remedy if shown in ("", _HIDDEN) else f"{shown!r}: {remedy}"
-        super().__init__(f"{key}={shown}: {remedy}")
+        open_value = shown(key, value)
+        self.said = remedy if open_value in ("", HIDDEN) else f"{open_value!r}: {remedy}"
+        super().__init__(f"{key}={open_value}: {remedy}")
 
 
 class NoToken(OSError):
@@ -100,10 +99,6 @@ def _bootstrap_servers(properties: Mapping[str, str]) -> list[str]:
     if not servers:
         raise UnsupportedSetting("bootstrap.servers", "", "missing; give at least one HOST:PORT")
     return servers
-
-
-def _shown(key: str, value: str) -> str:
-    return _HIDDEN if any(word in key for word in ("password", "jaas", "secret", "key")) else value
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------------

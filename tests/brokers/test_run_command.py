@@ -53,6 +53,15 @@ def test_wrong_files_are_refused_with_file_line_and_key_and_nothing_is_created(
     assert (set(east.topics()), set(west.topics())) == before
 
 
+def test_a_flow_asks_its_clusters_by_its_own_admin_settings(east_west: Lab, tmp_path: Path, nobody: str) -> None:
+    """CFG-089: here by an address of its own, at which nobody answers."""
+    real = address(east_west, "east"), address(east_west, "west")
+    more = f"east->west.enabled = true\neast->west.target.admin.bootstrap.servers = {nobody}\n"
+    done = mirror("plan", str(write(tmp_path / "file", *real, more)))
+    assert done.returncode == 3
+    assert nobody in done.stderr
+
+
 def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
     east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path, nobody: str
 ) -> None:

@@ -72,9 +72,10 @@ def read_lock() -> list[Locked]:
 
 
 def read_needed() -> dict[str, SpecifierSet]:
-    """What pyproject.toml asks for, to run and to develop."""
+    """What pyproject.toml asks for, to run, to practise and to develop."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    extras = project["project"]["optional-dependencies"]
+    asked = project["project"]["dependencies"] + extras["lab"] + project["dependency-groups"]["dev"]
     return {canonicalize_name(each.name): each.specifier for each in map(Requirement, asked)}
 
 

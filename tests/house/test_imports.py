@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "detaching": set(),
     "whole_file": set(),
     "no_spark": set(),
+    "extras": set(),
     "spark": {"cache", "no_spark"},
     "model": set(),
     "parts": {"model"},
@@ -126,6 +127,7 @@ MAY_IMPORT["scenario"] = {
 MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
 MAY_IMPORT["cli"] = {
     "detaching",
+    "extras",
     "failing_over",
     "legacy",
     "interrupting",

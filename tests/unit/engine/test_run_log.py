@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import re
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.engine import run_log
-from mirror.engine.run_log import Lines, LogLevel, OneLine, logger_of, set_up
+from mirror.engine.run_log import JsonLine, Lines, LogFormat, LogLevel, OneLine, logger_of, set_up
 from mirror.printable import printable
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
@@ -46,7 +47,7 @@ def record(text: str, *arguments: object, level: int = logging.WARNING) -> loggi
 def test_a_line_has_time_level_flow_and_no_markup(package: logging.Logger, tmp_path: Path) -> None:
     """A group may be called svc[/prod], [bold] or anything else."""
     with (tmp_path / "log").open("wb") as file:
-        set_up(LogLevel.INFO, file.fileno())
+        set_up(LogLevel.INFO, LogFormat.TEXT, file.fileno())
         logger_of(EAST_WEST).warning("group %s: %s", "svc[/prod]", "[red]refused\n[2026-11-22] \x1b[2J forged")
         logging.getLogger("mirror.engine.run").info("starts")
         logging.getLogger("mirror").debug("not asked for")
@@ -65,6 +66,28 @@ def test_a_line_has_time_level_flow_and_no_markup(package: logging.Logger, tmp_p
 )
 def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_a_program_reads_one_json_object_a_line() -> None:
+    line = JsonLine()
+    plain = logging.LogRecord("mirror.engine", logging.WARNING, "", 0, "west does not\n%s", ("answer",), None)
+    plain.created = 1_732_285_446.5
+    assert json.loads(line.format(plain)) == {
+        "time": "2024-11-22T14:24:06.500Z",
+        "level": "WARN",
+        "flow": None,
+        "message": "west does not\nanswer",
+    }
+    assert "\n" not in line.format(plain)
+    try:
+        raise ValueError("of its own")
+    except ValueError as defect:
+        about = (type(defect), defect, defect.__traceback__)
+    ended = logging.LogRecord("mirror.engine", logging.CRITICAL, "", 0, "ended", (), about)
+    ended.flow = "east->west"
+    found = json.loads(line.format(ended))
+    assert (found["level"], found["flow"]) == ("FATAL", "east->west")
+    assert found["defect"].endswith("ValueError: of its own")
 
 
 def test_a_full_disk_ends_nothing_and_what_it_cost_is_said(tmp_path: Path) -> None:

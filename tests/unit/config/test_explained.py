@@ -1,0 +1,115 @@
+"""Each key of a file is told with what it does here; none is left out, and no secret is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.config import definitions
+from mirror.config.explained import Effect, Explained, explain
+from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.properties import parse
+from mirror.config.secrets import HIDDEN
+from mirror.config.worker_keys import CLIENT_ONLY_KEYS, WORKER_KEYS
+
+HEAD = "clusters = a, b\na.bootstrap.servers = x:1\nb.bootstrap.servers = y:1\na->b.enabled = true\n"
+
+
+def of(*lines: str) -> list[Explained]:
+    """Explain the lines that follow line 4."""
+    return list(explain(MirrorMakerConfig.of(parse(HEAD + "\n".join(lines)))))[4:]
+
+
+def effects(*lines: str) -> list[Effect]:
+    return [each.effect for each in of(*lines)]
+
+
+def test_every_entry_is_told_in_order_with_its_line_and_scope() -> None:
+    told = of("topics = .*", "b.producer.acks = 1", "a->b.groups = g")
+    assert [(each.line, each.scope, each.name) for each in told] == [
+        (5, "all flows", "topics"),
+        (6, "cluster b", "producer.acks"),
+        (7, "flow a->b", "groups"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a->b.topics = x",
+        "a->b.mirror.gaps = stop",
+        "a->b.producer.override.transaction.timeout.ms = 1",
+        "a->b.source.consumer.fetch.max.bytes = 1",
+        "a->b.admin.sasl.jaas.config = x",
+        "a.consumer.isolation.level = read_committed",
+        "b.group.id = x",
+        "mirror.tasks = 1",
+        "security.protocol = SSL",
+        "replication.policy.separator = _",
+    ],
+)
+def test_what_has_its_effect_is_honoured(line: str) -> None:
+    assert effects(line) == [Effect.HONOURED]
+
+
+@pytest.mark.parametrize(
+    ("line", "effect", "why"),
+    [
+        ("admin.timeout.ms = 1", Effect.EQUIVALENT, "CFG-004"),
+        ("b.producer.acks = 1", Effect.EQUIVALENT, "always all"),
+        ("b.producer.linger.ms = 1", Effect.NONE, "passed on"),
+        ("b.plugin.path = /x", Effect.NONE, "Connect's worker"),
+        ("dedicated.mode.enable.internal.rest = true", Effect.NONE, "REST"),
+        ("use.defaults.from = source", Effect.NONE, "write it for a flow: a->b.use.defaults.from"),
+        ("a->b.consumer.fetch.max.bytes = 1\na.consumer.fetch.max.bytes = 2", Effect.NONE, "loses to a.consumer"),
+        ("a->b.topic.creation.default.partitions = 1", Effect.NONE, "CFG-013"),
+        ("b->a.topics = x", Effect.NONE, "b->a.enabled is not true"),
+    ],
+)
+def test_what_has_another_effect_or_none_says_why(line: str, effect: Effect, why: str) -> None:
+    told = of(line)[0]
+    assert told.effect is effect
+    assert why in told.why
+
+
+def test_of_a_key_that_is_there_twice_the_last_holds() -> None:
+    first, second = of("topics = x", "topics = y")
+    assert (first.effect, second.effect) == (Effect.NONE, Effect.HONOURED)
+    assert "line 6" in first.why
+
+
+def test_a_flow_with_a_value_of_its_own_is_named_at_the_general_one() -> None:
+    assert of("topics = x", "a->b.topics = y")[0].why == "but for a->b, which has a value of its own"
+
+
+def test_a_flow_that_only_beats_has_its_heartbeats_explained() -> None:
+    assert effects("b->a.emit.heartbeats.interval.seconds = 5", "b->a.groups = x") == [Effect.HONOURED, Effect.NONE]
+
+
+def test_no_key_that_kafka_knows_is_unknown_here() -> None:
+    """Whatever a connector, a worker or a client reads has an effect, or a reason for none."""
+    flow = {f"a->b.{name}" for name in definitions.CONNECTOR_KEYS | definitions.ENGINE_OF_A_FLOW}
+    clients = {
+        f"{scope}.{kind}.{name}"
+        for scope in ("a", "b", "a->b", "a->b.source", "a->b.target")
+        for kind in ("producer", "consumer", "admin")
+        for name in CLIENT_ONLY_KEYS | definitions.CLIENT_KEYS
+    }
+    worker = {f"b.{name}" for name in WORKER_KEYS}
+    left_out = {"a->b.source.cluster.alias", "a->b.target.cluster.alias"}
+    keys = sorted((flow | clients | worker) - left_out - {"b.bootstrap.servers"})
+    told = of(*(f"{key} =" for key in keys if key != "b.config.providers"))
+    assert [each.key for each in told if "nobody" in each.why] == []
+    assert [each.key for each in told if each.effect is not Effect.HONOURED and not each.why] == []
+
+
+@pytest.mark.parametrize(
+    "key", ["b.ssl.key.password", "b.sasl.jaas.config", "sasl.oauthbearer.client.credentials.client.secret"]
+)
+def test_secrets_are_hidden_and_placeholders_shown(key: str) -> None:
+    assert [each.value for each in of(f"{key} = s3cret")] == [HIDDEN]
+
+
+def test_where_a_secret_is_may_be_known() -> None:
+    (told, _) = of("b.ssl.key.password = ${env:PASSWORD}", "config.providers =")
+    assert told.value == "${env:PASSWORD}"
+    assert [each.value for each in of("b.ssl.keystore.location = /a.jks")] == ["/a.jks"]
