@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from mirror.config import properties, providers
 from mirror.config.errors import ConfigError
 from mirror.config.properties import PropertiesFile
-from mirror.engine.run_log import LogLevel, set_up
+from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.interrupting import stop_when_told
 from mirror.kafka.security import UnsupportedSetting
 from mirror.legacy.client_settings import (
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return BAD_USAGE
     stop = threading.Event()
-    set_up(LogLevel.INFO, _STANDARD_ERROR)
+    set_up(LogLevel.INFO, LogFormat.TEXT, _STANDARD_ERROR)
     stop_when_told(stop, lambda name: _log.info("stops: %s", name))
     for note in (*options.without_effect, *consumer.notes, *producer.notes):
         _log.warning("%s", note)

@@ -61,10 +61,10 @@ class OldMirror:
         return self.running[-1]
 
     def send(self, topic: str, values: Sequence[int], partitions: int) -> None:
-        """Send numbered records to the source, each keyed by its number."""
+        """Send numbered records to the source, with one of 300 keys."""
         producer = confluent_kafka.Producer({"bootstrap.servers": self.east.bootstrap_servers, "linger.ms": 5})
         for number in values:
-            producer.produce(topic, b"%d" % number, b"%d" % number, partition=number % partitions)
+            producer.produce(topic, b"%d" % number, b"%d" % (number % 300), partition=number % partitions)
         assert producer.flush(20) == 0
 
     def copies(self, topic: str, partitions: int) -> list[list[Record]]:
