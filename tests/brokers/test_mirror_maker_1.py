@@ -215,7 +215,8 @@ def test_javas_and_ours_take_over_from_one_another(mirror: OldMirror, unique: Ca
     assert copied() == list(range(600)), "after SIGTERM nothing is read again"
 
     again = mirror.start_java(topic)
-    mirror.await_said(ours, " away: ")
+    for number in range(2):
+        mirror.await_said(ours, f"stream {number}: gives ")
     mirror.send(topic, range(600, 1200), partitions)
     ours.kill()
     wait_until(lambda: set(copied()), "the rest", timeout_seconds=120, until=lambda found: found == set(range(1200)))
