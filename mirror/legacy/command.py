@@ -30,6 +30,7 @@ from mirror.legacy.client_settings import (
 )
 from mirror.legacy.handler import handler_of, listener_of
 from mirror.legacy.options import BadOption, Options, read_options
+from mirror.model.counts import counted
 from mirror.model.patterns import parse_list
 from mirror.no_spark import SparkDidNotStart
 
@@ -59,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     stop_when_told(stop, lambda name: _log.info("stops: %s", name))
     for note in (*options.without_effect, *consumer.notes, *producer.notes):
         _log.warning("%s", note)
-    _log.info("group %s: %d stream(s), topics %s", consumer.group, options.streams, options.include)
+    streams = counted(options.streams, "stream")
+    _log.info("group %s: %s, topics %s", consumer.group, streams, options.include)
     from mirror.legacy.run import run_streams  # PySpark takes a second, in which somebody may think better of it
 
     try:
