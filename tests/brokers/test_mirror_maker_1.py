@@ -126,15 +126,12 @@ def test_a_record_that_the_target_refuses_ends_everything_or_is_skipped_and_told
     for value in values:
         client.produce(topic, value, b"k")
     assert client.flush(20) == 0
-    # Whoever waits for each record is ended by the first that fails, whatever is said of aborts (MM1-28).
-    for producer, abort in (("", "true"), ("producer.type=sync\n", "false")):
-        mirror.producer = producer
-        aborted = mirror.start(topic, "--abort.on.send.failure", abort)
-        wait_until(lambda: not aborted.is_alive(), "the end", timeout_seconds=60)  # noqa: B023 - it is called at once
-        assert aborted.return_code() == 255, aborted.log_tail()
-        assert mirror.positions().get(TopicPartition(topic, 0), 0) == 0
-        assert f"{topic}-0 at offset " in aborted.log_tail()
-        assert "MirrorMaker-numDroppedMessages: 1" in aborted.log_tail()
+    aborted = mirror.start(topic)
+    wait_until(lambda: not aborted.is_alive(), "the end", timeout_seconds=60)
+    assert aborted.return_code() == 255, aborted.log_tail()
+    assert mirror.positions().get(TopicPartition(topic, 0), 0) == 0
+    assert f"{topic}-0 at offset " in aborted.log_tail()
+    assert "MirrorMaker-numDroppedMessages: 1" in aborted.log_tail()
     before = len(mirror.copies(topic, 1)[0])
 
     mirror.producer = "linger.ms=200\n"

@@ -243,6 +243,14 @@ def test_after_a_send_that_fails_nothing_is_committed(world: Callable[..., World
     assert end.dropped == 1
 
 
+def test_where_each_send_is_waited_for_the_first_that_fails_ends_the_stream(world: Callable[..., World]) -> None:
+    """MM1-28: whatever is said of aborts."""
+    seen = world(gets, record(0, "a"), record(1, "b"), producer={"producer.type": "sync"})
+    seen.refusals = [KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)]
+    assert seen.run(aborts=False).dropped == 1
+    assert seen.done[2:] == ["send a", "flush", "purge", "close"]
+
+
 def test_a_record_that_is_skipped_is_told_before_it_is_committed(world: Callable[..., World]) -> None:
     """MM1-27, MM1-32; in a batch that is too large each is sent again by itself, and only one fails then too."""
     too_large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
