@@ -43,7 +43,7 @@ def run_streams(
             except SPARK_ERRORS as error:
                 _log.critical("a stream has ended with its process: %s", _last_line(error))
                 bell.ring()
-                # They flush and commit.
+                # Spark ends them; what they have not committed is read again.
                 with contextlib.suppress(WaitTimeout):
                     wait_until(lambda: not bell.listeners, "the other streams", timeout_seconds=PATIENCE_SECONDS)
                 return False
