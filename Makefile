@@ -52,6 +52,11 @@ test-docker: setup ## clusters in containers, where Docker is; an image that can
 test-browser: setup ## the notebooks as a person clicks through them, in JupyterLab in Chromium; says how to get one where there is none
 	@$(BIN)/pytest -m browser tests/browser $(ARGS)
 
+.PHONY: test-kerberos
+test-kerberos: setup ## log in at a real KDC; needs apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc python3-dev
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python 'gssapi>=1.9'
+	@$(BIN)/pytest -m kerberos tests/brokers/test_kerberos.py $(ARGS)
+
 # Nothing is waited for here, and each process more collects all of the tests.
 .PHONY: unit
 unit: TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder

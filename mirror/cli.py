@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -200,6 +200,15 @@ def run(
     log_level: Annotated[
         LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
     ] = LogLevel.INFO,
+    status_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Serve /metrics, /health, /ready and /status there; 0: any free port, which the log tells.",
+            metavar="PORT",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How the log is written.")] = LogFormat.TEXT,
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
@@ -214,6 +223,7 @@ def run(
     # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
     stop_when_told(stop, lambda name: log.info("stops: %s", name))
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
+    from mirror.monitoring.watch import served
 
     with _explained(file):
         settings = load(file)
@@ -221,8 +231,12 @@ def run(
             raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
         targets = [*(clusters or ()), *(more_clusters or ())]
+        port = settings.engine.status_port if status_port is None else status_port
+        engine = Engine(settings, clusters=targets, master=master, tells_copied=port is not None)
+        asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
-            Engine(settings, clusters=targets, master=master).run(stop)
+            with served(settings, engine, port, stop, asked_by) if port is not None else nullcontext():
+                engine.run(stop)
         except PartEnded as ended:
             log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)
             raise typer.Exit(PART_ENDED) from None

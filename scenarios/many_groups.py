@@ -25,7 +25,7 @@ SCENARIO = Scenario(
     sites=(Site("east"), Site("west")),
     flows=(Flow("east", "west"), Flow("west", "east")),
     topics=tuple(Topic(name, ("east", "west"), partitions=12) for name in TOPICS),
-    loads=(Load("east", TOPICS, rate=100.0, give_up_seconds=30.0, flush_seconds=1.5),),
+    loads=(Load("east", TOPICS, rate=100.0, flush_seconds=1.5),),
     groups=tuple(Group(f"group-{number:02}", "east", TOPICS, process="readers") for number in range(50)),
     faults=(Fault(FaultKind.KILL_CLUSTER, "east", 10.0, jitter_seconds=2.0, is_disaster=True),),
     procedure=Procedure.FAIL_OVER,

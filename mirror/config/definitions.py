@@ -641,6 +641,9 @@ ENGINE: Final = _by_name(
             _one_of(*(choice.value for choice in MirroredRecords)),
         ),
         Definition("mirror.leader.timeout.seconds", Type.DOUBLE, 6.0, Importance.LOW, _between(3.0, 3600.0)),
+        Definition("mirror.status.port", Type.INT, -1, Importance.LOW, _between(-1, 65535)),
+        Definition("mirror.status.address", Type.STRING, "127.0.0.1", Importance.LOW),
+        Definition("mirror.status.cliff.seconds", Type.DOUBLE, 3600.0, Importance.LOW, _at_least(0)),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(

@@ -163,6 +163,10 @@ def _has_plugins(config: MirrorMakerConfig, flow: Flow) -> bool:
 
 
 def _of_no_flow(key: str, flows: list[Flow]) -> Misspelt:
+    for flow in flows:
+        rest = key.removeprefix(str(flow))
+        if rest[1:] in _OF_A_FLOW and rest[0] in ",;/":
+            return Misspelt(key, f"a dot ends the flow; did you mean {flow}.{rest[1:]}?", is_refused=True)
     prefix, _, name = key.partition("->")
     target = name.partition(".")[0]
     near = nearest(f"{prefix}->{target}", map(str, flows), _ALIKE_ALIASES)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 HIDDEN = "(hidden)"
 _WORDS = ("password", "jaas", "secret", "key", "passphrase", "token")
 # What has such a word in its name and is none.
 _OPEN = (
     *("key.converter", "key.serializer", "key.deserializer", "token.endpoint.url", "partitioner.ignore.keys"),
     *("keystore.location", "keystore.type", "keymanager.algorithm"),
+)
+
+# A value behind a name: password=x, "token": "x", --api-key x; Bearer x; and who logs in to an address.
+_QUOTED_OR_WORD = r"""(?:"[^"]*"|'[^']*'|(?:(?:Bearer|Basic)\s+)?[^\s,;&"']+)"""
+_NAMED = r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api[_-]?key|private[_-]?key|authorization)[\w.-]*"
+_IN_TEXT = re.compile(
+    rf"""(?P<name>{_NAMED}["']?\s*[=:]\s*|--{_NAMED}\s+|\bBearer\s+){_QUOTED_OR_WORD}|(?P<scheme>://)[^\s/@]+(?=@)""",
+    re.IGNORECASE,
 )
 
 
@@ -20,3 +30,8 @@ def is_secret(key: str) -> bool:
 def shown(key: str, value: str) -> str:
     """Return a value for people, hidden if it is secret; a placeholder tells only where the secret is."""
     return HIDDEN if value and is_secret(key) and not (value.startswith("${") and value.endswith("}")) else value
+
+
+def without_secrets(text: str) -> str:
+    """Return a text that others have written with what looks like a secret hidden; nothing tells one without a name."""
+    return _IN_TEXT.sub(lambda found: f"{found['name'] or found['scheme']}{HIDDEN}", text)

@@ -172,6 +172,10 @@ class FlowSettings:
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
 
+    source_metric_names: frozenset[str] = frozenset({"legacy"})
+    checkpoint_metric_names: frozenset[str] = frozenset({"legacy"})
+    """Under which names the metrics of MirrorMaker's connectors are served: ``legacy``, ``new``, or both (CFG-015)."""
+
     @property
     def exactly_once(self) -> bool:
         """Return whether records and positions are written in transactions."""
@@ -327,6 +331,10 @@ class EngineSettings:
         (``mirror.takeover=match``), or copied again (``position``)
     leader_timeout_seconds
         how long the engine that leads a flow may be silent before another takes the flow over
+    status_port, status_address
+        where the engine serves its metrics and status; port None: nowhere (in the file -1), 0: any free one
+    cliff_seconds
+        how soon the source must delete what is not copied for a flow not to be in order
     """
 
     epoch_seconds: float = 30.0
@@ -336,6 +344,9 @@ class EngineSettings:
     generation: Generation = Generation.NEWEST
     matches_mm2: bool = True
     leader_timeout_seconds: float = 6.0
+    status_port: int | None = None
+    status_address: str = "127.0.0.1"
+    cliff_seconds: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +434,9 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         generation=Generation(keys.get("mirror.compatibility")),
         matches_mm2=keys.get("mirror.takeover") == "match",
         leader_timeout_seconds=keys.get("mirror.leader.timeout.seconds"),
+        status_port=None if (port := keys.get("mirror.status.port")) < 0 else port,
+        status_address=keys.get("mirror.status.address"),
+        cliff_seconds=keys.get("mirror.status.cliff.seconds"),
     )
 
 
@@ -494,6 +508,8 @@ def flow_settings(
         refresh_topics_interval_seconds=source.get("refresh.topics.interval.seconds"),
         refresh_groups_interval_seconds=checkpoint.get("refresh.groups.interval.seconds"),
         offset_commit_interval_seconds=worker.get("offset.flush.interval.ms") / 1000,
+        source_metric_names=frozenset(source.get("metric.names.formats")),
+        checkpoint_metric_names=frozenset(checkpoint.get("metric.names.formats")),
         stops_at_gaps=_Keys(config, ENGINE, config.engine(flow), flow).get("mirror.gaps") == "stop",
         transactions=_transactions(worker, source, clients, exactly_once=exactly_once),
         group_id=worker.get("group.id"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
@@ -106,6 +106,21 @@ def remote_partition(source: TopicPartition, settings: FlowSettings) -> TopicPar
     return TopicPartition(settings.copy_of(source.topic), source.partition)
 
 
+def rereads(decisions: Iterable[CheckpointDecision], last: Checkpoints) -> dict[str, int]:
+    """Return by group how many records of the copies it would be handed again if it went on by its last checkpoints.
+
+    Of a group that has none yet, or whose position cannot be translated now, nothing is known, so it is left out.
+    """
+    found: dict[str, int] = {}
+    for each in decisions:
+        before = last.get((each.group, each.target))
+        if each.checkpoint is not None and before is not None:
+            behind = each.translation.behind_records if isinstance(each.translation, Bounded) else 0
+            more = max(0, each.checkpoint.downstream + behind - before.downstream)
+            found[each.group] = found.get(each.group, 0) + more
+    return found
+
+
 def last_checkpoints(records: Sequence[Record], known: Checkpoints | None = None) -> Checkpoints:
     """Return ``known`` with what newer records of the checkpoints topic say; malformed ones are skipped (CKP-03)."""
     found: dict[tuple[str, TopicPartition], Checkpoint] = {}
@@ -140,6 +155,8 @@ class CheckpointsTick:
         before_translating: Callable[[], None] = lambda: None,
         copies: Copies | None = None,
         record: Callable[[Sequence[StateRecord]], None] = lambda _: None,
+        written: Callable[[Collection[tuple[str, TopicPartition]], float], None] = lambda *_: None,
+        found: Callable[[Mapping[str, int]], None] = lambda _: None,
     ) -> None:
         """Follow ``checkpoints``, the checkpoints topic, and append to it on ``target``.
 
@@ -149,7 +166,13 @@ class CheckpointsTick:
             called when the positions are read, so that none is ahead of what the translator knows to be copied.
         copies, record
             tells checkpoints of earlier copies, and puts into the flow's state what it tells them by.
+        written
+            is told of which groups and partitions checkpoints were written, and how many ms after the listing.
+        found
+            is told what `rereads` says of the groups, before that.
         """
+        self._written = written
+        self._found = found
         self._settings = settings
         self._source = source
         self._translator = translator
@@ -198,7 +221,9 @@ class CheckpointsTick:
                 # Also of groups that the source has no more: by their checkpoints applications go on elsewhere.
                 if key not in news and not is_current(old) and (lowered := self._copies.lowered(old)) is not None:
                     news[key] = lowered
+        self._found(rereads(self.decisions, self.latest))
         self._write(news, at_ms)
+        self._written(news, self._clock() - at_ms)
         return len(news), (*problems, *unread(positions, self._settings.flow.source))
 
     def _write(self, news: Checkpoints, at_ms: int) -> None:

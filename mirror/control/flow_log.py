@@ -58,6 +58,8 @@ class FlowLog:
             if not self.exists():
                 raise NeverRun(self._alias, self._topic) from None
             raise
+        if self._tail.has_begun_anew:
+            self.state, self._records = FlowState(), {}
         for record in records:
             if not self.state.apply(record.key, record.value, term_of(record.headers)):
                 continue
@@ -65,7 +67,7 @@ class FlowLog:
                 self._records.pop(record.key, None)
                 if record.value is not None:
                     self._records[record.key] = record.value
-        if records:
+        if records or self._tail.has_begun_anew:
             self._maps.clear()
             self._sources = {
                 TopicPartition(position.target, source.partition): source

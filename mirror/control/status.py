@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
@@ -16,8 +17,10 @@ from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name
 from mirror.kafka import batch
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, topic_settings
 from mirror.kafka.log import LogReader
+from mirror.model.cliff import RETENTION_KEYS, Retention, duration_words, is_near
+from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
@@ -40,6 +43,11 @@ State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"
 
 # An engine reports every two seconds; one that has been silent for so long is not running.
 SILENT_AFTER_MS = 15_000
+# What the source deletes sooner than that is told, unless it keeps nothing for long.
+CLIFF_SECONDS = 3600.0
+# And what it deletes sooner than that is worth a note.
+_DAY_SECONDS = 86_400.0
+_RETENTION_SECONDS = 60.0
 _NAMED = 5
 
 _NEVER_RUN = "this flow has never run"
@@ -73,6 +81,9 @@ class PartitionStatus:
         why it is stopped, None while it is not.
     is_paused
         whether somebody has paused its topic.
+    deleted_in_seconds
+        how long the source still keeps the oldest record to be copied, at the rate at which the log grows; None if
+        there is none, it is kept without end, or that is not known.
     """
 
     topic: str
@@ -86,6 +97,36 @@ class PartitionStatus:
     gaps: int = 0
     stopped: str | None = None
     is_paused: bool = False
+    deleted_in_seconds: float | None = None
+
+    def is_near_cliff(self, limit_seconds: float) -> bool:
+        """Whether the source soon deletes what is not copied, as :func:`mirror.model.cliff.is_near` has it."""
+        left, lag = self.deleted_in_seconds, self.lag_seconds
+        return left is not None and lag is not None and is_near(left, lag, limit_seconds)
+
+    @property
+    def cliff_words(self) -> str:
+        """Say when the source deletes the oldest record to be copied, of which it is known."""
+        where, left = TopicPartition(self.topic, self.partition), duration_words(self.deleted_in_seconds or 0.0)
+        return f"the oldest unmirrored record of {where} is deleted in {left} at this rate"
+
+
+def nearest_cliff(partitions: Iterable[PartitionStatus], limit_seconds: float) -> PartitionStatus | None:
+    """Return the partition of which the source soonest deletes what is not copied; None: none so soon."""
+    near = [each for each in partitions if each.is_near_cliff(limit_seconds)]
+    return min(near, key=lambda each: each.deleted_in_seconds or 0.0, default=None)
+
+
+class Underway(Protocol):
+    """Who knows what is on its way to the target; :class:`mirror.engine.tally.FlowTally` is one."""
+
+    def waiting(self, source: TopicPartition) -> Waiting | None:
+        """Return the oldest record of a partition that was read and is not acknowledged."""
+        ...
+
+    def is_moving(self, source: TopicPartition) -> bool:
+        """Whether something of a partition was copied lately."""
+        ...
 
 
 def worst_first(partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
@@ -107,7 +148,7 @@ class FlowStatus:
     the word of who led the flow since; ``pause_limit`` is what that does not promise. ``open_gaps`` are those of the
     ``gaps`` that nobody has acknowledged, and ``stops`` says why partitions are stopped: both also of partitions that
     have no position yet. ``failovers`` are the runs of the procedure on record, in the order of the log. ``fence`` says
-    what becomes of requests of an earlier engine that arrive late.
+    what becomes of requests of an earlier engine that arrive late. ``reported_ms`` is when an engine last reported.
     """
 
     flow: Flow
@@ -127,9 +168,10 @@ class FlowStatus:
     stops: Mapping[TopicPartition, str] = field(default_factory=dict)
     failovers: tuple[FailoverEntry, ...] = ()
     fence: str | None = None
+    reported_ms: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form ``mirror status --json`` prints."""
+        """Return the form ``mirror status --json`` prints; the status address of an engine serves the same."""
         return {
             "flow": str(self.flow),
             "state": self.state,
@@ -213,8 +255,34 @@ def judge_state(
 class FlowObserver:
     """Looks at one flow again and again over connections that it keeps; a cluster that is away is tried again."""
 
-    def __init__(self, flow: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> None:
-        """Observe ``flow``; nothing is connected before the first look."""
+    def __init__(
+        self,
+        flow: FlowSettings,
+        source: ClusterSettings,
+        target: ClusterSettings,
+        *,
+        underway: Underway | None = None,
+        most_read: int | None = None,
+        cliff_seconds: float = CLIFF_SECONDS,
+    ) -> None:
+        """Observe ``flow``; nothing is connected before the first look.
+
+        Parameters
+        ----------
+        underway
+            who knows the times of what is on its way: that is not read once more.
+        most_read
+            of how many partitions in a look the oldest record to be copied may be read; None: of all.
+        cliff_seconds
+            how soon the source must delete something that is not copied for that to be told.
+        """
+        self._underway = underway
+        self._most_read = most_read
+        self._cliff_seconds = cliff_seconds
+        # Where each partition stood at the last look, and the oldest record from there on, if it was read.
+        self._seen: dict[TopicPartition, tuple[int, Waiting | None]] = {}
+        self._retention: dict[str, Retention] = {}
+        self._retention_at = -math.inf
         self._settings = flow
         self._source_settings = source
         self._target_settings = target
@@ -261,6 +329,11 @@ class FlowObserver:
             for source in (TopicPartition(each.topic, each.partition),)
         )
         is_paused = state.pauses.pauses_any
+        if (nearest := nearest_cliff(partitions, max(self._cliff_seconds, _DAY_SECONDS))) is not None:
+            if nearest.is_near_cliff(self._cliff_seconds):
+                trouble.append(nearest.cliff_words)
+            else:
+                notes += (nearest.cliff_words,)
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble, is_paused=is_paused)
         told = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
@@ -295,6 +368,7 @@ class FlowObserver:
             stops,
             tuple(state.failovers.values()),
             fence_in_force(self._settings, state),
+            state.run.at_ms if state.run is not None else None,
         )
 
     def close(self) -> None:
@@ -331,15 +405,28 @@ class FlowObserver:
         for source, problem in problems.items():
             if source.topic not in deleted:
                 raise problem
+        there = {source: each for source, each in positions.items() if source.topic not in deleted}
+        lags = {source: max(0, ends[source] - each.upstream) for source, each in there.items()}
+        oldest = self._oldest(channel, {source: each.upstream for source, each in there.items()}, lags, ends)
+        retention = self._kept(channel, {source.topic for source in oldest})
         found = []
-        for source, position in positions.items():
-            if source.topic in deleted:
-                continue
-            lag = max(0, ends[source] - position.upstream)
-            seconds = self._age(channel, source, position.upstream, ends[source]) if lag else 0.0
-            downstream = position.downstream
+        for source, each in there.items():
+            lag, seconds, left = lags[source], 0.0 if not lags[source] else None, None
+            if (record := oldest.get(source)) is not None:
+                seconds = _age(record)
+                if lag and seconds is not None and source.topic in retention:
+                    left = retention[source.topic].seconds_left(lag, seconds, record.record_bytes)
             found.append(
-                PartitionStatus(*source, position.upstream, ends[source], downstream, lag, seconds, position.left_out)
+                PartitionStatus(
+                    *source,
+                    each.upstream,
+                    ends[source],
+                    each.downstream,
+                    lag,
+                    seconds,
+                    each.left_out,
+                    deleted_in_seconds=left,
+                )
             )
         flow = self._settings.flow
         copies = {
@@ -352,18 +439,44 @@ class FlowObserver:
         )
         return tuple(found), tuple(notes)
 
-    def _age(self, channel: Channel, source: TopicPartition, position: int, end: int) -> float | None:
-        """Return the age in seconds of the first data record from ``position`` on; 0.0 when only markers follow.
+    def _oldest(
+        self,
+        channel: Channel,
+        positions: Mapping[TopicPartition, int],
+        lags: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, Waiting]:
+        """Return the oldest records to be copied, as far as they are known, or few enough to be read.
 
-        None if it bears no time: message format 0 knows none, and a producer may leave it out.
+        What stands still is read once. What moves is of now, unless who copies it knows better: before the next look it
+        stands elsewhere.
         """
-        reader = LogReader(channel, source, position)
-        while reader.position < end:
-            for content, _ in reader.fetch(most_bytes=1):
-                for record in batch.records(content):
-                    if record.offset >= position:
-                        return max(0.0, time.time() - record.timestamp / 1000) if record.timestamp >= 0 else None
-        return 0.0
+        found: dict[TopicPartition, Waiting] = {}
+        seen: dict[TopicPartition, tuple[int, Waiting | None]] = {}
+        left = math.inf if self._most_read is None else self._most_read
+        for source in sorted((each for each in lags if lags[each]), key=lambda each: (-lags[each], each)):
+            stood_at, record = self._seen.get(source, (None, None))
+            is_still = stood_at == positions[source]
+            waiting = self._underway.waiting(source) if self._underway else None
+            if waiting is None and not is_still:
+                is_moving = self._underway is not None and self._underway.is_moving(source)
+                record = waiting = Waiting(int(time.time() * 1000), 0.0) if is_moving else None
+            if waiting is None and (record is None or not is_still) and left > 0:
+                left -= 1
+                record = _first_record(channel, source, positions[source], ends[source])
+            if (known := waiting or record) is not None:
+                found[source] = known
+            seen[source] = positions[source], None if waiting is not None else record
+        self._seen = seen
+        return found
+
+    def _kept(self, channel: Channel, topics: Collection[str]) -> Mapping[str, Retention]:
+        """Return how long the source keeps records, as it said in the last minute."""
+        if time.monotonic() >= self._retention_at + _RETENTION_SECONDS:
+            self._retention, self._retention_at = {}, time.monotonic()
+        told = topic_settings(channel, {each for each in topics if each not in self._retention}, RETENTION_KEYS)
+        self._retention |= {topic: Retention.of(settings) for topic, settings in told.items()}
+        return self._retention
 
     def _forget_source(self) -> None:
         if self._source is not None:
@@ -374,6 +487,25 @@ class FlowObserver:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _first_record(channel: Channel, source: TopicPartition, position: int, end: int) -> Waiting:
+    """Return the first data record from ``position`` on; where only markers follow, one of this moment."""
+    reader = LogReader(channel, source, position)
+    while reader.position < end:
+        for content, header in reader.fetch(most_bytes=1):
+            for record in batch.records(content):
+                if record.offset >= position:
+                    return Waiting(record.timestamp, len(content) / max(header.record_count, 1))
+    return Waiting(int(time.time() * 1000), 0.0)
+
+
+def _age(record: Waiting) -> float | None:
+    """Return the age of a record in seconds; None if it bears no time.
+
+    Message format 0 knows none, and a producer may leave it out.
+    """
+    return max(0.0, time.time() - record.since_ms / 1000) if record.since_ms > NO_TIME else None
 
 
 def _beside(run: RunReport | None, flow: Flow, problem: str) -> list[str]:
@@ -434,7 +566,14 @@ def observe(settings: MirrorSettings, flows: Container[Flow] | None = None) -> I
     with ExitStack() as open_observers:
         yield [
             open_observers.enter_context(
-                closing(FlowObserver(flow, settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]))
+                closing(
+                    FlowObserver(
+                        flow,
+                        settings.clusters[flow.flow.source],
+                        settings.clusters[flow.flow.target],
+                        cliff_seconds=settings.engine.cliff_seconds,
+                    )
+                )
             )
             for flow in settings.enabled_flows
             if flows is None or flow.flow in flows

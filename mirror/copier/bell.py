@@ -7,8 +7,8 @@ the driver while it copies. One kind of line on it is the ring; its end without 
 The other way round a line twice a second, a beat, says that the task lives, whatever it is doing; who is frozen says
 nothing. The driver answers each: for how many seconds the task may write. They are counted from when the beat was sent,
 by the task's own clock, so that neither a slow line nor a process that was stopped makes them longer; without an answer
-the right to write runs out by itself. Other lines say what keeps partitions from being copied: nobody has to wait for
-the end of an epoch to know; and what a task has to say in words.
+the right to write runs out by itself. Other lines say what keeps partitions from being copied, and how much is copied:
+nobody has to wait for the end of an epoch to know; and what a task has to say in words.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Set
+from dataclasses import astuple, dataclass
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from mirror.clock import steady_seconds
 from mirror.kafka.channel import ConnectionFailed
+from mirror.model.copied import Ages, Copied, Waiting
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -42,6 +44,8 @@ _FIRST_ANSWER_SECONDS = 60.0
 
 # What has changed of what keeps partitions from being copied, by flow and source partition; None: nothing any more.
 Troubles: TypeAlias = dict[tuple[Flow, TopicPartition], str | None]
+# What has changed of how much is copied in an epoch, by flow and source partition.
+CopiedNews: TypeAlias = dict[tuple[Flow, TopicPartition], Copied]
 
 
 class Heard(enum.Enum):
@@ -63,6 +67,8 @@ class Bell:
         how many tasks have listened at once.
     write_until
         until when any of them may write by what they were told, by `mirror.clock.steady_seconds`.
+    first_at
+        when the first task began to listen, by `time.monotonic`; None if none has yet.
     """
 
     def __init__(
@@ -70,14 +76,17 @@ class Bell:
         host: str,
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
+        copied: Callable[[CopiedNews], None] = lambda _: None,
         told: Callable[[int, str], None] = lambda _, __: None,
     ) -> None:
         """Listen on ``host``, an address of this machine that the tasks can reach.
 
-        ``troubled`` is told, in another thread, what has changed of what is wrong, and ``told`` what tasks say, with
-        the level of `logging`; ``write_seconds`` is asked there for how many seconds from now on the tasks may write.
+        ``troubled`` is told, in another thread, what has changed of what is wrong, and ``copied`` of how much is
+        copied, and ``told`` what tasks say, with the level of `logging`; ``write_seconds`` is asked there for how many
+        seconds from now on the tasks may write.
         """
-        self._troubled = troubled
+        self._troubled: Callable[[Any], None] = troubled
+        self._copied: Callable[[Any], None] = copied
         self._told = told
         self._write_seconds = write_seconds
         self._server = socket.create_server((host, 0))
@@ -88,7 +97,7 @@ class Bell:
         self._listeners: dict[socket.socket, float] = {}
         self._unfinished: dict[socket.socket, bytes] = {}
         self._alone_since = time.monotonic()
-        self._first_at: float | None = None
+        self.first_at: float | None = None
         self.most = 0
         self.write_until = -math.inf
         self.rung = threading.Event()
@@ -125,7 +134,7 @@ class Bell:
 
     def heard_for(self) -> float:
         """Return how many seconds ago the first task began to listen; 0 if none has yet."""
-        return 0.0 if self._first_at is None else time.monotonic() - self._first_at
+        return 0.0 if self.first_at is None else time.monotonic() - self.first_at
 
     def ring(self) -> None:
         """Tell every task, also those that come later, to end the epoch; from any thread."""
@@ -155,7 +164,7 @@ class Bell:
                     elif key.fileobj is self._server:
                         listener, _ = self._server.accept()
                         self._listeners[listener] = time.monotonic()
-                        self._first_at = self._first_at or time.monotonic()
+                        self.first_at = self.first_at or time.monotonic()
                         self.most = max(self.most, len(self._listeners))
                         selector.register(listener, selectors.EVENT_READ)
                         if self.rung.is_set():
@@ -189,14 +198,15 @@ class Bell:
                 _tell(listener, b"%s %f" % (line, seconds))
                 continue
             try:
-                said_now = _read(line)
+                told = _read(line)
             except (ValueError, TypeError):
                 # Whoever it is, it is no task.
                 return False
-            if isinstance(said_now, dict):
-                self._troubled(said_now)
-            else:
-                self._told(*said_now)
+            for take, news in ((self._troubled, told.troubles), (self._copied, told.copied)):
+                if news:
+                    take(news)
+            for level, text in told.lines:
+                self._told(level, text)
         return bool(said)
 
     def _tell_all(self) -> None:
@@ -327,13 +337,21 @@ class BellListener:
         news = cured | {key: said for key, said in troubles.items() if self._told.get(key) != said}
         self._told = dict(troubles)
         if news:
-            with self._telling:
-                self._news += _written(news) + b"\n"
+            self._say({"troubles": [_named(where, said) for where, said in news.items()]})
+
+    def tell_copied(self, news: CopiedNews) -> None:
+        """Tell the driver, within a second, how much of these partitions is copied by now."""
+        if news:
+            self._say({"copied": [_named(where, *_numbers(copied)) for where, copied in news.items()]})
+
+    def _say(self, news: Mapping[str, Any]) -> None:
+        line = json.dumps(news).encode()
+        with self._telling:
+            self._news += line + b"\n"
 
     def say(self, level: int, text: str) -> None:
         """Have the driver log something, within a second."""
-        with self._telling:
-            self._news += json.dumps({"level": level, "text": text}).encode() + b"\n"
+        self._say({"lines": [(level, text)]})
 
     @property
     def has_said_all(self) -> bool:
@@ -362,16 +380,42 @@ class BellListener:
                     return
 
 
-def _written(troubles: Troubles) -> bytes:
-    return json.dumps([[flow.source, flow.target, *source, said] for (flow, source), said in troubles.items()]).encode()
+@dataclass(frozen=True, slots=True)
+class _Told:
+    troubles: Troubles
+    copied: CopiedNews
+    lines: list[tuple[int, str]]
 
 
-def _read(line: bytes) -> Troubles | tuple[int, str]:
-    """Return what changed of what is wrong, or a level of `logging` and what is said."""
-    heard = json.loads(line)
-    if isinstance(heard, dict):
-        return int(heard.get("level", 0)), str(heard.get("text"))
-    return {
-        (Flow(source, target), TopicPartition(topic, partition)): said
-        for source, target, topic, partition, said in heard
-    }
+def _named(where: tuple[Flow, TopicPartition], *said: object) -> list[object]:
+    flow, partition = where
+    return [flow.source, flow.target, *partition, *said]
+
+
+def _numbers(copied: Copied) -> tuple[object, ...]:
+    waiting = copied.waiting
+    return (
+        copied.records,
+        copied.bytes,
+        *(astuple(each) if each.count else () for each in (copied.read, copied.acknowledged)),
+        astuple(waiting) if waiting else None,
+    )
+
+
+def _read(line: bytes) -> _Told:
+    said = json.loads(line)
+    if not isinstance(said, dict):
+        raise TypeError("a task tells of troubles, how much is copied, or lines of the log")
+    return _Told(
+        {
+            (Flow(source, target), TopicPartition(topic, partition)): trouble
+            for source, target, topic, partition, trouble in said.get("troubles", ())
+        },
+        {
+            (Flow(source, target), TopicPartition(topic, partition)): Copied(
+                records, size, Ages(*read), Ages(*acknowledged), Waiting(*waiting) if waiting else None
+            )
+            for source, target, topic, partition, records, size, read, acknowledged, waiting in said.get("copied", ())
+        },
+        [(int(level), str(text)) for level, text in said.get("lines", ())],
+    )

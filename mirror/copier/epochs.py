@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark import SparkContext, TaskContext
 
 from mirror.copier import daemon
-from mirror.copier.bell import Bell, Troubles
+from mirror.copier.bell import Bell, CopiedNews, Troubles
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
@@ -61,12 +61,18 @@ class Epochs:
         tasks: int,
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
+        copied: Callable[[CopiedNews], None] = lambda _: None,
     ) -> None:
         """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores).
 
-        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied, and
-        ``write_seconds`` says for how long the tasks may write from now on; both are called in another thread.
+        ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied,
+        ``copied`` how much is, by tasks whose work says that they tell it, and ``write_seconds`` says for how long the
+        tasks may write from now on; all are called in another thread, ``copied`` of an epoch before that ends.
         """
+        self._copied = copied
+        #: For how many seconds nobody copied between the last two epochs; None before the second.
+        self.seam_seconds: float | None = None
+        self._alone_since: float | None = None
         self._troubled = troubled
         self._write_seconds = write_seconds
         self.tasks = tasks or os.cpu_count() or 1
@@ -147,7 +153,7 @@ class Epochs:
             except SparkDidNotStart as problem:
                 raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
-        with Bell(self._host, self._troubled, self._write_seconds) as bell:
+        with Bell(self._host, self._troubled, self._write_seconds, self._copied) as bell:
             self._hang(bell)
             heard_at = [replace(work, bell=bell.address) for work in works]
             over = threading.Event()
@@ -174,6 +180,10 @@ class Epochs:
             finally:
                 over.set()
                 self._hang(None)
+                if bell.first_at is not None:
+                    if self._alone_since is not None:
+                        self.seam_seconds = bell.first_at - self._alone_since
+                    self._alone_since = time.monotonic() - bell.alone()
 
     def take_over(self, work: TaskWork, write_seconds: Callable[[], float] = lambda: math.inf) -> TaskResult:
         """Decide in a job of its own, beside the epochs, where to go on with partitions that Java MirrorMaker copied.

@@ -21,6 +21,7 @@ from mirror.kafka.batch import CorruptBatch, Header, Producer
 from mirror.kafka.joining import joined
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.wire import FetchedPartition
+from mirror.model.copied import NO_TIME, Ages, Copied, Waiting
 from mirror.model.flow_state import RUNS_PER_CHUNK, NextBatch, Position, StateRecord, chunk_record, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, epochs_before
 from mirror.model.offset_map import Run, cut, extend, runs_of
@@ -47,11 +48,13 @@ class CopiedBatch:
     ----------
     spans
         (first upstream offset, count) of the consecutive records in ``content``, in order.
+    times
+        the oldest and the newest time of its records, in ms, as far as its header tells.
     parts
         the batches it was merged from, if it was.
     """
 
-    __slots__ = ("content", "count", "next_sequence", "parts", "sequence", "spans", "upstream_next")
+    __slots__ = ("content", "count", "next_sequence", "parts", "sequence", "spans", "times", "upstream_next")
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class CopiedBatch:
         spans: Sequence[tuple[int, int]],
         upstream_next: int,
         sequence: int,
+        times: tuple[int, int],
         parts: Sequence[CopiedBatch] = (),
     ) -> None:
         """Say where the records in ``content``, with ``sequence`` for the first, come from."""
@@ -68,6 +72,7 @@ class CopiedBatch:
         self.upstream_next = upstream_next
         self.sequence = sequence
         self.next_sequence = batch.next_sequence(sequence, self.count)
+        self.times = times
         self.parts = parts
 
     def renumber(self, sequence: int) -> int:
@@ -93,8 +98,8 @@ class CopiedBatch:
         first = batch.encode(records[:middle], codec, producer, self.sequence)
         second = batch.encode(records[middle:], codec, producer, sequence)
         return (
-            CopiedBatch(first, before, behind[0][0], self.sequence),
-            CopiedBatch(second, behind, self.upstream_next, sequence),
+            CopiedBatch(first, before, behind[0][0], self.sequence, self.times),
+            CopiedBatch(second, behind, self.upstream_next, sequence, self.times),
         )
 
 
@@ -127,7 +132,8 @@ class Merging:
         except CorruptBatch:
             return None
         spans = [span for part in parts for span in part.spans]
-        return CopiedBatch(content, spans, parts[-1].upstream_next, parts[0].sequence, parts)
+        times = min(part.times[0] for part in parts), max(part.times[1] for part in parts)
+        return CopiedBatch(content, spans, parts[-1].upstream_next, parts[0].sequence, times, parts)
 
     def taken_apart(self, piece: Piece) -> Sequence[Piece]:
         """Return what a batch was merged from, or its halves; itself if it is a single record."""
@@ -221,6 +227,8 @@ class Lane:
         self._unwritten = [*handover.unwritten, *forgotten]
         self._offered: int | None = None
         self._records = self._bytes = self._batches = self._slow_records = 0
+        self._read, self._answered = Ages(), Ages()
+        self._told = Copied()
         self._next_batch = handover.position.next_batch if gate is None else None
         self._left_out = LeftOut(handover.position.left_out)
         self._mirrored = mirrored if work.left_out else None
@@ -331,6 +339,8 @@ class Lane:
         if part.high_watermark > self._source_end:
             self._source_end, self.is_dirty = part.high_watermark, True
         aborted = AbortedTransactions(part.aborted if read_committed else ())
+        taken: list[tuple[int, int]] = []
+        count = 0
         for content, header in batch.batches(frame, part.start, part.stop):
             is_data = not aborted.covers(content, header) and not header.is_control
             if header.next_offset <= self.fetch_position:
@@ -338,10 +348,14 @@ class Lane:
             if header.leader_epoch != self.read_epoch and not self._begin_epoch(header.leader_epoch):
                 break
             if is_data and header.record_count > 0 and not self._leaves_out(header, received_at):
+                taken.append(header.times)
+                count += header.record_count
                 self._put(content, header)
                 if self.is_over:
                     break
             self.fetch_position = header.next_offset
+        if taken:
+            self._read.add(time.time() * 1000, min(taken)[0], max(newest for _, newest in taken), count)
         self._settle()
 
     def skip_gap(self, log_start: int, now_ms: int) -> None:
@@ -444,6 +458,22 @@ class Lane:
                 f"parked in {self._parked_topic}: {reason}"
             )
 
+    def news(self) -> Copied | None:
+        """Return what became of the partition up to now; None if that was told before."""
+        counted = self._committed
+        records, size = (counted.records, counted.bytes) if counted else (self._records, self._bytes)
+        oldest = self.stream.oldest
+        waiting = None
+        if isinstance(oldest, CopiedBatch) and oldest.times[0] > NO_TIME:
+            waiting = Waiting(oldest.times[0], len(oldest.content) / oldest.count)
+        before = self._told
+        is_news = (records, waiting) != (before.records, before.waiting) or self._read.count or self._answered.count
+        if not is_news:
+            return None
+        self._told = Copied(records, size, self._read, self._answered, waiting)
+        self._read, self._answered = Ages(), Ages()
+        return self._told
+
     def result(self) -> PartitionResult:
         """Say what became of the partition."""
         now = self._standing()
@@ -483,6 +513,8 @@ class Lane:
             stopped=self.stopped,
             trouble=self.why_troubled,
             others=self._others.found if self._others is not None else (),
+            read=self._read,
+            acknowledged=self._answered,
         )
 
     def _begin_epoch(self, epoch: int) -> bool:
@@ -528,7 +560,7 @@ class Lane:
             content = batch.encode(kept, header.codec, self.producer, self.sequence)
             spans = [(run.upstream, run.length) for run in runs_of([record.offset for record in kept], 0)]
             self._slow_records += len(kept)
-        piece = CopiedBatch(content, spans, upstream_next, self.sequence)
+        piece = CopiedBatch(content, spans, upstream_next, self.sequence, header.times)
         self.sequence = piece.next_sequence
         self.stream.put(piece)
 
@@ -556,6 +588,7 @@ class Lane:
         self._advance(piece.upstream_next, downstream)
         self._records += piece.count
         self._bytes += len(piece.content)
+        self._answered.add(time.time() * 1000, *piece.times, piece.count)
         self._batches += len(piece.parts) or 1
         if piece.parts:
             self._slow_records += piece.count

@@ -224,8 +224,15 @@ class Cluster:
             raise
 
     def take_idle(self, node: int, role: str) -> Connection | None:
-        """Return a connection that was given back, if there is one; it is the asker's then."""
-        return self._idle.pop((node, role), None)
+        """Return a connection that was given back, if there is one; it is the asker's then.
+
+        One whose session would be over soon is closed instead: nothing is under way on it now.
+        """
+        idle = self._idle.pop((node, role), None)
+        if idle is not None and idle.is_session_half_over:
+            idle.close()
+            return None
+        return idle
 
     def give_back(self, node: int, role: str, connection: Connection) -> None:
         """Keep a connection that has no unanswered request for the next epoch."""

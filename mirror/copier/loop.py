@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
 from mirror.copier.background import BackgroundCalls, Failure
-from mirror.copier.bell import BellListener, Heard
+from mirror.copier.bell import BellListener, CopiedNews, Heard
 from mirror.copier.commits import FlowCommits
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
@@ -44,6 +44,10 @@ TROUBLED_SECONDS = 2.0
 _LOOK_SECONDS = 30.0
 
 _TICK_SECONDS = 0.1
+# How often the driver is told how much is copied, if it asks for that, and of the time no more than a part in so many:
+# with thousands of partitions less often.
+_TELL_SECONDS = 1.0
+_TELL_SHARE = 100
 # How often it is asked where copies end that others may have written to.
 _PASS_BY_SECONDS = 10.0
 # More than this in all waiting for targets, and no source is asked for more.
@@ -117,6 +121,8 @@ class CopyLoop:
         }
         # Lanes with something under way or not yet written down; the others cost nothing.
         self._active: dict[Flow, dict[Lane, None]] = {flow: {} for flow in self._flows}
+        # Those that the driver has not been told the last of.
+        self._untold: dict[Lane, None] = {}
         self._fetchers: dict[_Place, Fetcher] = {}
         self._senders: dict[_Place, Sender] = {}
         self._sync_at = 0.0
@@ -135,12 +141,19 @@ class CopyLoop:
         self._parent = os.getppid()
 
     def run(
-        self, shares: Sequence[Share], seconds: float, commit_seconds: float, bell: BellListener | None = None
+        self,
+        shares: Sequence[Share],
+        seconds: float,
+        commit_seconds: float,
+        bell: BellListener | None = None,
+        *,
+        tells_copied: bool = False,
     ) -> None:
         """Copy ``shares`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
 
         The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and some seconds after one
         has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
+        So is every second or so how much is copied, if the loop ``tells_copied``.
         While the bell does not say that something may be written nothing is.
         """
         self._shares, self._bell = shares, bell
@@ -155,6 +168,7 @@ class CopyLoop:
         began = time.monotonic()
         deadline = began + seconds
         next_commit = began + commit_seconds
+        next_told = began + _TELL_SECONDS
         self._pass_by_at = began + min(_PASS_BY_SECONDS, seconds / 2)
         try:
             while True:
@@ -183,6 +197,10 @@ class CopyLoop:
                 self._send(now)
                 if not over:
                     self._fetch(now, deadline)
+                if tells_copied and bell is not None and now >= next_told:
+                    telling = time.monotonic()
+                    bell.tell_copied(self._copied_news())
+                    next_told = now + max(_TELL_SECONDS, _TELL_SHARE * (time.monotonic() - telling))
                 if now >= next_commit:
                     self._commit()
                     next_commit = now + commit_seconds
@@ -261,6 +279,11 @@ class CopyLoop:
         )
         waiting = {(share.flow, source): why for share in self._shares for source, why in share.troubles().items()}
         return waiting | {(flow, source): why for flow, source, why in said if why}
+
+    def _copied_news(self) -> CopiedNews:
+        found = {(lane.work.flow, lane.work.source): news for lane in self._untold if (news := lane.news()) is not None}
+        self._untold = {lane: None for lane in self._untold if not lane.is_at_rest}
+        return found
 
     def _going_on(self) -> set[tuple[Flow, TopicPartition]]:
         """Return what was in trouble before the epoch and is read and written now."""
@@ -467,7 +490,7 @@ class CopyLoop:
     def _touch(self, fetcher: Fetcher, lane: Lane) -> None:
         """Something has come in for a lane: it is no longer as the broker and the state topic know it."""
         fetcher.touch(lane)
-        self._active[lane.work.flow][lane] = None
+        self._active[lane.work.flow][lane] = self._untold[lane] = None
 
     def _fetched(self, fetcher: Fetcher) -> bool:
         """Take in one answer; return whether there was one."""

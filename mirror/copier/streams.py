@@ -247,6 +247,14 @@ class Stream:
         self._queue.clear()
 
     @property
+    def oldest(self) -> Piece | None:
+        """The oldest batch that is not acknowledged; None: all are."""
+        for pieces in (self._failed, self._in_flight, (self._held,) if self._held else (), self._queue):
+            if pieces:
+                return pieces[0]
+        return None
+
+    @property
     def next_bytes(self) -> int:
         """Size of the next batch to be sent."""
         return len(self._queue[0].content)

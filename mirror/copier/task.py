@@ -93,7 +93,8 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     loop = CopyLoop(work.flows, clusters, transactions)
     try:
         if work.partitions:
-            loop.run(shares, max(0.0, work.seconds - (time.monotonic() - began)), work.commit_seconds, bell)
+            left = max(0.0, work.seconds - (time.monotonic() - began))
+            loop.run(shares, left, work.commit_seconds, bell, tells_copied=work.tells_copied)
     finally:
         loop.close()
     troubles = loop.troubles()

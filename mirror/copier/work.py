@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mirror.config.fetching import FetchLimits
 from mirror.kafka.batch import Producer
+from mirror.model.copied import Ages
 from mirror.model.flow import Flow
 from mirror.model.flow_state import DeadChunks, Gap, Position, StateRecord
 from mirror.model.mm2_trace import Mm2Trace
@@ -227,7 +228,7 @@ class PartitionWork:
 class TaskWork:
     """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port).
 
-    Without a bell it writes as long as it runs.
+    Without a bell it writes as long as it runs. ``tells_copied``: it tells the driver meanwhile how much is copied.
     """
 
     flows: tuple[FlowWork, ...]
@@ -235,6 +236,7 @@ class TaskWork:
     seconds: float
     commit_seconds: float
     bell: tuple[str, int] | None = None
+    tells_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,8 @@ class PartitionResult:
         what people should know of where it begins.
     leader_alone
         why it is read from its leader although another replica may be closer (``client.rack``).
+    read, acknowledged
+        how old records were then, as far as that was not told while the epoch ran.
     """
 
     flow: Flow
@@ -279,6 +283,8 @@ class PartitionResult:
     may_arrive_late: bool = False
     note: str = ""
     leader_alone: str | None = None
+    read: Ages = field(default_factory=Ages)
+    acknowledged: Ages = field(default_factory=Ages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,10 @@ class Election:
         self._writer.close()
 
     def _read(self) -> None:
-        for record in self._tail.poll():
+        records = self._tail.poll()
+        if self._tail.has_begun_anew:
+            self._state = FlowState()
+        for record in records:
             if record.key is not None and record.key.startswith(_KEYS):
                 self._state.apply(record.key, record.value)
         self.claim = self._state.claim

@@ -10,8 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
+from typing import ParamSpec
 
 from mirror.clock import steady_seconds
 from mirror.config.settings import FlowSettings
@@ -27,7 +29,7 @@ from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
 from mirror.control.source_brokers import SourceBrokersTick
 from mirror.control.state_notes import state_notes
-from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.control.tick import NotLeading, TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
 from mirror.engine.hold import FlowHold, Held
@@ -38,8 +40,9 @@ from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers
+from mirror.engine.tally import FlowTally
 from mirror.engine.ticking import Ticking, Timed
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.model.flow_state import FlowState, Loss, StateRecord, source_record, stamped, state_topic
@@ -56,9 +59,11 @@ _FENCE_AGAIN_SECONDS = 3.0
 # Clusters forget a transactional id after seven days without a transaction, unless they are told otherwise.
 _KEEP_ALIVE_SECONDS = 3_600.0
 
+P = ParamSpec("P")
+
 
 class FlowControl:
-    """Keeps one flow's control plane going."""
+    """Keeps one flow's control plane going in one term."""
 
     def __init__(
         self,
@@ -71,11 +76,14 @@ class FlowControl:
         *,
         matches_mm2: bool,
         flows: Sequence[FlowSettings] = (),
+        tally: FlowTally | None = None,
     ) -> None:
         """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs.
 
-        ``source`` is None while it has not been reached: :meth:`run` is told how to find it.
+        ``tally`` gets what is to be counted of checkpoints. ``source`` is None while it has not been reached:
+        :meth:`run` is told how to find it.
         """
+        self._tally = tally or FlowTally()
         self._settings = settings
         self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
         self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
@@ -86,6 +94,8 @@ class FlowControl:
         self._target = target
         self._ticking = ticking
         self._hold = hold
+        # What is kept up beside may go on for a while once the term is over: it asks by this whether it still counts.
+        self._lease = standing.lease
         self._fence_at = 0.0
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
@@ -98,8 +108,8 @@ class FlowControl:
         stop: threading.Event,
         discovery_seconds: float,
         await_copy: Callable[[], object] = lambda: None,
-        find_source: Callable[[threading.Event], Cluster | None] = lambda _: None,
-    ) -> None:
+        find_source: Callable[[Ticking, threading.Event], Cluster | None] = lambda *_: None,
+    ) -> threading.Thread:
         """Tick until told to stop, or until another engine leads the flow.
 
         A source that does not answer keeps nobody from pausing the flow: what it takes for that is on the target.
@@ -110,6 +120,12 @@ class FlowControl:
             is called at the end, and returns when the last results of the copy are in.
         find_source
             connects to the source, if that is not known yet; returns None once it is told to stop.
+
+        Returns
+        -------
+        the thread of what is kept up beside, which ends with the round that it is at: of a source that is slow to
+        answer that takes long. Another term begins without it. Behind the end of this one it writes nothing, and what
+        it has found out by then is not taken in.
         """
         upkeep = threading.Thread(
             target=self._keep_up_from,
@@ -123,7 +139,7 @@ class FlowControl:
         finally:
             # Where nothing was read back nobody waits for that any more.
             self._may_keep_up.set()
-        upkeep.join()
+        return upkeep
 
     def take_over(self, stop: threading.Event) -> None:
         """Read back where the flow stands, fence, and follow the state topic; begins once its topics are there."""
@@ -160,104 +176,139 @@ class FlowControl:
 
     def _keep_up_from(
         self,
-        find_source: Callable[[threading.Event], Cluster | None],
+        find_source: Callable[[Ticking, threading.Event], Cluster | None],
         stop: threading.Event,
         discovery_seconds: float,
         await_copy: Callable[[], object],
     ) -> None:
-        if self._source is None:
-            self._source = find_source(stop)
-            with self._standing.lock:
-                if self._is_known_without_source:
-                    # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
-                    self._standing.read_again()
-        if self._source is not None:
-            self.keep_up(self._source, stop, discovery_seconds, await_copy)
+        if stop.is_set():
+            # The lease may be that of the next term.
+            return
+        with suppress(NotLeading):
+            ticking = self._ticking.keeping(self._in_term(self._standing.keep))
+            if self._source is None:
+                self._source = find_source(ticking, stop)
+                with self._standing.in_term_of(self._lease):
+                    if self._is_known_without_source:
+                        # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
+                        self._standing.read_again()
+            if self._source is not None:
+                self.keep_up(self._source, ticking, stop, discovery_seconds, await_copy)
+
+    def _in_term(self, take: Callable[P, None]) -> Callable[P, None]:
+        """Return what takes in what was found out, as ``take`` does, unless the term is over: then it raises."""
+
+        def take_in(*args: P.args, **named: P.kwargs) -> None:
+            with self._standing.in_term_of(self._lease):
+                take(*args, **named)
+
+        return take_in
 
     def keep_up(
         self,
         source: Cluster,
+        ticking: Ticking,
         stop: threading.Event,
         discovery_seconds: float,
         await_copy: Callable[[], object] = lambda: None,
     ) -> None:
-        """Keep up topics, checkpoints and all else beside the copy; see :meth:`run`."""
+        """Keep up topics, checkpoints and all else beside the copy; see :meth:`run`.
+
+        Raises
+        ------
+        NotLeading
+            if the term ended meanwhile.
+        """
         settings, flow = self._settings, self._settings.flow
-        topics = TopicsTick(source, self._target, settings)
-        # Nothing else can be done before the side topics are there.
-        self._ticking.once(topics.tick)
-        while not topics.side_topics_are_there:
-            if stop.wait(_RETRY_SECONDS):
-                return
-            self._ticking.once(topics.tick)
+        # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
+        may_write = self._lease.require
+        # Without a state topic that right cannot be renewed: topics are made by whoever leads as far as it knows.
+        may_change = self._lease.require_term
+        source, target = source.asking(may_change), self._target.asking(may_change)
+        topics = TopicsTick(source, target, settings)
         discovering: list[Timed] = [
             (discovery_seconds, topics.tick),
             (discovery_seconds, lambda: self._find_partitions(source)),
         ]
-        self._ticking.until(self._may_keep_up, discovering)
-        state_reader = settings.clients.checkpoints_consumer
-        log = FlowLog(state_reader, state_topic(flow.source), alias=flow.target)
-        # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
-        may_write = self._standing.lease.require
-        writer = LogWriter(settings.target_producer, alias=flow.target, before=may_write)
-        while not (stop.is_set() or self._ticking.once(lambda: self._read(log))):
-            stop.wait(_RETRY_SECONDS)
-        ticks: list[Timed] = [
-            (REPORT_SECONDS, lambda: self._read(log)),
-            *discovering,
-            (LAG_SECONDS, LagLine(self._standing, log, source).tick),
-            (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, self._target, self._standing.take_dead).tick),
-            (_DEAD_CHUNKS_SECONDS, self._gone_topics(source, log, writer)),
-            (_BROKERS_SECONDS, SourceBrokersTick(flow, log, source, writer).tick),
-        ]
-        strangers = Strangers(settings, self._standing, log, self._target, writer)
-        ticks.append((REPORT_SECONDS, strangers.tick))
-        if settings.sync_topic_configs:
-            configs = TopicConfigsTick(source, self._target, settings)
-            ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
-        ticks += self._access_ticks(source, log, writer)
+        with ExitStack() as opened:
+            opened.callback(self._mirrors.close)
+            opened.callback(self._thirds.close)
+            # Nothing else can be done before the side topics are there.
+            ticking.once(topics.tick)
+            while not topics.side_topics_are_there:
+                if stop.wait(_RETRY_SECONDS):
+                    return
+                ticking.once(topics.tick)
+            ticking.until(self._may_keep_up, discovering)
+            state_reader = settings.clients.checkpoints_consumer
+            log = opened.enter_context(closing(FlowLog(state_reader, state_topic(flow.source), alias=flow.target)))
+            writer = opened.enter_context(
+                closing(LogWriter(settings.target_producer, alias=flow.target, before=may_write))
+            )
+            while not (stop.is_set() or ticking.once(lambda: self._read(log))):
+                stop.wait(_RETRY_SECONDS)
+            take_dead = self._in_term(self._standing.take_dead)
+            ticks: list[Timed] = [
+                (REPORT_SECONDS, lambda: self._read(log)),
+                *discovering,
+                (LAG_SECONDS, LagLine(self._standing, log, source).tick),
+                (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, target, take_dead).tick),
+                (_DEAD_CHUNKS_SECONDS, self._gone_topics(source, log, writer)),
+                (_BROKERS_SECONDS, SourceBrokersTick(flow, log, source, writer).tick),
+            ]
+            strangers = Strangers(settings, self._standing, log, target, writer, self._lease)
+            opened.enter_context(closing(strangers))
+            ticks.append((REPORT_SECONDS, strangers.tick))
+            if settings.sync_topic_configs:
+                configs = TopicConfigsTick(source, target, settings)
+                ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
+            ticks += self._access_ticks(source, target, log, writer)
+            ticks += self._group_ticks(source, log, writer)
+            ticking.until(stop, ticks)
+            await_copy()
+            if self._standing.others:
+                # Told sooner than by the next engine.
+                ticking.once(strangers.tick)
+
+    def _group_ticks(self, source: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
+        """Return what keeps up checkpoints and, if asked to, positions of groups."""
+        settings, flow = self._settings, self._settings.flow
+        if not settings.emit_checkpoints:
+            return []
         find_flow_into = partial(self._flow_into, source)
-        if settings.emit_checkpoints:
-            tail = LogTail(state_reader, settings.checkpoints_topic, alias=flow.target)
-            between = FlowTranslator(log, lambda: find_flow_into(flow.target), settings.policy, flow.target)
-            translator = GroupTranslator(
-                between,
-                MeshTranslator(between, self._thirds.of_topic),
-                others=sources_of(flow.source, self._flows, flow.target),
-                find=find_flow_into,
-            )
-            checkpoints = CheckpointsTick(
+        tail = LogTail(settings.clients.checkpoints_consumer, settings.checkpoints_topic, alias=flow.target)
+        between = FlowTranslator(log, lambda: find_flow_into(flow.target), settings.policy, flow.target)
+        translator = GroupTranslator(
+            between,
+            MeshTranslator(between, self._thirds.of_topic),
+            others=sources_of(flow.source, self._flows, flow.target),
+            find=find_flow_into,
+        )
+        checkpoints = CheckpointsTick(
+            settings,
+            source,
+            translator,
+            tail,
+            writer,
+            before_translating=translator.refresh,
+            copies=CheckpointCopies(between),
+            record=recorder(settings, writer),
+            written=self._tally.take_checkpoints,
+            found=self._tally.take_rereads,
+        )
+        ticks: list[Timed] = [(settings.emit_checkpoints_interval_seconds, checkpoints.tick)]
+        if settings.sync_group_offsets:
+            groups = GroupOffsetsTick(
                 settings,
-                source,
-                translator,
-                tail,
-                writer,
-                before_translating=translator.refresh,
-                copies=CheckpointCopies(between),
-                record=recorder(settings, writer),
+                self._target,
+                checkpoints.writable,
+                recorder(settings, writer),
+                log,
+                # What was handed over goes out while the others are asked for: nothing is waited for in between.
+                before_writing=self._lease.require_now,
             )
-            ticks.append((settings.emit_checkpoints_interval_seconds, checkpoints.tick))
-            if settings.sync_group_offsets:
-                groups = GroupOffsetsTick(
-                    settings,
-                    self._target,
-                    checkpoints.writable,
-                    recorder(settings, writer),
-                    log,
-                    # What was handed over goes out while the others are asked for: nothing is waited for in between.
-                    before_writing=self._standing.lease.require_now,
-                )
-                ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
-        self._ticking.until(stop, ticks)
-        await_copy()
-        if self._standing.others:
-            # Told sooner than by the next engine.
-            self._ticking.once(strangers.tick)
-        log.close()
-        writer.close()
-        strangers.close()
-        self._mirrors.close()
-        self._thirds.close()
+            ticks.append((settings.sync_group_offsets_interval_seconds, groups.tick))
+        return ticks
 
     def _read(self, log: FlowLog) -> TickReport:
         def read(_: int) -> tuple[int, Sequence[str]]:
@@ -267,12 +318,12 @@ class FlowControl:
         return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
 
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
-        forget = self._standing.forget
+        forget = self._in_term(self._standing.forget)
         return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
 
-    def _access_ticks(self, source: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
+    def _access_ticks(self, source: Cluster, target: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
         """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
-        settings, ends = self._settings, (source, self._target, self._settings)
+        settings, ends = self._settings, (source, target, self._settings)
         if not settings.sync_topic_acls:
             return []
         ticks = [AclsTick(*ends, log, writer).tick]
@@ -363,7 +414,10 @@ class FlowControl:
         if log.loss is not None or state.source_id or source is None:
             return None
         # An engine that was killed before it was done has put it on record.
-        return state.loss or begun_anew(state, has_run=self._has_run(source), now_ms=now_ms())
+        if state.loss is not None:
+            return state.loss
+        has_run = self._has_run(source) or (self._hold.was_given(state) and self._has_shared_copies(source))
+        return begun_anew(state, has_run=has_run, now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
         """Return what must stand in the state topic before anything is copied, and does not."""
@@ -414,12 +468,25 @@ class FlowControl:
         return self._holds_anything(map(settings.copy_of, shared))
 
     def _holds_anything(self, topics: Iterable[str]) -> bool:
-        """Tell whether anything was ever written to one of these topics on the target."""
+        """Tell whether anything was ever written to one of these topics on the target.
+
+        Raises
+        ------
+        LeaderUnknown
+            if that is not known, because nobody can be asked about some of them and the others are empty.
+        """
         found = self._target.topics(sorted(set(topics)))
         partitions = [
             TopicPartition(name, each.partition) for name, topic in found.items() for each in topic.partitions
         ]
-        return any(self._target.offsets(partitions, "latest").values())
+        ends = self._target.offsets(partitions, "latest")
+        if any(ends.values()):
+            return True
+        for partition, why in ends.problems.items():
+            raise LeaderUnknown(
+                f"whether the flow has run before is not known: {partition} on {self._settings.flow.target}: {why}"
+            )
+        return False
 
     def _find_partitions(self, source: Cluster) -> TickReport:
         return run_tick(f"partitions {self._settings.flow}", now_ms, lambda _: self._found(source))
@@ -436,12 +503,11 @@ class FlowControl:
             copied = frozenset(self._standing.handovers)
         routes = plan_routes(topics, self._target.topics(), settings, copied, self._mirrors.ring_problem)
         names = {source.topic for source, *_ in routes.partitions}
-        self._standing.take_mirrors(
-            self._mirrors.known,
-            {name: self._mirrors.left_out(name) for name in names},
-            frozenset(name for name in names if not self._mirrors.has_way_back(name)),
-        )
-        self._standing.take_partitions(routes.partitions, begun)
+        left_out = {name: self._mirrors.left_out(name) for name in names}
+        watched = frozenset(name for name in names if not self._mirrors.has_way_back(name))
+        with self._standing.in_term_of(self._lease):
+            self._standing.take_mirrors(self._mirrors.known, left_out, watched)
+            self._standing.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 
     def _fence(self, log: FlowLog) -> TickReport:

@@ -75,7 +75,8 @@ class Held:
         positions that can take none now.
     was_used_before
         whether the cluster has given out one of these ids before, and the state topic knew of none: an engine has
-        written as this flow, and what was on record of it is lost.
+        written as this flow, and what was on record of it is lost. By their epochs: for clusters that did not tell when
+        they were asked, see :meth:`FlowHold.was_given`.
     """
 
     slots: tuple[tuple[str, Producer], ...] = ()
@@ -132,7 +133,7 @@ class FlowHold:
         self._term = 0
         #: How often ids were asked for by this object until the first answer.
         self._asked = 0
-        self._is_taken = False
+        self._is_taken = self._was_used_before = False
         self._timeout_ms = transactions.timeout_ms if transactions else _TIMEOUT_MS
         self._data: DataProducer | None = None
         #: The transactional id that the producer id of a flow without transactions is obtained with.
@@ -148,6 +149,26 @@ class FlowHold:
         self._new_ids: set[int] = set()
         # As whom the flow was written until it was taken last.
         self._former: DataProducer | None = None
+
+    def was_given(self, state: FlowState) -> bool:
+        """Whether the cluster has given out one of the flow's ids before, and the state topic knows of none.
+
+        To be asked before :meth:`take`: behind that it may have been this engine, or one that was killed at it. False
+        too where the cluster does not tell.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the cluster cannot be asked now.
+        """
+        if self._is_taken or _is_begun(state) or _knows_ids(state):
+            return False
+        channel = Channel(self._flow.target, self._client)
+        try:
+            ids = (*self._own(frozenset()), self.data_id)
+            return any(coordinator.is_known(channel, each, patience_seconds=_COORDINATOR_SECONDS) for each in ids)
+        finally:
+            channel.close()
 
     def take(
         self,
@@ -180,6 +201,8 @@ class FlowHold:
             self.unrefused = None
             self._new_ids.clear()
         usual = self._usual_epoch(log.state, term)
+        # What was found once this engine has raised itself since.
+        self._was_used_before = self._was_used_before and not _is_begun(log.state)
         self._asked += 1
         self.used_meanwhile.clear()
         channel = Channel(self._flow.target, self._client)
@@ -187,19 +210,19 @@ class FlowHold:
             slots = self._take_slots(channel, log, term, given_up, is_alone=is_alone)
             unended = frozenset().union(*(each.partitions for each in self._unended.values()))
             unended |= self._unwritable(channel, self._positions).keys()
-            was_used_before = any(producer.epoch > usual for _, producer in slots)
+            self._was_used_before |= any(producer.epoch > usual for _, producer in slots)
             if self._slots and log.state.producer is None:
                 self._is_taken = True
-                return Held(slots, unended=unended, was_used_before=was_used_before)
+                return Held(slots, unended=unended, was_used_before=self._was_used_before)
             known = log.state.producer
             self._data = self._next_producer(channel, known, term)
             self._former = known
             self._take_unrefused(known, self._data)
             log.poll()
             is_first = known is None and self._data.epoch == 0
-            was_used_before |= self._data.epoch > usual
+            self._was_used_before |= self._data.epoch > usual
             self._is_taken = True
-            return Held(slots, _producer(self._data), is_first, unended, was_used_before)
+            return Held(slots, _producer(self._data), is_first, unended, self._was_used_before)
         finally:
             channel.close()
 
@@ -209,10 +232,9 @@ class FlowHold:
         The id of the source cluster is written behind all that taking an id writes, so without it an engine may have
         been killed right behind that: one for each term. A request that was not answered may have raised it too.
         """
-        if state.source_id or state.positions or self._is_taken:
+        if _is_begun(state) or self._is_taken:
             return math.inf
-        is_first = not (state.writers or state.registered or state.is_producer_asked_for)
-        return self._asked if is_first else term - 1 + self._asked
+        return term - 1 + self._asked if _knows_ids(state) else self._asked
 
     def next_producer(self, term: int) -> Producer:
         """Return the producer of what is written outside of transactions, with the next epoch.
@@ -586,6 +608,16 @@ class _Known:
             if last.is_aborted and last.key == (producer_id, epoch + 1):
                 return True
         return last.key in self.left or (self.is_alone and last.key == self.written_as)
+
+
+def _is_begun(state: FlowState) -> bool:
+    """Whether a state topic says of which source it is, or how far that is copied."""
+    return bool(state.source_id or state.positions)
+
+
+def _knows_ids(state: FlowState) -> bool:
+    """Whether a state topic says that an engine has had the flow's ids, or was about to ask for them."""
+    return bool(state.writers or state.registered or state.is_producer_asked_for)
 
 
 def _is_next(found: Producer, last: Unended) -> bool:

@@ -84,3 +84,14 @@ class Lease:
         """
         if self.left <= 0:
             raise NotLeading(_OVER)
+
+    def require_term(self) -> None:
+        """Return if the term is not over, as far as this engine knows by now, whether or not anything may be written.
+
+        Raises
+        ------
+        NotLeading
+            if it is over.
+        """
+        if self._is_ended:
+            raise NotLeading(_OVER)

@@ -24,7 +24,7 @@ from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
-from mirror.copier.bell import Troubles
+from mirror.copier.bell import CopiedNews, Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.cluster_news import Away, Outages, news_of
@@ -37,6 +37,7 @@ from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, pl
 from mirror.engine.run_log import logger_of
 from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.tally import FlowTally
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
@@ -76,6 +77,7 @@ class Engine:
         *,
         clusters: Collection[str] = (),
         master: str | None = None,
+        tells_copied: bool = False,
     ) -> None:
         """Prepare to run ``settings``.
 
@@ -85,6 +87,8 @@ class Engine:
             aliases; only flows whose target is among them run (CLI-02). None given: all.
         master
             the Spark master; by default this machine.
+        tells_copied
+            whether the tallies of flows go on while an epoch runs, and not at its end alone.
 
         Raises
         ------
@@ -100,9 +104,16 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
-        self._epochs = Epochs(master, settings.engine.tasks, self._take_troubles, self._write_seconds)
+        self._epochs = Epochs(
+            master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied
+        )
+        self._tells_copied = tells_copied
+        #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
+        self.tallies = {flow.flow: FlowTally() for flow in self._flows if flow.enabled}
+        self.epochs_ended = self.epochs_failed = 0
         self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
         self._defects: list[tuple[str, BaseException]] = []
+        self._parts: tuple[threading.Thread, ...] = ()
         self._has_copied = threading.Event()
         # The rights to write that the tasks of the epoch depend on, and for how long behind their end they may go on.
         self._rights: tuple[tuple[Lease, float], ...] = ()
@@ -234,6 +245,7 @@ class Engine:
         )
         for thread in (*threads, *leaders, *watching):
             thread.start()
+        self._parts = (*leaders, *watching, *(each for each in threads if each.name.startswith("control")))
         has_ended = False
         try:
             # Topics are created and positions read while Spark starts.
@@ -260,6 +272,22 @@ class Engine:
         if self._defects:
             part, defect = self._defects[0]
             raise PartEnded(part) from defect
+
+    def wrong(self) -> tuple[str, ...]:
+        """Return which parts of the engine are not at work, and why; none before it runs."""
+        ended = [f"{each.name} has ended" for each in self._parts if not each.is_alive()]
+        stuck = ["Spark does not end an epoch that was cancelled minutes ago"] if self._is_stuck() else []
+        return (*(f"{part} ended by a defect: {defect!r}" for part, defect in self._defects), *ended, *stuck)
+
+    @property
+    def seam_seconds(self) -> float | None:
+        """For how long nothing was copied between the last two epochs; None before the second."""
+        return self._epochs.seam_seconds
+
+    @property
+    def standings(self) -> Mapping[Flow, FlowStanding]:
+        """What is known of the flows that are enabled."""
+        return self._standings
 
     def _is_stuck(self) -> bool:
         """Whether Spark does not even end an epoch that was cancelled."""
@@ -328,6 +356,8 @@ class Engine:
             try:
                 results = self._epochs.run(works)
             except EpochFailed as failure:
+                self.epochs_failed += 1
+                self._end_tallies()
                 for standing in self._standings.values():
                     with standing.lock:
                         standing.end_epoch()
@@ -343,8 +373,10 @@ class Engine:
                 self._over_at = math.inf
             known = begun
             lasted = max(time.monotonic() - began, 0.001)
+            self.epochs_ended += 1
             for work, result in zip(works, results, strict=True):
                 self._take_result(work, result, begun, lasted)
+            self._end_tallies()
             self._take_slots(results, begun)
             for flow, standing in self._standings.items():
                 # Only now: what is to be said of the partitions that are paused is known.
@@ -358,6 +390,7 @@ class Engine:
         for partition in result.partitions:
             flow, standing = partition.flow, self._standings[partition.flow]
             self._loads[flow, partition.source] = partition.bytes / seconds
+            self.tallies[flow].take_result(partition)
             with standing.lock:
                 standing.copy_trouble = None
                 if standing.begun != begun[flow]:
@@ -368,6 +401,15 @@ class Engine:
                 producer = producers.get(flow)
                 if producer is not None:
                     standing.take_written(targets[flow, partition.source], partition, producer)
+
+    def _take_copied(self, news: CopiedNews) -> None:
+        """Take in how much a task that runs says is copied by now."""
+        for (flow, source), copied in news.items():
+            self.tallies[flow].take_copied(source, copied)
+
+    def _end_tallies(self) -> None:
+        for tally in self.tallies.values():
+            tally.end_epoch()
 
     def _take_troubles(self, troubles: Troubles) -> None:
         """Take in what a task that runs says is wrong now: an epoch is not ended for its sake."""
@@ -435,6 +477,7 @@ class Engine:
                 share,
                 seconds,
                 engine.commit_interval_seconds,
+                tells_copied=self._tells_copied,
             )
             for number, share in enumerate(assign(partitions, self._load, at_once))
         ]
@@ -575,13 +618,14 @@ class Engine:
         )
         found: list[Cluster] = []
 
-        def find_source(lease_over: threading.Event) -> Cluster | None:
-            source = self._connect_source(flow, target, ticking, lease_over, connections)
+        def find_source(of_term: Ticking, lease_over: threading.Event) -> Cluster | None:
+            source = self._connect_source(flow, target, of_term, lease_over, connections)
             found.extend([source] if source is not None else [])
             return source
 
+        ending: list[threading.Thread] = []
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
-            FlowControl(
+            upkeep = FlowControl(
                 settings,
                 self._standings[flow],
                 found[0] if found else None,
@@ -590,12 +634,17 @@ class Engine:
                 hold,
                 matches_mm2=self._settings.engine.matches_mm2,
                 flows=self._settings.enabled_flows,
+                tally=self.tallies[flow],
             ).run(
                 lease_over,
                 self._discovery_seconds(settings),
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
                 find_source,
             )
+            ending = [each for each in (*ending, upkeep) if each.is_alive()]
+        for each in ending:
+            # The clusters are closed behind it.
+            each.join()
 
 
 def _as_is(report: TickReport) -> TickReport:

@@ -6,7 +6,8 @@ import json
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -271,6 +272,19 @@ class FlowStanding:
         with self.lock:
             self.term, self.is_known = None, False
         self.changed()
+
+    @contextmanager
+    def in_term_of(self, lease: Lease) -> Iterator[None]:
+        """Hold the lock, to take in what was found out in the term that ``lease`` is the right to write in.
+
+        Raises
+        ------
+        NotLeading
+            if that term is over: what is found out by then is not of the one that may have begun since.
+        """
+        with self.lock:
+            lease.require_term()
+            yield
 
     @property
     def grace_seconds(self) -> float:

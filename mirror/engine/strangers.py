@@ -12,6 +12,7 @@ from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import FlowLog
 from mirror.control.foreign import find_foreign
 from mirror.control.tick import Appender, TickReport, now_ms, run_tick
+from mirror.engine.lease import Lease
 from mirror.engine.mirrors import WriterLogs, state_topics
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
@@ -37,14 +38,25 @@ class Strangers:
     """Reads the headers of what lies between the batches of a flow, and writes down whose they are."""
 
     def __init__(
-        self, settings: FlowSettings, standing: FlowStanding, log: FlowLog, target: Cluster, writer: Appender
+        self,
+        settings: FlowSettings,
+        standing: FlowStanding,
+        log: FlowLog,
+        target: Cluster,
+        writer: Appender,
+        lease: Lease,
     ) -> None:
-        """Look at what the copy leaves in ``standing``; ``log`` is the flow's state."""
+        """Look at what the copy leaves in ``standing``; ``log`` is the flow's state.
+
+        Once the term is over that ``lease`` is of, a round takes nothing more, and leaves nothing: what was not looked
+        at is found on record by whoever leads the flow next.
+        """
         self._settings = settings
         self._standing = standing
         self._log = log
         self._target = target
         self._writer = writer
+        self._lease = lease
         self._client = settings.clients.checkpoints_consumer
         self._mirrors = WriterLogs(settings.flow.target, self._client)
         self._channel: Channel | None = None
@@ -98,7 +110,8 @@ class Strangers:
             is_watched = source.topic in self._standing.watched
             if copy is None:
                 # Its topic is not found for now, or gone for good.
-                self._standing.passed_over.add(source)
+                with self._standing.in_term_of(self._lease):
+                    self._standing.passed_over.add(source)
                 continue
             if not (is_watched or own):
                 continue
@@ -178,7 +191,8 @@ class Strangers:
                 yield queue, *queue.popleft()
         others = self._standing.others
         for _ in range(min(_STRETCHES, len(others))):
-            source, (start, end) = others.popleft()
+            with self._standing.in_term_of(self._lease):
+                source, (start, end) = others.popleft()
             if source.topic in self._standing.watched and source not in self._on_record:
                 self._put_back(others, source, (start, end))
                 continue
@@ -190,20 +204,22 @@ class Strangers:
         """Look at it in a later round."""
         if others is not self._standing.others:
             others.append((source, stretch))
-        else:
+            return
+        with self._standing.in_term_of(self._lease):
             self._standing.take_others([(source, stretch)])
 
     def _took_in(self, reached: Mapping[TopicPartition, Position]) -> None:
         """Have it written down how far the copies were looked at of which nothing is left to be looked at."""
-        with self._standing.lock:
+        with self._standing.in_term_of(self._lease):
             queues = (*self._before, *self._again, *self._standing.others)
             left = {source for source, _ in queues} | self._standing.passed_over
-        for source, position in reached.items():
-            seen = self._on_record.get(source)
-            if seen is None or seen.turn < position.turn or source in left:
-                continue
-            if position.compared < position.downstream or position.uncompared is not None:
-                self._standing.take_compared(source, replace(position, compared=position.downstream, uncompared=None))
+            for source, position in reached.items():
+                seen = self._on_record.get(source)
+                if seen is None or seen.turn < position.turn or source in left:
+                    continue
+                if position.compared < position.downstream or position.uncompared is not None:
+                    found = replace(position, compared=position.downstream, uncompared=None)
+                    self._standing.take_compared(source, found)
 
     def _pardon(self, shared: Set[TopicPartition]) -> None:
         """Forget who was told to have written where, as is known by now, records of the target's own belong.

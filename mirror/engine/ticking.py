@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from mirror.control.tick import TickReport, shortened
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
@@ -39,12 +40,21 @@ class Ticking:
         # Since when a tick has met a connection that failed.
         self._failing: dict[str, float] = {}
 
+    def keeping(self, keep: Callable[[TickReport], None]) -> Ticking:
+        """Return one that gives reports to ``keep`` instead, and goes on where the log has been told by this one."""
+        other = copy(self)
+        other._keep = keep
+        return other
+
     def once(self, tick: Callable[[], TickReport]) -> bool:
-        """Run one tick; return whether it had no problem."""
+        """Run one tick; return whether it had no problem.
+
+        What ``keep`` raises ends it: of a report that is not taken nothing is said either.
+        """
         report = tick()
+        self._keep(report)
         if not self._comes_of_outage(report):
             self._say(report)
-        self._keep(report)
         return report.is_ok
 
     def _say(self, report: TickReport) -> None:

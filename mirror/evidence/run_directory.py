@@ -248,6 +248,6 @@ def read_json(path: Path) -> Facts:
     """
     try:
         document: Json = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as unreadable:
+    except (ValueError, RecursionError) as unreadable:
         raise FactError(f"{path}: not JSON: {unreadable}") from None
     return Facts.of(document, f"{path.parent.name}/{path.name}")

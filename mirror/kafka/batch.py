@@ -104,6 +104,15 @@ class Header(NamedTuple):
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
+    def times(self) -> tuple[int, int]:
+        """The oldest and the newest time of its records, in ms: those of the first and of the newest; -1: without."""
+        # With a delete horizon the base timestamp is that.
+        is_of_first = not self.attributes & (_LOG_APPEND_TIME | _DELETE_HORIZON)
+        if not is_of_first or self.base_timestamp > self.max_timestamp:
+            return self.max_timestamp, self.max_timestamp
+        return self.base_timestamp, self.max_timestamp
+
+    @property
     def is_dense(self) -> bool:
         """Whether every offset the batch spans still has its record; compaction makes batches that are not."""
         return self.record_count == self.last_offset_delta + 1

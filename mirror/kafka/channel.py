@@ -62,7 +62,7 @@ _LOADING_SECONDS = 10.0
 _ELECTION_SECONDS = 3.0
 # More pieces than the kernel takes in one call help nobody.
 _PIECES_A_CALL = 512
-_BROKER_RESOURCE = 4
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _DESCRIBE_VERSION = 1
 _TLS_PIECE = 1 << 18
 # A busy machine can make a short line look long, once or twice.
@@ -134,13 +134,23 @@ class Connection:
     :meth:`ask` and :meth:`answer` wait.
     """
 
-    def __init__(self, alias: str, node: int, sock: socket.socket, release: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        alias: str,
+        node: int,
+        sock: socket.socket,
+        release: Callable[[], None],
+        session_seconds: float = math.inf,
+    ) -> None:
         """Take over an authenticated socket; ``release`` closes it and whatever was needed to open it."""
         self.alias, self.name = alias, f"{alias}, broker {node}"
         self._socket = sock
         self._release = release
         self._correlation = 0
         self._outgoing: list[memoryview] = []
+        #: For how long the broker lets this login count (KIP-368), in seconds; infinite if it does not say.
+        self.session_seconds = session_seconds
+        self._logged_in_at = time.monotonic()
         #: What the broker remembers of this connection's fetches.
         self.session = FetchSession()
         #: How much to ask for at once, as far as learned.
@@ -158,6 +168,11 @@ class Connection:
         # Sizes of buffers are left to the kernel: what is asked for ends its tuning, and is often cut to much less.
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @property
+    def is_session_half_over(self) -> bool:
+        """Whether it is time to log in again: when its session is over the broker hangs up at the next request."""
+        return time.monotonic() - self._logged_in_at >= self.session_seconds / 2
 
     def fileno(self) -> int:
         """Let a selector wait for this connection."""
@@ -652,9 +667,10 @@ class Channel:
             return connection
 
         try:
-            transport = net.run(reach).transport
-            transport.pause_reading()
-            connection = Connection(self.alias, node, transport._sock, release)
+            reached = net.run(reach)
+            reached.transport.pause_reading()
+            seconds = reached._reauth.session_lifetime_ms / 1000 or math.inf
+            connection = Connection(self.alias, node, reached.transport._sock, release, seconds)
             connection.require(needed)
         except ConnectionFailed:
             release()
@@ -672,6 +688,9 @@ class Channel:
         ConnectionFailed
             if the broker cannot be reached.
         """
+        known = self._reading.get(node)
+        if known is not None and known.is_session_half_over:
+            self.give_up_reading(known)
         if node not in self._reading:
             self._reading[node] = self.connect(node, (FETCH,))
         return self._reading[node]
@@ -779,6 +798,29 @@ def broker_setting(connection: Connection, node: int, name: str) -> str | None:
     answer = DescribeConfigsResponse.decode(frame, version=_DESCRIBE_VERSION, header=True)
     values = [entry.value for result in answer.results for entry in result.configs if entry.name == name]
     return values[0] if values else None
+
+
+def topic_settings(channel: Channel, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
+    """Return these settings of topics; nothing of one that the cluster does not tell, for lack of a right or a topic.
+
+    Raises
+    ------
+    ConnectionFailed
+        if no broker can be reached.
+    """
+    asked = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [
+        asked(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[*names])
+        for topic in sorted(topics)
+    ]
+    if not resources:
+        return {}
+    answer = channel.call(DescribeConfigsRequest(resources=resources))
+    return {
+        result.resource_name: {entry.name: entry.value for entry in result.configs}
+        for result in answer.results
+        if not result.error_code
+    }
 
 
 def offsets_request(partitions: Iterable[TopicPartition], at: int, view: View = View.VISIBLE) -> ListOffsetsRequest:

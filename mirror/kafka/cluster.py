@@ -10,6 +10,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -19,8 +20,11 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from kafka import errors as client_errors
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -265,6 +269,15 @@ _COORDINATOR_NOT_AVAILABLE = 15
 _TOPIC_ALREADY_EXISTS = 36
 _INVALID_PARTITIONS = 37
 _GROUP_ID_NOT_FOUND = 69
+_CHANGES = (
+    AlterClientQuotasRequest,
+    CreateAclsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteAclsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
 _TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
 _GROUP_COORDINATOR = 0
@@ -285,6 +298,7 @@ class Cluster:
         self._net = net
         self._manager = manager
         self._timeout_seconds = timeout_seconds
+        self._before_changes: Callable[[], None] = lambda: None
         self.alias = settings.alias
         self.cluster_id = str(self._metadata([]).cluster_id)
 
@@ -333,6 +347,16 @@ class Cluster:
             net.close()
             raise
 
+    def asking(self, before_changes: Callable[[], None]) -> Cluster:
+        """Return the same cluster, over the same connections, for who may not change it at all times.
+
+        ``before_changes`` is called right before each request of :meth:`send` that changes topics, settings, ACLs or
+        quotas; what it raises keeps that from being sent.
+        """
+        other = copy(self)
+        other._before_changes = before_changes
+        return other
+
     def close(self) -> None:
         """Close all connections; calling it again does nothing."""
         self._manager.close()
@@ -380,10 +404,14 @@ class Cluster:
         ClusterError
             if no response came.
         """
+
+        def ask() -> Any:
+            if isinstance(request, _CHANGES):
+                self._before_changes()
+            return self._run(self._manager.send, request, node_id)
+
         with _errors_of(self._settings, self._manager, f"sending {type(request).__name__}"):
-            return self._patiently(
-                lambda: self._run(self._manager.send, request, node_id), retry=retry_if_exception(_is_unconnected)
-            )
+            return self._patiently(ask, retry=retry_if_exception(_is_unconnected))
 
     def _run(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
         """Run what sends requests in the library's thread, and return what it returns."""
@@ -1150,6 +1178,7 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
         raise AccessDenied(settings.alias, doing, str(error)) from error
     except (
         client_errors.KafkaTimeoutError,
+        client_errors.RequestTimedOutError,
         client_errors.KafkaConnectionError,
         client_errors.NodeNotReadyError,
         client_errors.UnknownBrokerIdError,
@@ -1162,8 +1191,9 @@ def _errors_of(settings: ClusterSettings, manager: Connections, doing: str) -> I
             raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason, is_for_people=True) from error
         raise ClusterError(settings.alias, doing, in_words(error)) from error
     except OSError as error:
-        # An OAuth server that gives no token, too many open files.
-        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, in_words(error)) from error
+        # An OAuth server that gives no token, a KDC that gives no ticket, too many open files.
+        reason = explained(error, manager.config) or in_words(error)
+        raise ClusterUnreachable(settings.alias, settings.bootstrap_servers, reason) from error
 
 
 def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
@@ -1175,7 +1205,7 @@ def _refusal(alias: str, doing: str, answer: _Answer) -> ClusterError:
 def _why_unreachable(settings: ClusterSettings, manager: Connections) -> str | None:
     """Try each address once, plainly, for a reason that the library only logs; None if there is none."""
     if manager.lacking is not None:
-        return str(manager.lacking)
+        return explained(manager.lacking, manager.config)
     arguments = client_arguments(settings.client)
     reasons = ((server, diagnosed(server, arguments)) for server in arguments["bootstrap_servers"])
     return "; ".join(f"{server}: {reason}" for server, reason in reasons if reason) or None

@@ -32,6 +32,7 @@ NOT_APPENDED = frozenset({2, 19, 29, 31})
 
 OPERATION_NOT_ATTEMPTED = 55
 CONCURRENT_TRANSACTIONS = 51
+TRANSACTIONAL_ID_NOT_FOUND = 105
 # Rights are lacking: to a topic, a group, the cluster, a transactional id.
 DENIED = frozenset({29, 30, 31, 53})
 

@@ -19,7 +19,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from mirror.kafka import codes, wire
-from mirror.kafka.security import NoToken
+from mirror.kafka.credentials import NoCredentials
 
 _HUNG_UP = "the broker closed the connection"
 _PROBE_SECONDS = 1.0
@@ -62,6 +62,27 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             used.close()
 
 
+class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
+    """kafka-python's connection with TLS, which does not wait for ever for a broker that does not agree on it."""
+
+    async def handshake(self, timeout_at: float | None = None) -> None:
+        """Agree on TLS; a broker that is frozen accepts connections, and then says nothing.
+
+        Raises
+        ------
+        KafkaTimeoutError
+            at ``timeout_at``, by ``time.monotonic``.
+        """
+        while True:
+            try:
+                self._sock.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at)
+
+
 class Connections(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connections, with a refused login and a failed handshake told as such.
 
@@ -71,8 +92,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
     """
 
     _refused: dict[Any, BaseException] | None = None
-    #: Why the last connection that was tried had no token to log in with; None if it had one, or needed none.
-    lacking: NoToken | None = None
+    #: Why the last connection that was tried had nothing to log in with; None if it had one, or needed none.
+    lacking: NoCredentials | None = None
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = True) -> None:
         """Connect as the library does; what is refused for good ends it at once.
@@ -111,9 +132,11 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _connect(self, node: Any, conn: Any, *args: Any, **kwargs: Any) -> None:
         def failed(error: BaseException) -> None:
-            self.lacking = error if isinstance(error, NoToken) else None
+            self.lacking = error if isinstance(error, NoCredentials) else None
             # A handshake that only broke off may be a broker that is just starting.
-            if self._refused is not None and (is_refusal(error) or isinstance(error, CertificateRefused | NoToken)):
+            if self._refused is not None and (
+                is_refusal(error) or isinstance(error, CertificateRefused | NoCredentials)
+            ):
                 self._refused[node.node_id] = error
 
         def connected(_: Any) -> None:
@@ -127,11 +150,13 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         # As the library does, which leaves a socket open on which no TLS comes about.
         plain = await self._opened(node, timeout_at)
         if self.ssl_enabled:
-            transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
+            transport = _TlsTransport(self._net, plain, host=node.host, ssl_context=self.config["ssl_context"])
+            handshake = transport.handshake(timeout_at)
         else:
             transport = KafkaTCPTransport(self._net, plain, host=node.host)
+            handshake = transport.handshake()
         try:
-            await transport.handshake()
+            await handshake
         except BaseException as error:
             transport.close()
             if isinstance(error, OSError) and self.ssl_enabled:
@@ -176,6 +201,9 @@ def _all_that_came(
         if held:
             return b"", held[0]
         content, error = receive()
+        if error is not None and error.args and isinstance(error.args[0], ssl.SSLError):
+            # With TLS 1.3 a broker looks at the client's certificate after the handshake.
+            error = TlsFailed(tls_problem(error.args[0]))
         if content and error is not None:
             held.append(error)
             return content, None
@@ -240,7 +268,7 @@ def explained(error: BaseException, arguments: Mapping[str, Any]) -> str | None:
     if isinstance(error, kafka.errors.IllegalSaslStateError):
         plain = str(arguments.get("security_protocol")).removeprefix("SASL_")
         return f"nobody logs in at this address; should security.protocol be {plain}?"
-    if isinstance(error, NoToken):
+    if isinstance(error, NoCredentials):
         return f"authentication failed with {mechanism}: {error}"
     return str(error.args[0]) if isinstance(error, TlsFailed) else None
 

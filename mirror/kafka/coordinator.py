@@ -153,10 +153,8 @@ def unended(channel: Channel, transactional_id: str) -> Unended | None:
     BrokerRefused, ConnectionFailed
         if the cluster names no coordinator, or cannot be reached.
     """
-    node = find_coordinator(channel, transactional_id)
-    answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), node)
-    (found,) = answer.transaction_states
-    if found.error_code or found.transaction_state not in _DECIDED:
+    found = _described(channel, transactional_id)
+    if found is None or found.error_code or found.transaction_state not in _DECIDED:
         return None
     lacking = (TopicPartition(topic.topic, number) for topic in found.topics for number in topic.partitions)
     is_aborted = found.transaction_state == _ABORTED
@@ -171,10 +169,54 @@ def last_written_as(channel: Channel, transactional_id: str) -> tuple[int, int] 
     BrokerRefused, ConnectionFailed
         if the cluster names no coordinator, or cannot be reached.
     """
+    found = _described(channel, transactional_id)
+    return None if found is None or found.error_code else (found.producer_id, found.producer_epoch)
+
+
+def is_known(channel: Channel, transactional_id: str, *, patience_seconds: float = _FENCING_SECONDS) -> bool | None:
+    """Whether the cluster has given somebody a transactional id, and not forgotten it since; None if it does not tell.
+
+    While there is no coordinator for the id it is asked again for ``patience_seconds``.
+
+    Raises
+    ------
+    ConnectionFailed
+        if the cluster cannot be reached.
+    """
+
+    def ask() -> int | None:
+        try:
+            found = _described(channel, transactional_id)
+        except BrokerRefused as refusal:
+            return refusal.code
+        return None if found is None else found.error_code
+
+    try:
+        code = wait_until(
+            ask,
+            f"what the coordinator knows of {transactional_id}",
+            timeout_seconds=patience_seconds,
+            until=lambda seen: seen is None or not codes.is_retriable(seen),
+        )
+    except WaitTimeout:
+        return None
+    return code == 0 if code in (0, codes.TRANSACTIONAL_ID_NOT_FOUND) else None
+
+
+def _described(channel: Channel, transactional_id: str) -> Any | None:
+    """Return what the coordinator says of an id, with an error code; None from a broker that does not know the request.
+
+    That is one before Kafka 3.0 (KIP-664).
+    """
     node = find_coordinator(channel, transactional_id)
-    answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), node)
+    try:
+        answer = channel.call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), node)
+    except ConnectionFailed as failure:
+        if not isinstance(failure.__cause__, kafka.errors.UnsupportedVersionError):
+            raise
+        return None
     (found,) = answer.transaction_states
-    return None if found.error_code else (found.producer_id, found.producer_epoch)
+    return found
 
 
 def is_denied(channel: Channel, transactional_id: str) -> bool | None:

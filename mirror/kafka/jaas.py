@@ -2,7 +2,7 @@
 
 Kafka's parser splits the text with ``java.io.StreamTokenizer``: words of letters, digits and ``.-_$``, numbers (which
 it takes nowhere), values in single or double quotes with C's escapes, ``//`` and ``/* */`` comments; one ``/`` alone
-comments the line out too.
+comments the line out too. A file of logins has the same in named sections.
 """
 
 from __future__ import annotations
@@ -56,6 +56,34 @@ def parse_login(text: str) -> Login:
     if len(logins) != 1:
         raise BadJaas(f"it names {len(logins)} login modules; one is needed")
     return logins[0]
+
+
+def login_in_file(text: str, section: str) -> Login:
+    """Return the first login module of a section of a file of logins: ``SECTION { MODULE FLAG (KEY=VALUE)*; };``.
+
+    Raises
+    ------
+    BadJaas
+        if the file has no such section, or cannot be read as Java does.
+    """
+    tokens = _tokens(text)
+    names = []
+    for name in tokens:
+        opened = next(tokens, None)
+        if name.text is None or opened is None or opened.mark != "{":
+            raise BadJaas('a section is written NAME { LOGIN_MODULE required KEY="VALUE"; };')
+        logins = []
+        for token in tokens:
+            if token.mark == "}":
+                break
+            logins.append(_login(token, tokens))
+        closed = next(tokens, None)
+        if closed is None or closed.mark != ";" or not logins:
+            raise BadJaas(f"the section {name.text} does not end with }}; or has no login module")
+        if name.text == section:
+            return logins[0]
+        names.append(name.text)
+    raise BadJaas(f"there is no section {section}; there is {', '.join(names) or 'none'}")
 
 
 def _login(first: _Token, tokens: Iterator[_Token]) -> Login:

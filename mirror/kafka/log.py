@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -9,9 +10,19 @@ from typing import TypeAlias
 
 import kafka.errors
 
+from mirror.clock import steady_seconds
 from mirror.kafka import batch, topic_ids, wire
 from mirror.kafka.batch import PLAIN, CorruptBatch, Header, Producer, Record, UnsupportedMagic
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Connection, ConnectionFailed, View
+from mirror.kafka.channel import (
+    EARLIEST,
+    LATEST,
+    BrokerRefused,
+    Channel,
+    Connection,
+    ConnectionFailed,
+    View,
+    topic_settings,
+)
 from mirror.kafka.transactions import AbortedTransactions
 from mirror.kafka.versions import PRODUCE
 from mirror.model.partition import TopicPartition
@@ -24,6 +35,9 @@ _LEAST_AHEAD_BYTES = 64 << 10
 _MARGIN = 1.5
 _LARGEST_WRITE = 900_000
 _LONGEST_STANDSTILL_SECONDS = 30.0
+# Topics are polled more often than that; only behind a longer pause it is asked for how long deletions are kept.
+_AWAY_SECONDS = 120.0
+_KEPT_SETTING = "delete.retention.ms"
 
 
 # A record to append: key, value, headers, timestamp in ms.
@@ -390,10 +404,14 @@ def side_batches(records: Sequence[NewRecord], producer: Producer = PLAIN, seque
 class LogTail:
     """Follows a topic: everything committed from its beginning at first, later only what is new.
 
-    A partition that ends before the position, or whose topic was created anew, is read again from its beginning.
+    A partition that ends before the position, or whose topic was created anew, is read again from its beginning; and
+    all of them if nothing was read for as long as a compacted topic keeps deletions.
 
     Attributes
     ----------
+    has_begun_anew
+        whether the last poll has returned all there is for that reason: what it has not returned was deleted, and
+        nothing else tells.
     loss
         what has become of records that were read, None as long as all are there but for compaction: the topic was
         created anew, or lost its end, or all of its beginning. Whoever has dealt with it sets it back.
@@ -419,7 +437,10 @@ class LogTail:
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._readers: dict[TopicPartition, LogReader] = {}
         self._topic_id = ""
+        # When it was last asked up to where there is something to read, if that was read.
+        self._read_at = math.inf
         self.loss: str | None = None
+        self.has_begun_anew = False
 
     def poll(self) -> list[Record]:
         """Return every record appended since the last poll, up to the end at the time of the call.
@@ -429,8 +450,10 @@ class LogTail:
         BrokerRefused, ConnectionFailed, LeaderUnknown
             if that cannot be read; what was not returned comes with a later poll.
         """
+        began = steady_seconds()
         self._look_for_another()
         channel = self._channel
+        is_late = bool(self._readers) and self._may_have_missed_deletions(began)
         starts = channel.offsets(self._partitions, EARLIEST)
         ends = channel.offsets(self._partitions, LATEST, View.STABLE if self._committed else View.VISIBLE)
         found: list[Record] = []
@@ -441,6 +464,8 @@ class LogTail:
                 if not starts[partition] <= reader.position <= ends[partition]:
                     self._look_for_truncation(reader, starts[partition], ends[partition])
                     reader.position = starts[partition]
+                elif is_late:
+                    reader.position = starts[partition]
                 before[partition] = reader.position
                 for content, _ in reader.read_to(ends[partition], read_committed=self._committed):
                     found.extend(batch.records(content))
@@ -450,6 +475,8 @@ class LogTail:
         except BaseException:
             self._go_back(before)
             raise
+        # What was lost is written again by who knows it.
+        self._read_at, self.has_begun_anew = began, is_late and self.loss is None
         return found
 
     def position(self, partition: int = 0) -> int:
@@ -489,6 +516,15 @@ class LogTail:
             self.loss = f"{self._topic} was deleted and created anew (id {self._topic_id}, now {found})"
             self._readers.clear()
         self._topic_id = found
+
+    def _may_have_missed_deletions(self, now: float) -> bool:
+        """Whether a record that deletes a key may have been written, and cleaned away, since the last poll."""
+        away_seconds = now - self._read_at
+        if away_seconds < _AWAY_SECONDS:
+            return False
+        told = topic_settings(self._channel, [self._topic], [_KEPT_SETTING])
+        kept_ms = told.get(self._topic, {}).get(_KEPT_SETTING)
+        return kept_ms is None or 1000 * away_seconds >= int(kept_ms)
 
     def _look_for_truncation(self, reader: LogReader, start: int, end: int) -> None:
         """Tell a log that was cut from one whose new leader does not know yet what is replicated."""

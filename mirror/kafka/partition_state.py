@@ -6,13 +6,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import kafka.errors
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, ListTransactionsRequest
+from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.channel import (
+    LATEST,
+    BrokerRefused,
+    Channel,
+    ConnectionFailed,
+    LeaderUnknown,
+    View,
+    topic_settings,
+)
 from mirror.model.partition import TopicPartition, by_topic
 
-_TOPIC_RESOURCE = 2
 _UNSUPPORTED_VERSION = 35
 
 
@@ -173,15 +180,6 @@ def _producers(
 
 
 def _least_in_sync(channel: Channel, topics: Iterable[str]) -> dict[str, int]:
-    resources = [
-        DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=["min.insync.replicas"]
-        )
-        for name in sorted(topics)
-    ]
-    if not resources:
-        return {}
-    answer = channel.call(DescribeConfigsRequest(resources=resources))
-    return {
-        result.resource_name: int(entry.value) for result in answer.results for entry in result.configs if entry.value
-    }
+    name = "min.insync.replicas"
+    told = topic_settings(channel, topics, [name])
+    return {topic: int(value) for topic, settings in told.items() if (value := settings.get(name))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import importlib.util
 import json
 import os
 import re
@@ -23,7 +24,10 @@ from typing import Any
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from mirror.config.secrets import HIDDEN, shown
-from mirror.kafka.jaas import BadJaas, parse_login
+from mirror.kafka.credentials import NoCredentials
+from mirror.kafka.jaas import BadJaas, login_in_file, parse_login
+from mirror.kafka.java_options import JAAS_FILE, system_property
+from mirror.kafka.kerberos import KerberosLogin
 
 
 class UnsupportedSetting(ValueError):
@@ -44,8 +48,8 @@ class UnsupportedSetting(ValueError):
         super().__init__(f"{key}={open_value}: {remedy}")
 
 
-class NoToken(OSError):
-    """The OAuth server gives no token now; it is asked again with the next connection."""
+class NoToken(NoCredentials):
+    """The OAuth server gives no token."""
 
     def __init__(self, endpoint: str, client: str, reason: str) -> None:
         super().__init__(f"no token from {endpoint} for client {client}: {reason}")
@@ -112,6 +116,7 @@ _JAVA_ONLY = {
     "ssl.trustmanager.algorithm": ("", "PKIX", "SunX509"),
     "ssl.cipher.suites": ("",),
 }
+_JAAS_SECTION = "KafkaClient"
 _TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -302,8 +307,10 @@ def _run_tool(argv: list[str], key: str, location: str, environment: Mapping[str
             key, location, f"reading it needs {argv[0]}, which is not installed; convert the store to PEM"
         ) from None
     if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise UnsupportedSetting(key, location, f"{argv[0]} cannot read it: {lines[0] if lines else 'no reason given'}")
+        # keytool tells what it is about to do before what went wrong, and to either of its outputs.
+        lines = f"{done.stderr}\n{done.stdout}".strip().splitlines() or ["no reason given"]
+        reason = next((line for line in lines if line.startswith("keytool error:")), lines[0])
+        raise UnsupportedSetting(key, location, f"{argv[0]} cannot read it: {reason.removeprefix('keytool error: ')}")
     return done.stdout
 
 
@@ -325,7 +332,15 @@ def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
         }
     if mechanism == "GSSAPI":
         _refuse_login_handler(properties)
-        return {"sasl_mechanism": mechanism, "sasl_kerberos_service_name": _kerberos_service(properties, options)}
+        if importlib.util.find_spec("gssapi") is None:
+            raise UnsupportedSetting(
+                "sasl.mechanism",
+                mechanism,
+                "this needs the package gssapi, which is not installed: pip install 'mirrorbook[kerberos]'; it is "
+                "built from source, which on Debian needs apt-get install gcc libkrb5-dev python3-dev",
+            )
+        service = properties.get("sasl.kerberos.service.name") or options.get("serviceName", "kafka")
+        return {"sasl_mechanism": mechanism, "sasl_kerberos_name": KerberosLogin.of(service, options)}
     if mechanism == "OAUTHBEARER":
         return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": _token_provider(properties, options)}
     raise UnsupportedSetting(
@@ -340,11 +355,23 @@ def _refuse_login_handler(properties: Mapping[str, str]) -> None:
 
 
 def _login_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Read the options of the login module in ``sasl.jaas.config``."""
+    """Read the options of the login module in ``sasl.jaas.config``, else in the file that ``KAFKA_OPTS`` names."""
     key = "sasl.jaas.config"
     text = properties.get(key)
+    if not text and (file := system_property(JAAS_FILE)) is not None:
+        try:
+            return login_in_file(Path(file).read_text(encoding="utf-8"), _JAAS_SECTION).options
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UnsupportedSetting(JAAS_FILE, file, f"cannot be read: {problem}") from None
+        except BadJaas as problem:
+            raise UnsupportedSetting(JAAS_FILE, file, str(problem)) from None
     if not text:
-        raise UnsupportedSetting(key, "", 'missing; give LOGIN_MODULE required username="…" password="…"; or the like')
+        raise UnsupportedSetting(
+            key,
+            "",
+            'missing; give LOGIN_MODULE required username="…" password="…"; or the like, or name a file of logins by '
+            f"KAFKA_OPTS=-D{JAAS_FILE}=FILE",
+        )
     try:
         return parse_login(text).options
     except BadJaas as problem:
@@ -355,17 +382,6 @@ def _login_option(options: Mapping[str, str], name: str) -> str:
     if name not in options:
         raise UnsupportedSetting("sasl.jaas.config", "(hidden)", f'the login module lacks {name}="…"')
     return options[name]
-
-
-def _kerberos_service(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
-    key_tab = options.get("keyTab")
-    if key_tab and os.environ.get("KRB5_CLIENT_KTNAME") not in (key_tab, f"FILE:{key_tab}"):
-        raise UnsupportedSetting(
-            "sasl.jaas.config",
-            "(hidden)",
-            f"the Kerberos library takes its key table from the environment: export KRB5_CLIENT_KTNAME={key_tab}",
-        )
-    return properties.get("sasl.kerberos.service.name") or options.get("serviceName", "kafka")
 
 
 def _token_provider(properties: Mapping[str, str], options: Mapping[str, str]) -> AbstractTokenProvider:

@@ -26,8 +26,6 @@ class Load:
         how much the clock of the producers is ahead.
     client
         further settings of the client.
-    give_up_seconds
-        a send that is not acknowledged by then has failed.
     flush_seconds
         how long outcomes of sends are waited for at the end.
     """
@@ -45,7 +43,6 @@ class Load:
     aborted_every: int = 0
     clock_skew_seconds: float = 0.0
     client: Mapping[str, str] = field(default_factory=dict)
-    give_up_seconds: float = 5.0
     flush_seconds: float = 6.0
 
 

@@ -36,6 +36,7 @@ _LONGEST_WAIT_SECONDS = 0.01
 _QUEUED_RECORDS = 50_000
 _ANSWER_SECONDS = 20.0
 _TRANSACTION_SECONDS = 5.0
+NEVER_GIVES_UP = 0
 _STATUS = next(number for number, column in enumerate(SENDS) if column.name == "status")
 
 # Refusals of the record itself: every attempt to write it meets the same answer, so no earlier one can have succeeded.
@@ -424,7 +425,13 @@ def stamping_topics(client: Mapping[str, str], topics: Sequence[str]) -> frozens
 def client_settings(
     bootstrap: str, name: str, *, compression: str, message_timeout_ms: int, further: Mapping[str, str]
 ) -> dict[str, str | int | bool]:
-    """Return the settings of a producer whose acknowledgements can be trusted and whose failures are known soon."""
+    """Return the settings of a producer whose acknowledgements can be trusted.
+
+    ``message_timeout_ms`` of `NEVER_GIVES_UP` is for those that must not write a record twice: once it has given one
+    up the client goes on with another epoch, and sends with that what else is unanswered, though the broker may have
+    taken it. In transactions the client has a limit of its own, the transaction's.
+    """
+    limit = {} if "transactional.id" in further else {"message.timeout.ms": message_timeout_ms}
     return {
         "bootstrap.servers": bootstrap,
         "client.id": name,
@@ -433,7 +440,7 @@ def client_settings(
         "compression.type": compression,
         "linger.ms": 5,
         "queue.buffering.max.messages": _QUEUED_RECORDS,
-        "message.timeout.ms": message_timeout_ms,
+        **limit,
         "reconnect.backoff.max.ms": 1000,
         "log_level": 2,  # a broker that is gone is what drills are made of, not news
         **further,
@@ -486,7 +493,10 @@ def load(
     clock_skew_ms: Annotated[int, typer.Option(help="How much the clock of the producers is ahead.")] = 0,
     compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "lz4",
     seed: Annotated[int, typer.Option(help="The same seed gives the same records.")] = 0,
-    message_timeout_ms: Annotated[int, typer.Option(min=1, help="A send not acknowledged by then has failed.")] = 5000,
+    message_timeout_ms: Annotated[
+        int,
+        typer.Option(min=0, help="A send not acknowledged by then is given up, and others may come twice; 0: none is."),
+    ] = NEVER_GIVES_UP,
     flush_seconds: Annotated[float, typer.Option(min=0, help="Longest wait for outcomes at the end.")] = 6.0,
     wait_seconds: Annotated[float, typer.Option(min=0, help="Longest wait for the topics to exist.")] = 30.0,
     client_property: Annotated[list[str] | None, typer.Option(help="Further librdkafka setting, key=value.")] = None,

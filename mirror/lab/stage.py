@@ -98,7 +98,6 @@ class Stage:
             *("--large", str(load.large), "--large-bytes", str(load.large_bytes)),
             *("--transaction-records", str(load.transaction_records), "--aborted-every", str(load.aborted_every)),
             *("--clock-skew-ms", str(round(load.clock_skew_seconds * 1000))),
-            *("--message-timeout-ms", str(round(load.give_up_seconds * 1000))),
             *("--flush-seconds", str(load.flush_seconds)),
             *(part for topic in load.topics for part in ("--topic", topic)),
             *(part for key, value in load.client.items() for part in ("--client-property", f"{key}={value}")),

@@ -18,7 +18,9 @@ _TIMEOUT_SECONDS = 60.0
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-def add_user(bootstrap_servers: str, name: str, password: str) -> None:
+def add_user(
+    bootstrap_servers: str, name: str, password: str, mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_256
+) -> None:
     """Add a user to the cluster at these addresses, the usual ones, or give one that is there another password.
 
     Raises
@@ -26,7 +28,7 @@ def add_user(bootstrap_servers: str, name: str, password: str) -> None:
     BrokerError
         if the cluster does not take it.
     """
-    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    credential = ScramCredentialInfo(mechanism, 4096)
     _alter(bootstrap_servers, UserScramCredentialUpsertion(name, credential, password.encode()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -17,12 +18,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 from mirror.config.errors import ConfigError
+from mirror.config.secrets import without_secrets
 from mirror.waiting import WaitTimeout, wait_until
 
+# What of a command's output is kept, in characters.
 _OUTPUT = 2000
+# A probe's answer for ten thousands of groups; what is longer is none.
+_ANSWER_BYTES = 4 << 20
+# As far as clocks go in a date.
+_LAST_MS = 253_402_300_799_999
 _COMMANDS = ("stop", "start", "probe", "stop_group", "start_group", "stop_producers", "start_producers")
 _TIMES = {"timeout_seconds": 60.0, "service_seconds": 300.0}
 
@@ -295,40 +302,58 @@ class Commands:
         argv = getattr(self.clusters[cluster], what)
         if argv is None:
             return Unobserved(f"{self.path} has no {what} command for {cluster}")
-        return self._run(argv, cluster, more or {})
-
-    def _run(self, argv: Sequence[str], cluster: str, more: Mapping[str, str]) -> Done | NotDone:
-        """Run a command to its end; one that takes too long is killed with all that it has started."""
-        told = {"MIRROR_CLUSTER": cluster, "MIRROR_FLOW": self.flow, **more}
-        command = f"`{shlex.join(argv)}`"
-        # Not a pipe: what a command leaves running would hold its end, and be waited for.
         with tempfile.TemporaryFile() as said:
-            try:
-                process = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=subprocess.STDOUT,
-                    env=os.environ | told,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                return NotDone(f"{command} cannot be run: {error}")
-            late = None
-            try:
-                process.wait(self.timeout_seconds)
-            except subprocess.TimeoutExpired:
-                late = f"{command} was killed, since it took longer than {self.timeout_seconds:g} s"
-            finally:
-                if process.poll() is None:
-                    _kill_all(process)
-            said.seek(0)
-            output = said.read().decode(errors="replace").strip()
-        if late is not None:
-            return NotDone(late, output[-_OUTPUT:])
-        if process.returncode:
-            return NotDone(f"{command} ended with {process.returncode}", output[-_OUTPUT:])
-        return Done(output or f"{command} ended with 0", self.now_ms())
+            failure = self._run(argv, cluster, more or {}, said, said)
+            output = _end_of(said)
+        return NotDone(failure, output) if failure else Done(output or f"{_shown(argv)} ended with 0", self.now_ms())
+
+    def _run(
+        self, argv: Sequence[str], cluster: str, more: Mapping[str, str], out: IO[bytes], err: IO[bytes]
+    ) -> str | None:
+        """Run a command to its end; one that takes too long is killed with all that it has started.
+
+        Returns
+        -------
+        str | None
+            why it has not ended well; None: it has.
+        """
+        told = {"MIRROR_CLUSTER": cluster, "MIRROR_FLOW": self.flow, **more}
+        # No pipes: what a command leaves running would hold their ends, and be waited for.
+        try:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=os.environ | told, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            return f"{_shown(argv)} cannot be run: {error}"
+        late = False
+        try:
+            process.wait(self.timeout_seconds)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            if process.poll() is None:
+                _kill_all(process)
+        if late:
+            return f"{_shown(argv)} was killed, since it took longer than {self.timeout_seconds:g} s"
+        if process.returncode < 0:
+            return f"{_shown(argv)} was ended by {_signal(-process.returncode)}"
+        return f"{_shown(argv)} ended with {process.returncode}" if process.returncode else None
+
+    def _asked(
+        self, argv: Sequence[str], cluster: str, more: Mapping[str, str], wanted: Sequence[str]
+    ) -> dict[str, Answer]:
+        """Return what a probe tells of what is wanted when it is asked once."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            failure = self._run(argv, cluster, more, out, err)
+            if failure is not None:
+                output = " ".join(filter(None, map(_end_of, (out, err))))
+                return dict.fromkeys(wanted, NotDone(failure, output))
+            size = out.seek(0, os.SEEK_END)
+            if size > _ANSWER_BYTES:
+                said = f"what the probe prints is not as agreed: {size:,} bytes, more than {_ANSWER_BYTES:,} bytes"
+                return dict.fromkeys(wanted, NotDone(said, _end_of(out)))
+            out.seek(0)
+            return _told(out.read().decode(errors="replace").strip(), _end_of(out), wanted, self.now_ms())
 
     def _probed(self, cluster: str, groups: Sequence[str], since_ms: int, wanted: Sequence[str]) -> dict[str, Answer]:
         """Ask the probe until it tells of all that is wanted: of groups by their names, of the first write by ''."""
@@ -339,7 +364,7 @@ class Commands:
         last: dict[str, Answer] = {}
 
         def look() -> bool:
-            last.update(_told(self._run(argv, cluster, more), wanted))
+            last.update(self._asked(argv, cluster, more, wanted))
             return all(isinstance(each, Done) for each in last.values())
 
         try:
@@ -377,6 +402,9 @@ def _argv(path: Path, where: str, value: Any) -> tuple[str, ...]:
         raise ConfigError(path, None, where, f"is no command: {error}") from None
     if not isinstance(argv, list) or not argv or not all(isinstance(each, str) for each in argv):
         raise ConfigError(path, None, where, "is a command: a text, or a list of texts")
+    # Better known before the applications are stopped than when they are to be started again.
+    if shutil.which(argv[0]) is None:
+        raise ConfigError(path, None, where, f"{argv[0]!r} is no program that can be run here")
     return tuple(argv)
 
 
@@ -387,25 +415,48 @@ def _seconds(path: Path, key: str, content: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _told(answer: Done | NotDone, wanted: Sequence[str]) -> dict[str, Answer]:
-    """Return what a probe that has ended tells of what is wanted."""
-    if isinstance(answer, NotDone):
-        return dict.fromkeys(wanted, answer)
-    if not answer.detail.startswith("{"):
-        return dict.fromkeys(wanted, Done("the probe says so", answer.at_ms))
+def _told(said: str, end: str, wanted: Sequence[str], now_ms: int) -> dict[str, Answer]:
+    """Return what a probe that has ended well with ``said`` tells of what is wanted; ``end`` is it for people."""
+    if not said.startswith("{"):
+        if any(line.lstrip().startswith("{") for line in said.splitlines()):
+            why = "what the probe prints is not as agreed: something stands before the JSON object"
+            return dict.fromkeys(wanted, NotDone(why, end))
+        return dict.fromkeys(wanted, Done("the probe says so", now_ms))
     try:
-        content = json.loads(answer.detail)
+        content = json.loads(said)
         of_groups = content.get("groups") or {}
         found = {name: content.get("first_write_at_ms") if not name else of_groups.get(name) for name in wanted}
-    except (AttributeError, ValueError) as error:
-        wrong = NotDone(f"what the probe prints is not as agreed: {error}", answer.detail)
-        return dict.fromkeys(wanted, wrong)
-    return {
-        name: Done("the probe says so", at)
-        if isinstance(at, int) and not isinstance(at, bool)
-        else NotDone("the probe does not say that it has come about", answer.detail)
-        for name, at in found.items()
-    }
+    except (AttributeError, ValueError, RecursionError) as error:
+        return dict.fromkeys(wanted, NotDone(f"what the probe prints is not as agreed: {error}", end))
+    return {name: _moment(at, end) for name, at in found.items()}
+
+
+def _moment(at: object, end: str) -> Done | NotDone:
+    if at is None:
+        return NotDone("the probe does not say that it has come about", end)
+    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= _LAST_MS:
+        return NotDone(f"what the probe prints is not as agreed: {at!r:.100} is no moment in ms since 1970", end)
+    return Done("the probe says so", at)
+
+
+def _shown(argv: Sequence[str]) -> str:
+    return f"`{without_secrets(shlex.join(argv))}`"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _end_of(said: IO[bytes]) -> str:
+    """Return the end of what a command has said, without what looks like a secret."""
+    size = said.seek(0, os.SEEK_END)
+    # A secret of which only the end would be left could not be told from other words.
+    said.seek(max(0, size - 2 * _OUTPUT))
+    text = without_secrets(said.read().decode(errors="replace")).strip()
+    return text if len(text) <= _OUTPUT else f"(the end of {size:,} bytes) {text[-_OUTPUT:]}"
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

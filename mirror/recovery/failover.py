@@ -17,7 +17,7 @@ from mirror.model.verdict import Verdict
 from mirror.recovery.denying import DENY, Denying, deny_step
 from mirror.recovery.flow_ends import AWAY, Copied, FlowEnds
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.move import GROUPS, Move, told_of, with_unsure
+from mirror.recovery.move import GROUPS, Move, told_of, unseen_told, with_unsure
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step, when_passed
 
@@ -171,14 +171,33 @@ def _looked_ahead(
     loss = loss_of(move.ends, copied, ask_source=mode is not Mode.UNPLANNED)
     if mode is Mode.PLANNED and refusal is None and loss.bound is not None:
         refusal = f"{move.flow.source} must tell what it has for a planned failover: {loss.bound}"
+    if mode is Mode.PLANNED and refusal is None:
+        refusal = against_the_other_way(back)
     if mode is Mode.PLANNED and refusal is None and not progress.begun:
         refusal = cannot_drain(move.ends, copied)
     unsure = move.unsure(moves, copied) if moves is not None else []
     notes = (*notes_of(move, back), *by_hand_of(move.flow, copied), *unsure)
+    if moves is not None and moves.unseen:
+        notes += (unseen_told(moves, move.flow),)
     if denying is not None and DENY not in progress.proven:
         notes += denying.plan()
     steps = with_unsure(steps_of(mode, move, back, denying), unsure)
     return FailoverPlan(mode, steps, copied, moves, loss, refusal, notes)
+
+
+def against_the_other_way(back: FlowEnds | None) -> str | None:
+    """Return why applications must not be moved while both clusters are there, by what the flow back has on record.
+
+    Moved along the flow back they are led home by its failback, which knows what there is to undo.
+    """
+    if back is None:
+        return None
+    try:
+        others = back.copied().failovers
+    except AWAY:
+        # It is the source, of which a planned run asks more anyway.
+        return None
+    return told_of(others[-1], back.flow) if others else None
 
 
 def cannot_drain(ends: FlowEnds, copied: Copied, *, is_resumed: bool = False) -> str | None:

@@ -26,6 +26,7 @@ from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
+from mirror.recovery.unseen_readers import unseen_readers
 
 # Decisions by which a group does not go on where it stopped, and those that leave it on purpose.
 _REFUSED = (GroupAction.SKIP_ACTIVE, GroupAction.SKIP_UNKNOWN, GroupAction.SKIP_BEYOND_END)
@@ -60,6 +61,8 @@ class MovePlan:
         why the positions are those of the checkpoints; None if the source told them.
     unmatched
         that no group matches the pattern, in words; None: some do.
+    unseen
+        where the checkpoints tell: the groups that may have read copies of which there are none, in words for people.
     """
 
     settings: FlowSettings
@@ -69,6 +72,7 @@ class MovePlan:
     unneeded: tuple[Unmoved, ...] = ()
     source_problem: str | None = None
     unmatched: str | None = None
+    unseen: tuple[str, ...] = ()
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -211,11 +215,24 @@ def plan_moves(
     lacking, unneeded = untranslated(view, groups, settings)
     checkpoints = _checkpoints(view.positions)
     decisions: tuple[GroupDecision, ...] = ()
-    if checkpoints:
+    there = back if view.source_problem is not None else None
+    unseen: tuple[str, ...] = ()
+    if checkpoints or there is not None:
         with Cluster.connect(clusters[settings.flow.target]) as target:
-            decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+            if checkpoints:
+                decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+            if there is not None:
+                told = {(each.group, each.topic) for each in view.positions}
+                unseen = unseen_readers(settings, there, target, told, chosen)
     return MovePlan(
-        settings, view.positions, decisions, tuple(lacking), tuple(unneeded), view.source_problem, view.unmatched
+        settings,
+        view.positions,
+        decisions,
+        tuple(lacking),
+        tuple(unneeded),
+        view.source_problem,
+        view.unmatched,
+        unseen,
     )
 
 

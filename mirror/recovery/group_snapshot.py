@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from mirror.config.settings import ClusterSettings, ConfigError
+from mirror.evidence.digests import seal_of_text
+from mirror.evidence.facts import FactError, Facts, Json
+from mirror.evidence.run_directory import read_json
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -57,7 +60,7 @@ class GroupSnapshot:
         ConfigError
             if it cannot be written, or there is such a file: it may be the only record of how groups stood before.
         """
-        content = {
+        content: dict[str, Json] = {
             "kind": _KIND,
             "version": _VERSION,
             "flow": str(self.flow),
@@ -74,6 +77,7 @@ class GroupSnapshot:
                 for each in self.positions
             ],
         }
+        content["digest"] = _digest_of(content)
         try:
             write_new(path, json.dumps(content, indent=2) + "\n")
         except OSError as error:
@@ -94,28 +98,30 @@ class GroupSnapshot:
             if the file cannot be read or is no snapshot of this version; it names the file.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content = read_json(path)
+        except (OSError, FactError) as error:
             raise ConfigError(path, None, None, f"is no snapshot of groups that can be read: {error}") from None
-        if not isinstance(content, dict) or content.get("kind") != _KIND or content.get("version") != _VERSION:
-            raise ConfigError(path, None, None, f"is no snapshot of groups of version {_VERSION}")
+        kind, version, digest = (content.values.get(key) for key in ("kind", "version", "digest"))
+        if kind != _KIND:
+            raise ConfigError(path, None, None, "is no snapshot of groups")
+        if version != _VERSION:
+            told = f"is a snapshot of groups of version {version}, and this program reads version {_VERSION}"
+            raise ConfigError(path, None, "version", told)
+        # Earlier versions have written none.
+        if digest is not None and digest != _digest_of(content.values):
+            told = "was changed since it was written; to put back some groups alone, name them by --groups"
+            raise ConfigError(path, None, None, told)
         try:
-            return cls(
-                Flow.parse(content["flow"]),
-                content["cluster_id"],
-                tuple(
-                    SavedPosition(
-                        each["group"],
-                        TopicPartition(each["topic"], int(each["partition"])),
-                        each["topic_id"],
-                        _from_json(each["before"]),
-                        GroupPosition(each["after"]["position"], each["after"]["metadata"]),
-                    )
-                    for each in content["positions"]
-                ),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(path, None, None, f"is not whole: {error!r}") from None
+            if "positions" not in content:
+                raise FactError(f"{content.where}.positions: expected a list of objects")
+            found = tuple(map(_saved, content.objects("positions")))
+            twice = [key for key, count in Counter((each.group, each.partition) for each in found).items() if count > 1]
+            if twice:
+                group, partition = twice[0]
+                raise FactError(f"{content.where} has two positions of group {group} in {partition}")
+            return cls(Flow.parse(content.text("flow")), content.text("cluster_id"), found)
+        except ValueError as error:
+            raise ConfigError(path, None, None, f"is not as a move of groups has written it: {error}") from None
 
 
 class RestoreAction(StrEnum):
@@ -305,9 +311,31 @@ def _refused(saved: SavedPosition, present: GroupPosition | None, reason: str) -
     return RestoreDecision(saved, present, RestoreAction.REFUSED, reason)
 
 
-def _as_json(position: GroupPosition | None) -> dict[str, Any] | None:
+def _digest_of(content: Mapping[str, Json]) -> str:
+    """Return what stands for all of a snapshot but the digest itself."""
+    return seal_of_text(json.dumps({**content, "digest": None}, sort_keys=True))
+
+
+def _as_json(position: GroupPosition | None) -> dict[str, Json] | None:
     return None if position is None else {"position": position.position, "metadata": position.metadata}
 
 
-def _from_json(content: Any) -> GroupPosition | None:
-    return None if content is None else GroupPosition(int(content["position"]), str(content["metadata"]))
+def _saved(content: Facts) -> SavedPosition:
+    return SavedPosition(
+        content.text("group"),
+        TopicPartition(content.text("topic"), _number(content, "partition")),
+        content.text("topic_id"),
+        _position(content.object("before")) if "before" in content else None,
+        _position(content.object("after")),
+    )
+
+
+def _position(content: Facts) -> GroupPosition:
+    return GroupPosition(_number(content, "position"), content.text("metadata"))
+
+
+def _number(content: Facts, key: str) -> int:
+    value = content.integer(key)
+    if value < 0:
+        raise FactError(f"{content.where}.{key}: no offset or number below 0: {value}")
+    return value

@@ -20,7 +20,16 @@ from mirror.evidence.seals import end_problem, seal_end
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Applications, Done
-from mirror.recovery.failover import FailoverPlan, Mode, by_hand_of, cannot_drain, copy_back, loss_of, notes_of
+from mirror.recovery.failover import (
+    FailoverPlan,
+    Mode,
+    against_the_other_way,
+    by_hand_of,
+    cannot_drain,
+    copy_back,
+    loss_of,
+    notes_of,
+)
 from mirror.recovery.flow_ends import FlowEnds
 from mirror.recovery.group_moves import MovePlan
 from mirror.recovery.move import GROUPS, START, Move, first_read, result_of, told_of
@@ -132,7 +141,9 @@ def _copied(move: Move, group: str) -> Step:
 
     def act(_: Known) -> Result:
         plan = move.ends.plan_groups(ask_source=True)
-        read = {each.source: each.upstream for each in plan.positions if each.source is not None}
+        # What was mirrored from the target is there already, and no flow copies it back.
+        selected = move.ends.ends().ends
+        read = {each.source: each.upstream for each in plan.positions if each.source and each.source in selected}
         if plan.source_problem is not None:
             return Result(Verdict.FAIL, f"{move.flow.source} does not tell where it stands: {plan.source_problem}")
         return Result(Verdict.PASS, move.await_copy(read) + " up to where the group stands")
@@ -213,6 +224,8 @@ class Migration:
             refusal = told_of(other, move.flow)
         elif loss.bound is not None:
             refusal = f"{move.flow.source} must tell what it has: {loss.bound}"
+        elif (other_way := against_the_other_way(self.back)) is not None:
+            refusal = other_way
         elif STOP not in progress.begun:
             refusal = cannot_drain(move.ends, copied)
         remaining = move.ends.remaining(self.groups)

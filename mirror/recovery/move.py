@@ -48,12 +48,15 @@ class Times:
         for so long, at most, a log must not grow whose writers send at long intervals.
     drain
         how long the copy may take to reach the ends of its source.
+    engine
+        how long it may have no engine meanwhile: one may just be starting, or take over.
     """
 
     quiet: float = 3.0
     fence: float = 60.0
     slow: float = 60.0
     drain: float = 600.0
+    engine: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,18 +275,26 @@ class Move:
         if self.ends.is_paused():
             raise WaitTimeout(f"{self.flow} is paused, so it copies nothing: mirror resume")
 
+        ran_at = self.monotonic()
+        is_alone = False
+
         def look() -> bool:
-            copied = self.ends.copied()
+            nonlocal ran_at, is_alone
+            copied, now = self.ends.copied(), self.monotonic()
             left[:] = self.behind(fixed, copied)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
-            return not left or bool(stopped)
+            ran_at = now if copied.is_running else ran_at
+            is_alone = now - ran_at > self.times.engine
+            return not left or bool(stopped) or is_alone
 
         try:
             wait_until(look, "the copy", timeout_seconds=self.times.drain)
         except WaitTimeout:
-            engine = "" if self.ends.copied().is_running else "; no engine runs: mirror run FILE"
-            said = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}{engine}"
+            said = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}"
             raise WaitTimeout(said) from None
+        if left and is_alone:
+            said = f"for {self.times.engine:g} s no engine has copied {self.flow}: mirror run FILE"
+            raise WaitTimeout(f"{said}; {self.flow.target} lacks records: {named(left)}")
         if left:
             raise WaitTimeout(f"{self.flow.target} lacks records, and their copy has stopped: {named(stopped)}")
         return f"{self.flow.target} has all records of {counted(len(fixed), 'partition')}"
@@ -389,6 +400,8 @@ class Move:
             said = f"{counted(moves.written, 'position')} of {counted(groups, 'group')} {are(moves.written)} written"
             if plan.source_problem is not None:
                 said += ", by the checkpoints"
+            if plan.unseen:
+                said += f"; {unseen_told(plan, self.flow)}"
             if moves.left:
                 said += f"; left as they are: {named([str(each) for each in moves.left])}"
             return Result(Verdict.PASS, said, facts)
@@ -481,6 +494,14 @@ def first_read(facts: Mapping[str, Json]) -> Sequence[Moment]:
         for group, at_ms in (times.items() if isinstance(times, Mapping) else ())
         if at_ms is not None
     ]
+
+
+def unseen_told(plan: MovePlan, flow: Flow) -> str:
+    """Return, for people, which groups stay where they are since no checkpoint tells what they have read."""
+    return (
+        f"{counted(len(plan.unseen), 'group')} may have read copies on {flow.source} that topics of {flow} leaves out, "
+        f"of which no checkpoint tells, and would go on at their old positions on {flow.target}: {named(plan.unseen)}"
+    )
 
 
 def told_of(entry: FailoverEntry, flow: Flow) -> str:

@@ -50,9 +50,9 @@ class Engines:
         )
         return path
 
-    def start(self) -> ManagedProcess:
+    def start(self, *options: str) -> ManagedProcess:
         self._lives += 1
-        argv = [sys.executable, "-m", "mirror", "run", str(self.file)]
+        argv = [sys.executable, "-m", "mirror", "run", str(self.file), *options]
         return processes.start(self.directory, f"engine-{self._lives}", argv, owner_pid=os.getpid())
 
     def send(self, count: int) -> None:
@@ -61,6 +61,12 @@ class Engines:
             producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
         assert producer.flush(20) == 0
         self.sent += count
+
+    def commit(self, group: str, position: int) -> None:
+        """Have a group at a position of the topic's first partition."""
+        consumer = confluent_kafka.Consumer({**self.source, "group.id": f"{self.topic}-{group}"})
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(self.topic, 0, position)], asynchronous=False)
+        consumer.close()
 
     @property
     def copies(self) -> list[TopicPartition]:

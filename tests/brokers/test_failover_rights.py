@@ -28,7 +28,8 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 
-ORDERS, COPY, GROUP, USER = TopicPartition("orders", 0), TopicPartition("shop.orders", 0), "billing", "operator"
+ORDERS, COPY, USER = TopicPartition("orders", 0), TopicPartition("shop.orders", 0), "operator"
+GROUP, OTHER = "billing", "audit"
 
 
 @pytest.fixture
@@ -80,11 +81,13 @@ def test_what_a_user_may_not_do_on_the_target_is_named_and_can_be_taken_back(
             each.problem for each in admin.create_topics([NewTopic(flow.checkpoints_topic, 1, 1)]) if each.problem
         ]
         wait_until(lambda: create_state_topic(admin, flow)[0], "the state topic", timeout_seconds=30)
-        told = Checkpoint(GROUP, COPY, 4, 4)
+        told = [Checkpoint(each, COPY, 4, 4) for each in (GROUP, OTHER)]
         with closing(LogWriter(flow.target_producer, alias="west")) as writer:
             writer.append(COPY.topic, 0, [(b"k", b"v", (), now_ms())] * 10)
             recorder(flow, writer)([chunk_record(ORDERS, 0, [Run(0, 0, 10)]), Position(10, 10, 0, True).record(ORDERS)])
-            writer.append(flow.checkpoints_topic, 0, [(told.key_bytes(), told.value_bytes(), (), now_ms())])
+            writer.append(
+                flow.checkpoints_topic, 0, [(each.key_bytes(), each.value_bytes(), (), now_ms()) for each in told]
+            )
 
         grant(admin, Resource.TOPIC, Operation.READ, Operation.DESCRIBE)
         grant(admin, Resource.CLUSTER, Operation.DESCRIBE, name="kafka-cluster")
@@ -106,8 +109,15 @@ def test_what_a_user_may_not_do_on_the_target_is_named_and_can_be_taken_back(
         assert "authorization" in found["steps"][-1]["detail"].lower()
         assert admin.positions_of_groups([GROUP])[GROUP] == {}
 
+        grant(admin, Resource.GROUP, Operation.READ, Operation.DELETE, name=GROUP)
+        code, found = failover()
+        assert (code, found["steps"][-1]["name"]) == (1, "groups"), found
+        assert f"group {OTHER}" in found["steps"][-1]["detail"]
+        assert f"group {GROUP}" not in found["steps"][-1]["detail"]
+
         code, found = failover("--take-back")
         assert (code, [each["name"] for each in found["steps"]]) == (0, ["back: groups", "back: cut", "back: begin"])
+        assert admin.positions_of_groups([GROUP, OTHER]) == {GROUP: {}, OTHER: {}}
 
         grant(admin, Resource.GROUP, Operation.READ)
         code, found = failover()

@@ -125,6 +125,16 @@ def test_a_partition_in_which_something_may_arrive_late_is_fenced_and_the_others
     assert_copied(copying)
 
 
+def test_the_cluster_tells_whether_somebody_has_had_an_id_before_it_was_ever_written_with(
+    settings_of: Callable[[str], ClusterSettings], unique: Callable[[str], str]
+) -> None:
+    with closing(Channel("west", settings_of("west").client)) as channel:
+        given = unique("given")
+        assert coordinator.take_over(channel, given, 60_000, writes_transactions=False).epoch == 0
+        assert coordinator.is_known(channel, given)
+        assert coordinator.is_known(channel, unique("nobodys")) is False
+
+
 def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not_stop_that_one(
     new_copying: NewCopying,
 ) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import FlowObserver
+from mirror.kafka import log
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail, LogWriter, read_records
 from mirror.lab import processes
@@ -182,3 +184,19 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
         (end,) = ends_of(clients["west"], [each_copy]).values()
         copied_once = [each.value for each in read_records(clients["west"], each_copy, 0, end, read_committed=True)]
         assert copied_once == [b"value %d" % each for each in range(count)]
+
+
+def test_who_was_away_for_longer_than_the_topic_keeps_deletions_reads_all_of_it_again(
+    west: Cluster, settings_of: Callable[[str], ClusterSettings], unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, client = unique("followed"), settings_of("west").client
+    west.create_topics([NewTopic(topic, 1, 1, {"cleanup.policy": "compact", "delete.retention.ms": "600000"})])
+    began = steady_seconds()
+    now = iter([began, began + 500, began + 1200])
+    monkeypatch.setattr(log, "steady_seconds", lambda: next(now))
+    with closing(LogWriter(client)) as writer, closing(LogTail(client, topic)) as tail:
+        writer.append(topic, 0, [(b"kept", b"value", (), 5)])
+        assert [each.key for each in tail.poll()] == [b"kept"]
+        assert (tail.poll(), tail.has_begun_anew) == ([], False)
+        assert [each.key for each in tail.poll()] == [b"kept"]
+        assert tail.has_begun_anew

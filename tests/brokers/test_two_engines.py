@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
+import re
 import threading
+import urllib.error
+import urllib.request
+from collections import Counter
+from importlib.resources import files
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.lab import faults
+from mirror.lab.processes import ManagedProcess
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
 from tests.brokers.engines import Engines
+
+SOURCE, CHECKPOINT = (f"kafka_connect_mirror_mirror{connector}connector_" for connector in ("source", "checkpoint"))
+
+
+def address_of(engine: ManagedProcess) -> str:
+    """Return where an engine says that it serves its status."""
+    return wait_until(
+        lambda: re.findall(r"status: (http://\S+) serves", engine.log_tail(200)), "the address", timeout_seconds=60
+    )[0]
+
+
+def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
+    """Return what an engine answers."""
+    try:
+        with urllib.request.urlopen(f"{address_of(engine)}{path}", timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def scraped(engine: ManagedProcess, copy: str) -> dict[str, float]:
+    """Return the sum of each metric over its labels; of partitions those of one copy count."""
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(asked(engine, "/metrics")[1]):
+        for sample in family.samples:
+            if sample.labels.get("topic", copy) == copy:
+                found[sample.name] += sample.value
+    return dict(found)
+
+
+def named_in_dashboard_and_alerts() -> list[str]:
+    folder = files("mirror.monitoring")
+    texts = [(folder / name).read_text() for name in ("grafana-dashboard.json", "prometheus-alerts.yaml")]
+    return [name for text in texts for name in re.findall(r"\b(?:mirror|kafka_connect)_[a-z_]+", text)]
 
 
 @pytest.mark.parametrize(
@@ -93,3 +136,59 @@ def test_killed_and_frozen_in_turns_two_engines_leave_every_record_once(engines:
         engines.send(chance.randrange(1_000, 10_000))
     engines.await_all()
     engines.assert_each_once()
+
+
+def test_both_serve_metrics_and_status_and_what_is_counted_survives_epochs(engines: Engines) -> None:
+    """MET-01, MET-03: the leader tells what it copies, the standby that it stands by; both tell of the flow."""
+    copy = engines.copies[0].topic
+    engines.settings = (
+        "emit.checkpoints.interval.seconds = 1\nmirror.epoch.seconds = 2\n"
+        'west.sasl.jaas.config = x.PlainLoginModule required username="ann" password="Kn0wn-to-nobody";\n'
+    )
+    engines.send(1_000)
+    engines.commit("shop", 100)
+    first = engines.running["first"] = engines.start("--status-port", "0")
+    engines.await_all()
+    engines.commit("shop", 200)
+    seen = wait_until(
+        lambda: scraped(first, copy),
+        f"the records to be counted; the engine said {first.log_tail()}",
+        timeout_seconds=60,
+        until=lambda found: (
+            found.get(f"{SOURCE}record_count") == 1_000
+            and found.get(f"{CHECKPOINT}checkpoint_latency_ms", -1) >= 0
+            and found.get("mirror_group_reread_records") == 0
+            and found.get("mirror_lag_records") == 0
+            and found.get("mirror_epochs_total", 0) >= 2
+        ),
+    )
+    assert seen.keys() >= set(named_in_dashboard_and_alerts())
+    assert seen["mirror_flow_leader"] == 1
+    assert seen[f"{SOURCE}byte_count"] > 0
+    assert asked(first, "/health") == (200, "ok\n")
+
+    second = engines.running["second"] = engines.start("--status-port", "0")
+    wait_until(lambda: asked(second, "/ready")[0] == 200, "the standby to be in order", timeout_seconds=60)
+    standby = scraped(second, copy)
+    assert (standby["mirror_flow_leader"], standby["mirror_lag_records"]) == (0, 0)
+    assert f"{SOURCE}record_count" not in standby
+
+    engines.send(500)
+    engines.await_all()
+    wait_until(
+        lambda: scraped(first, copy),
+        "all to be counted",
+        timeout_seconds=60,
+        until=lambda found: found[f"{SOURCE}record_count"] == 1_500,
+    )
+    wait_until(lambda: asked(first, "/ready") == (200, "ok\n"), "the leader to be in order", timeout_seconds=60)
+    told = wait_until(
+        lambda: json.loads(asked(first, "/status")[1])["flows"][0],
+        "the standby to be seen",
+        timeout_seconds=60,
+        until=lambda found: found["standbys"] and found["state"] == "RUNNING",
+    )
+    assert (told["leader"]["pid"], told["standbys"][0]["pid"]) == (first.pid, second.pid)
+    assert not any("Kn0wn" in asked(first, path)[1] for path in ("/metrics", "/health", "/ready", "/status", "/Kn0"))
+    refused = mirror("run", str(engines.file), "--status-port", address_of(first).rpartition(":")[2])
+    assert (refused.returncode, "--status-port" in refused.stderr, "in use" in refused.stderr) == (2, True, True)

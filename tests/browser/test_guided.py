@@ -91,3 +91,29 @@ def test_a_person_is_led_through_the_drill(index: OpenNotebook, folder: Path) ->
     verdicts = {step: json.loads(run.outcome_path(step).read_text())["verdict"] for step in STEPS}
     assert verdicts == dict.fromkeys(STEPS, "PASS")
     assert holder.held(folder / "runs") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("70_readiness_review.ipynb", None),
+        ("71_unplanned_failover.ipynb", "east->west"),
+        ("72_planned_failover.ipynb", "east->west"),
+        ("73_cut_off_failover.ipynb", "east->west"),
+        ("74_failback.ipynb", "east->west"),
+        ("75_migration.ipynb", "east->west"),
+    ],
+)
+def test_a_runbook_of_a_flow_is_carried_out_by_hand_on_practice_clusters(
+    index: OpenNotebook, folder: Path, name: str, typed: str | None
+) -> None:
+    """From the index by its link, without parameters; where applications move the flow's name is asked for."""
+    index.run_from_the_menu("Run All Cells")
+    notebook = index.follow(name)
+    notebook.run_from_the_menu("Run All Cells")
+    if typed is not None:
+        notebook.answer(typed, seconds=_NOTEBOOK_SECONDS)
+    notebook.see("The whole run: ", seconds=_NOTEBOOK_SECONDS)
+    (directory,) = (folder / "runs").iterdir()
+    assert "The whole run: PASS" in notebook.text
+    assert (directory / "report.html").is_file()

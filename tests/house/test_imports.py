@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
     "parts": {"model"},
     "config": {"model"},
-    "kafka": {"model", "config", "waiting"},
+    "kafka": {"clock", "model", "config", "waiting"},
     # The library for applications: no engine behind it, and nothing a replicator needs.
     "client": {"model", "config", "kafka"},
 }
@@ -74,6 +74,7 @@ UPPER_ROOMS = (
     "drill",
     "scenario",
     "failing_over",
+    "monitoring",
     "cli",
 )
 MAY_IMPORT["evidence"] = {"whole_file", "model"}
@@ -125,8 +126,10 @@ MAY_IMPORT["scenario"] = {
     "recovery",
 }
 MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
+MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "recovery"}
 MAY_IMPORT["cli"] = {
     "detaching",
+    "monitoring",
     "extras",
     "failing_over",
     "legacy",
@@ -153,6 +156,7 @@ ONLY_IN: dict[str, set[str]] = {
     "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
     "confluent_kafka": {"lab", "legacy"},  # it plays the applications, and the members of MirrorMaker 1's group
     "pyspark": {"spark", "copier", "proof"},
+    "prometheus_client": {"monitoring"},
 }
 
 # Folders that use the package and that it therefore never imports.

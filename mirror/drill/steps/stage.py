@@ -224,9 +224,6 @@ class Stage(stage.Stage):
             tombstones=0.02,
             # What applications usually set: records of some milliseconds go out together.
             client={"linger.ms": "50"},
-            # On a busy machine brokers may be silent for seconds: a client that gives up meanwhile, and goes on behind
-            # what it gave up, sends records twice.
-            give_up_seconds=30.0,
             flush_seconds=1.5,
         )
         into = self.forward if alias == self.standby else self.reverse

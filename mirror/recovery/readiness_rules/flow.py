@@ -15,7 +15,7 @@ from mirror.recovery.readiness_rules import mends
 # From this share of its retention on, an uncopied record is near its deletion.
 _NEAR = 0.5
 _COPYING = ("RUNNING", "DEGRADED", "PAUSED")
-_STOPPED, _GAPS = " is stopped: ", " in the copy: "
+_TOLD_BY_OTHERS = " is stopped: ", " in the copy: ", "the oldest unmirrored record of "
 
 
 def target_away(facts: Facts) -> Iterator[Difference]:
@@ -99,7 +99,7 @@ def flow_troubled(facts: Facts) -> Iterator[Difference]:
     status = seen(facts.status)
     if status.state == "DEGRADED":
         for reason in status.reasons:
-            if _STOPPED not in reason and _GAPS not in reason:
+            if not any(each in reason for each in _TOLD_BY_OTHERS):
                 what = f"the engine complains: {reason}"
                 yield Difference(Impact.DEGRADES, what, facts.flow, None, None, f"mirror status {facts.file}")
 

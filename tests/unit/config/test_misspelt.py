@@ -71,6 +71,13 @@ def test_a_flow_that_a_blank_has_cut_is_refused(tmp_path: Path, line: str, key: 
         load(alone)
 
 
+@pytest.mark.parametrize("sign", [",", ";", "/"])
+def test_a_flow_with_another_sign_for_its_dot_is_refused(tmp_path: Path, sign: str) -> None:
+    """Such a line was only told, as of a flow that does not exist, and all topics were planned, exit code 0."""
+    with pytest.raises(ConfigError, match=r"a dot ends the flow; did you mean east->west\.topics\?"):
+        load(file(tmp_path, f"east->west{sign}topics = orders"))
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
-from mirror.control.checkpoints import CheckpointsTick, last_checkpoints, plan_checkpoints, remote_partition
+from mirror.control.checkpoints import (
+    CheckpointsTick,
+    last_checkpoints,
+    plan_checkpoints,
+    remote_partition,
+    rereads,
+)
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupListing, GroupPosition
 from mirror.kafka.log import NewRecord
@@ -51,6 +57,16 @@ def test_a_position_that_cannot_be_translated_is_no_checkpoint_and_says_why() ->
         assert decision.checkpoint is None
         assert not decision.is_news
         assert decision.reason
+
+
+def test_what_a_group_would_read_again_is_what_it_has_read_since_its_last_checkpoint() -> None:
+    last = {("billing", COPY): checkpoint(100, 42)}
+    assert rereads([plan_one(at(110), Exact(52))], last) == {"billing": 10}
+    assert rereads([plan_one(at(110), Bounded(50, behind_records=2))] * 2, last) == {"billing": 20}
+    assert rereads([plan_one(at(90), Exact(32))], last) == {"billing": 0}, "it went back by itself"
+    for unknown in (NotMirrored(), TooOld(500)):
+        assert rereads([plan_one(at(110), unknown)], last) == {}
+    assert rereads([plan_one(at(110), Exact(52))], {}) == {}, "it has none that it could go on from"
 
 
 def test_checkpoints_are_written_forwards_or_when_the_group_itself_went_back() -> None:

@@ -20,11 +20,15 @@ class Tail:
     """A state topic in memory."""
 
     records: list[tuple[bytes, bytes | None]]
+    begins_anew: bool
 
     def __init__(self, _: Mapping[str, str], __: str, *, alias: str) -> None:
         self._next = 0
+        self.has_begun_anew = False
 
     def poll(self) -> list[Record]:
+        self.has_begun_anew = self.begins_anew
+        self._next = 0 if self.has_begun_anew else self._next
         start, self._next = self._next, len(self.records)
         return [Record(start + at, 0, key, value, (), -1) for at, (key, value) in enumerate(self.records[start:])]
 
@@ -32,7 +36,7 @@ class Tail:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> FlowLog:
     monkeypatch.setattr(flow_log, "LogTail", Tail)
-    Tail.records = []
+    Tail.records, Tail.begins_anew = [], False
     return FlowLog({}, "mm2-state.east.internal", alias="west")
 
 
@@ -47,6 +51,17 @@ def test_the_newest_record_of_each_key_is_kept_where_it_came_and_none_that_was_t
     expected: list[StateRecord] = [third, newer]
     assert log.records() == expected
     assert log.state.transactional_ids == {"id-0", "id-2"}
+
+
+def test_what_was_taken_back_while_it_could_not_be_read_is_not_known_any_more(log: FlowLog) -> None:
+    """That it was is told by nothing once the topic was cleaned: what is there is all there is."""
+    kept, gone = transactional_id_record("kept", 0), transactional_id_record("gone", 0)
+    Tail.records = [gone, kept]
+    log.poll()
+    Tail.records, Tail.begins_anew = [kept], True
+    log.poll()
+    assert log.state.transactional_ids == {"kept"}
+    assert log.records() == [kept]
 
 
 @pytest.mark.parametrize(

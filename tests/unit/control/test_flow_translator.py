@@ -147,6 +147,8 @@ def test_where_the_flow_in_the_other_direction_has_put_a_group_it_has_read_nothi
 class Tail:
     """A state topic with these records."""
 
+    has_begun_anew = False
+
     def __init__(self, records: list[Record]) -> None:
         self._records = records
 

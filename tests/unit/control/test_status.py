@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from mirror.control.status import (
     worst_first,
 )
 from mirror.kafka.channel import ConnectionFailed
+from mirror.model.copied import Waiting
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     Acknowledgement,
@@ -175,7 +178,8 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     state.apply(*pause_report_record(PauseReport("engine", ("one",))))
     monkeypatch.setattr(status, "Channel", Source)
     monkeypatch.setattr(FlowObserver, "_state", lambda _: state)
-    monkeypatch.setattr(FlowObserver, "_age", lambda *_: 1.0)
+    monkeypatch.setattr(status, "_first_record", lambda *_: Waiting(1, 1.0))
+    monkeypatch.setattr(status, "topic_settings", lambda *_: {})
     with observe(settings, [Flow("east", "west")]) as (observer,):
         monkeypatch.setattr(observer, "close", lambda: None)
         found = observer.look()
@@ -187,6 +191,97 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     assert found.as_json()["pauses"] == [
         {"topics": "orders", "paused": True, "by": "ann", "since": "1970-01-01T00:00:00Z"}
     ]
+
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def lagging(settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch) -> Lagging:
+    """Three partitions of a topic that keeps records for ten hours; their source ends at 9."""
+    found = Lagging({TopicPartition("orders", number): 5 - number for number in range(3)})
+
+    def read(_: object, source: TopicPartition, position: int, __: int) -> Waiting:
+        found.read.append((source.partition, position))
+        return Waiting(int((time.time() - found.hours * HOUR) * 1000), 10.0)
+
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(status, "_first_record", read)
+    monkeypatch.setattr(status, "topic_settings", lambda *_: {"orders": {"retention.ms": "36000000"}})
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: found.state())
+    return found
+
+
+@dataclass
+class Lagging:
+    """Where partitions stand, and what of them was read."""
+
+    positions: dict[TopicPartition, int]
+    hours: float = 7.0
+    read: list[tuple[int, int]] = field(default_factory=list)
+    times: dict[TopicPartition, Waiting] = field(default_factory=dict)
+    moving: set[TopicPartition] = field(default_factory=set)
+
+    def state(self) -> FlowState:
+        run = RunReport("RUNNING", (), int(time.time() * 1000))
+        return FlowState(positions={each: Position(at, at, 0, True) for each, at in self.positions.items()}, run=run)
+
+    def waiting(self, source: TopicPartition) -> Waiting | None:
+        return self.times.get(source)
+
+    def is_moving(self, source: TopicPartition) -> bool:
+        return source in self.moving
+
+
+def observer_of(settings: MirrorSettings, lagging: Lagging, **more: Any) -> FlowObserver:
+    clusters = settings.clusters
+    return FlowObserver(settings.flows[0], clusters["east"], clusters["west"], underway=lagging, **more)
+
+
+RECORD = r"the oldest unmirrored record of orders-\d is deleted in"
+
+
+def test_when_the_source_deletes_what_is_not_copied_is_told_if_that_is_soon(
+    settings: MirrorSettings, lagging: Lagging
+) -> None:
+    found = observer_of(settings, lagging).look()
+    assert found.state == "RUNNING"
+    assert [each.deleted_in_seconds for each in found.partitions] == pytest.approx([3 * HOUR] * 3, abs=60)
+    (note,) = found.notes
+    assert re.fullmatch(rf"{RECORD} (3 h 0|2 h 59) min at this rate", note)
+    assert found.as_json()["partitions"][0]["deleted_in_seconds"] == found.partitions[0].deleted_in_seconds
+    lagging.hours = 9.5
+    found = observer_of(settings, lagging).look()
+    assert found.state == "DEGRADED"
+    (reason,) = found.reasons
+    assert re.fullmatch(rf"{RECORD} (30|29) min \d+ s at this rate", reason)
+    assert observer_of(settings, lagging, cliff_seconds=60).look().reasons == ()
+
+
+def test_what_stands_still_is_read_once_and_of_much_that_lags_only_some(
+    settings: MirrorSettings, lagging: Lagging
+) -> None:
+    """The largest lag first; a look is not to cost more the more there is to copy."""
+    observer = observer_of(settings, lagging, most_read=2)
+    lags = [round(each.lag_seconds / HOUR) if each.lag_seconds else None for each in observer.look().partitions]
+    assert (lags, lagging.read) == ([None, 7, 7], [(2, 3), (1, 4)])
+    observer.look()
+    assert lagging.read == [(2, 3), (1, 4), (0, 5)], "the others are known"
+    lagging.positions[TopicPartition("orders", 1)] = 7
+    observer.look()
+    assert lagging.read[3:] == [(1, 7)], "it has moved"
+
+
+def test_what_is_on_its_way_is_not_read_and_what_moves_is_of_now(settings: MirrorSettings, lagging: Lagging) -> None:
+    first, second, third = lagging.positions
+    lagging.times[first] = Waiting(int((time.time() - 2 * HOUR) * 1000), 10.0)
+    lagging.moving = {second}
+    observer = observer_of(settings, lagging)
+    found = observer.look().partitions
+    assert [round((each.lag_seconds or 0) / HOUR) for each in found] == [2, 0, 7]
+    assert [number for number, _ in lagging.read] == [third.partition]
+    observer.look()
+    assert [number for number, _ in lagging.read] == [third.partition, second.partition], "it does not move after all"
 
 
 def test_what_stops_a_partition_and_its_gaps_are_told_before_it_has_a_position(

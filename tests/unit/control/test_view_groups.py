@@ -60,6 +60,7 @@ class Tail:
     """Reads a topic of :class:`World` from its beginning, once."""
 
     world: World
+    has_begun_anew = False
 
     def __init__(self, client: Mapping[str, str], topic: str, *, alias: str) -> None:
         self._place = client["bootstrap.servers"], topic

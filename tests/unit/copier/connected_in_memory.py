@@ -48,6 +48,7 @@ class _Reached:
 
     def __init__(self, wire: Wire) -> None:
         self.transport = SimpleNamespace(pause_reading=lambda: None, _sock=wire)
+        self._reauth = SimpleNamespace(session_lifetime_ms=0)
 
     def __await__(self) -> Iterator[Any]:
         return iter(())

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from mirror.copier import task
-from mirror.copier.bell import BellListener, Heard
+from mirror.copier.bell import BellListener, CopiedNews, Heard
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
@@ -54,6 +54,7 @@ class Driver(BellListener):
         self._may_write = True
         self.is_closed = False
         self.told: list[tuple[Mapping[tuple[Flow, TopicPartition], str], set[tuple[Flow, TopicPartition]]]] = []
+        self.copied: list[CopiedNews] = []
         self._file, self._hand = socket.socketpair()
 
     def fileno(self) -> int:
@@ -82,6 +83,9 @@ class Driver(BellListener):
 
     def tell(self, troubles: Any, going_on: Any = frozenset()) -> None:
         self.told.append((dict(troubles), set(going_on)))
+
+    def tell_copied(self, news: CopiedNews) -> None:
+        self.copied += [news] if news else []
 
     def troubles(self, source: TopicPartition = ORDERS) -> list[str]:
         """What was told of a partition, in turn, each thing once."""
@@ -156,7 +160,9 @@ class Copying:
     def state_log(self) -> Partition:
         return self.west[TopicPartition(STATE, 0)]
 
-    def work(self, seconds: float = 1.0, *, commit_seconds: float = 0.1, heard: bool = True) -> TaskWork:
+    def work(
+        self, seconds: float = 1.0, *, commit_seconds: float = 0.1, heard: bool = True, tells_copied: bool = False
+    ) -> TaskWork:
         """What a task is told for an epoch."""
         partitions = tuple(
             PartitionWork(
@@ -173,7 +179,8 @@ class Copying:
             )
             for source, target in self.pairs.items()
         )
-        return TaskWork((self.flow,), partitions, seconds, commit_seconds, ("driver", 1) if heard else None)
+        bell = ("driver", 1) if heard else None
+        return TaskWork((self.flow,), partitions, seconds, commit_seconds, bell, tells_copied)
 
     def epoch(self, seconds: float = 1.0, **more: Any) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; return what became of each partition."""

@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 import pytest
 
 from mirror.clock import steady_seconds
-from mirror.copier.bell import Bell, BellListener, Heard, Troubles
+from mirror.copier.bell import Bell, BellListener, CopiedNews, Heard, Troubles
 from mirror.copier.epochs import await_all
 from mirror.kafka.channel import ConnectionFailed
+from mirror.model.copied import Ages, Copied, Waiting
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -97,6 +98,18 @@ def test_what_is_wrong_is_told_while_an_epoch_runs_and_only_what_has_changed_of_
         listener.tell({second: "no leader"})
         wait_until(lambda: len(told) == 2, "the second news", timeout_seconds=5)
         assert told == [{first: "no leader", second: "too few replicas"}, {first: None, second: "no leader"}]
+
+
+def test_how_much_is_copied_is_told_while_an_epoch_runs() -> None:
+    told: list[CopiedNews] = []
+    with Bell("127.0.0.1", copied=told.append) as bell, closing(BellListener(bell.address)) as listener:
+        where = Flow("east", "west"), TopicPartition("orders\n", 3)
+        news = {where: Copied(7, 70, Ages(2, 30.0, 10.0, 20.0, 10.0), Ages(), Waiting(1_000, 10.5))}
+        listener.tell_copied(news)
+        listener.tell_copied({})
+        listener.tell({where: "no leader"})
+        wait_until(lambda: told, "the news", timeout_seconds=5)
+        assert told == [news]
 
 
 def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_runs() -> None:

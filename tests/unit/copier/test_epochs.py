@@ -1,13 +1,17 @@
-"""What becomes of a job beside the epochs when these give their Spark up."""
+"""What becomes of a job beside the epochs when these give their Spark up, and the time between two epochs."""
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from mirror.copier.bell import BellListener
 from mirror.copier.epochs import EpochFailed, Epochs
-from mirror.copier.work import TaskWork
+from mirror.copier.work import TaskResult, TaskWork
+from mirror.waiting import wait_until
 
 NOTHING = TaskWork(flows=(), partitions=(), seconds=0.0, commit_seconds=1.0)
 
@@ -33,3 +37,42 @@ def test_a_takeover_on_a_spark_that_is_given_up_fails_and_a_defect_stays_a_defec
     epochs._spark = HalfGone(epochs, is_given_up=is_given_up)  # type: ignore[assignment]
     with pytest.raises(met, match="'NoneType' object has no attribute"):
         epochs.take_over(NOTHING)
+
+
+class OneTask:
+    """A Spark whose only task listens to the driver, and ends."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+        self._works: list[TaskWork] = []
+
+    def parallelize(self, works: list[TaskWork], _: int) -> OneTask:
+        self._works = works
+        return self
+
+    def map(self, _: object) -> OneTask:
+        return self
+
+    def collect(self) -> list[TaskResult]:
+        (work,) = self._works
+        assert work.bell is not None
+        bell = self._epochs._bell
+        assert bell is not None
+        with closing(BellListener(work.bell)):
+            wait_until(lambda: bell.listeners, "the driver to know its task", timeout_seconds=5)
+        return [TaskResult((), 0.0, 0.0)]
+
+
+def test_the_seam_is_the_time_between_the_end_of_a_task_and_the_beginning_of_the_next_epochs() -> None:
+    epochs = Epochs("local[1]", 1)
+    epochs._spark = OneTask(epochs)  # type: ignore[assignment]
+    epochs.run([NOTHING])
+    assert epochs.seam_seconds is None
+    ended = time.monotonic()
+    epochs.run([NOTHING])
+    seam = epochs.seam_seconds
+    assert seam is not None
+    assert seam >= 0
+    epochs._alone_since = ended - 100
+    epochs.run([NOTHING])
+    assert (epochs.seam_seconds or 0) >= 100

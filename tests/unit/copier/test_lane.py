@@ -16,6 +16,7 @@ from mirror.copier.work import GapPolicy, Handover, PartitionWork
 from mirror.kafka import batch
 from mirror.kafka.batch import HEADER, CorruptBatch, Header, Producer, Record
 from mirror.kafka.wire import Aborted
+from mirror.model.copied import Waiting
 from mirror.model.flow import Flow
 from mirror.model.flow_state import RUNS_PER_CHUNK, DeadChunks, FlowState, GapKind, Position, no_chunk_record
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd
@@ -626,7 +627,7 @@ def test_batches_are_counted_as_they_were_read_and_records_that_were_decoded_apa
 def test_small_batches_are_made_one_with_small_ones_only_and_to_a_limit_unless_the_line_is_long() -> None:
     """Both must be small."""
     merging = new_lane().merging
-    small, large = (CopiedBatch(dense([record(0, b"x" * size)])[0], ((0, 1),), 1, 0) for size in (10, 20_000))
+    small, large = (CopiedBatch(dense([record(0, b"x" * size)])[0], ((0, 1),), 1, 0, (0, 0)) for size in (10, 20_000))
     assert merging.fits(small, len(small.content), small, 0)
     assert not merging.fits(small, len(small.content), large, 0)
     assert not merging.fits(large, len(large.content), small, 0)
@@ -648,3 +649,57 @@ def test_a_lane_whose_stream_is_closed_or_whose_source_rests_is_not_read() -> No
     lane.stream.close()
     assert lane.is_over
     assert not lane.wants_data(lane.rest_until)
+
+
+def test_how_much_is_copied_is_told_with_the_ages_of_the_records_and_only_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MET-02: age at the reading, latency at the acknowledgement; a batch is not decoded for either."""
+    monkeypatch.setattr("mirror.copier.lane.time.time", lambda: (TIME + 1_000) / 1_000)
+    monkeypatch.setattr(batch, "records", None)
+    lane = new_lane()
+    assert lane.news() is None
+    take(lane, dense([record(0), record(100), record(200)]))
+    told = lane.news()
+    assert told is not None
+    assert (told.records, told.bytes, told.acknowledged.count) == (0, 0, 0)
+    assert (told.read.count, told.read.least, told.read.most, told.read.mean) == (3, 800, 1_000, 900)
+    size = len(lane.stream.take().content)
+    assert told.waiting == Waiting(TIME, size / 3)
+    assert lane.news() is None
+    monkeypatch.setattr("mirror.copier.lane.time.time", lambda: (TIME + 1_500) / 1_000)
+    lane.stream.answered(0, 0, "")
+    told = lane.news()
+    assert told is not None
+    assert (told.records, told.bytes, told.read.count, told.waiting) == (3, size, 0, None)
+    assert (told.acknowledged.count, told.acknowledged.least, told.acknowledged.most) == (3, 1_300, 1_500)
+    assert lane.news() is None
+
+
+def test_what_was_not_told_of_ages_comes_with_the_result() -> None:
+    lane = new_lane()
+    take(lane, dense([record(0)]))
+    lane.news()
+    send_all(lane, 0)
+    result = lane.result()
+    assert (result.records, result.read.count, result.acknowledged.count) == (1, 0, 1)
+
+
+def test_a_merged_batch_is_as_old_as_its_oldest_and_as_new_as_its_newest_record() -> None:
+    lane = new_lane()
+    take(lane, dense([record(5)]), dense([record(6), record(7)]))
+    piece = lane.stream.take(1 << 20)
+    assert isinstance(piece, CopiedBatch)
+    assert (piece.count, piece.times) == (3, (TIME + 5, TIME + 7))
+
+
+@pytest.mark.parametrize(
+    ("base", "newest", "flags", "times"),
+    [(5, 9, 0, (5, 9)), (5, 9, 0x08, (9, 9)), (5, 9, 0x40, (9, 9)), (9, 5, 0, (5, 5)), (-1, -1, 0, (-1, -1))],
+)
+def test_a_header_tells_the_oldest_and_the_newest_time(
+    base: int, newest: int, flags: int, times: tuple[int, int]
+) -> None:
+    """Where the log has stamped the records, a cleaner its horizon, or a clock went back, the newest alone is known."""
+    _, header = dense([record(0)])
+    assert header._replace(base_timestamp=base, max_timestamp=newest, attributes=flags).times == times

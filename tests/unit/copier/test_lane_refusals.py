@@ -136,7 +136,7 @@ def test_batches_are_merged_up_to_the_limits_and_no_further() -> None:
     merging = Merging(OURS, lambda *_: False)
 
     def piece(size: int) -> module.CopiedBatch:
-        return module.CopiedBatch(memoryview(bytearray(size)), ((0, 1),), 1, 0)
+        return module.CopiedBatch(memoryview(bytearray(size)), ((0, 1),), 1, 0, (0, 0))
 
     small, most = module.SMALL_BATCH_BYTES - 1, module.MERGED_BYTES
     assert merging.fits(piece(small), most - 500, piece(500), 0)

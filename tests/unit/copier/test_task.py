@@ -17,6 +17,7 @@ from mirror.model.flow_state import Gap, GapKind, chunk_record, term_of
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
 from tests.unit.copier.copying_in_memory import MM2, ORDERS, PAID, Copying, both_positions
 
 # Beginning.
@@ -223,6 +224,21 @@ def test_a_cluster_that_is_away_is_told_and_asked_again(copying: Copying, side: 
     assert copying.copy().values() == [b"0"]
     assert any("nobody answers" in said for said in copying.driver.troubles())
     assert copying.driver.told[-1] == ({}, set())
+
+
+def test_how_much_is_copied_is_told_once_a_second_if_the_driver_asks_for_that(copying: Copying) -> None:
+    """Up to now; also if nothing has come since, for what was on its way has arrived."""
+    copying.begin()
+    copying.world.after(0.5, partial(copying.source().write, b"1", b"2"))
+    copying.world.after(2.5, partial(copying.source().write, b"3"))
+    result = copying.epoch(5.0, tells_copied=True)[ORDERS]
+    told = [news[EAST_WEST, ORDERS] for news in copying.driver.copied]
+    assert [each.records for each in told] == [2, 3]
+    assert (told[-1].bytes, told[-1].waiting) == (result.bytes, None)
+    assert [(each.read.count, each.acknowledged.count) for each in told] == [(2, 2), (1, 1)]
+    copying.source().write(b"4")
+    copying.epoch(3.0)
+    assert len(copying.driver.copied) == 2, "nobody has asked"
 
 
 def test_what_could_not_be_found_out_is_handed_back_with_the_reason(copying: Copying) -> None:

@@ -237,8 +237,14 @@ def test_only_what_is_committed_counts() -> None:
     (lane,) = target.lanes
     assert lane.upstream == 3
     assert (target.upstream(), lane.result().records, lane.take_due_sync()) == (0, 0, None)
+    told = lane.news()
+    assert told is not None
+    assert (told.records, told.acknowledged.count) == (0, 3), "how long it took is known, but it may be taken back"
     target.answer_commit()
     assert (target.upstream(), lane.result().records) == (3, 3)
+    told = lane.news()
+    assert told is not None
+    assert told.records == 3
     sync = lane.take_due_sync()
     assert sync is not None
     assert (sync.upstream, lane.take_due_sync()) == (2, None)

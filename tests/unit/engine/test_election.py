@@ -54,6 +54,8 @@ class Topic:
         self.log: list[NewRecord] = []
         self.now = 1000.0
         self.is_down = False
+        #: Whether the next to read was away for so long that what was deleted meanwhile may be told no more.
+        self.was_long_away = False
         #: What happens before the next append: somebody else was faster.
         self.before_append: list[Callable[[], object]] = []
 
@@ -70,15 +72,19 @@ class Topic:
         assert topic == self.name
         assert not committed, "a claim may lie behind the start of an open transaction"
         seen = 0
+        tail = SimpleNamespace(close=lambda: None, has_begun_anew=False)
 
         def poll() -> list[Record]:
             nonlocal seen
             if self.is_down:
                 raise ConnectionFailed("west does not answer")
+            tail.has_begun_anew, self.was_long_away = self.was_long_away, False
+            seen = 0 if tail.has_begun_anew else seen
             new, seen = self.log[seen:], len(self.log)
             return [Record(0, time, key, value, headers, -1) for key, value, headers, time in new]
 
-        return SimpleNamespace(poll=poll, close=lambda: None)
+        tail.poll = poll
+        return tail
 
     def engine(self, name: str, timeout: float = TIMEOUT, **more: str | int | dict[str, str]) -> Election:
         same = more.pop("settings", {})
@@ -517,3 +523,17 @@ def test_a_leader_sees_whether_what_it_has_said_of_pauses_still_counts(topic: To
     topic.append(topic.name, 0, stamped([pause_report_record(PauseReport("before", ()))], 0, 5))
     first.round(report)
     assert first.pause_report == PauseReport("before", ())
+
+
+def test_an_engine_that_was_cut_off_until_the_end_of_a_cut_was_cleaned_away_is_not_cut_for_ever(topic: Topic) -> None:
+    """The record that ended it is there no more; nor is the one that began it."""
+    first = topic.engine("first")
+    cut = PauseWish("cut", None, True, "ann", 5, is_cut=True)
+    topic.append(topic.name, 0, stamped([pause_record(cut)], None, 5))
+    first.round(report)
+    assert first.pauses.is_cut
+    topic.log = [each for each in topic.log if each[0] != pause_record(cut)[0]]
+    topic.was_long_away = True
+    first.round(report)
+    assert not first.pauses.is_cut
+    assert first.term == 1, "its claim stands there still"

@@ -1,4 +1,4 @@
-"""What the control plane of a flow does when it ends."""
+"""What the control plane of a flow does when its term ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.control.tick import TickReport
+from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.lease import Lease
+from mirror.engine.routes import Routes
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.model.partition import TopicPartition
@@ -21,6 +23,15 @@ from tests.unit.control.builders import flow_settings
 # Of the real time: a thread that does not get there.
 _STUCK_SECONDS = 60.0
 LOOKED = TickReport("foreign writers", 5, 0)
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+NO_TICKING = Ticking(lambda _: None, flow_settings().flow)
+
+
+def brokers(**answers: Any) -> Any:
+    """Return a cluster that answers some requests, whoever asks for whom."""
+    cluster = SimpleNamespace(cluster_id="west", **answers)
+    cluster.asking = lambda _: cluster
+    return cluster
 
 
 class Once:
@@ -56,19 +67,17 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
 
     monkeypatch.setattr(flow_control, "LogWriter", writer)
     monkeypatch.setattr(flow_control, "Strangers", lambda *_: SimpleNamespace(tick=lambda: LOOKED, close=lambda: None))
-    target: Any = SimpleNamespace(cluster_id="west")
-    control = FlowControl(
-        standing.settings, standing, target, target, cast(Any, ticking), cast(Any, None), matches_mm2=False
-    )
+    target = brokers()
+    control = FlowControl(standing.settings, standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
     def last_results() -> None:
         ticking.done.append("last results")
         if found:
-            standing.others.append((TopicPartition("orders", 0), (24, 25)))
+            standing.others.append((ORDERS, (24, 25)))
 
     stop = threading.Event()
     stop.set()
-    control.keep_up(target, stop, 5.0, last_results)
+    control.keep_up(target, cast(Any, ticking), stop, 5.0, last_results)
     # What this engine writes would be taken for left by one before it, were that not known before.
     begun = ["topics", control._may_keep_up, "reads and writes", stop]
     assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
@@ -77,12 +86,10 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
 def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs it ends the engine, and with that the other one."""
     standing, stop = FlowStanding(flow_settings()), threading.Event()
-    target: Any = SimpleNamespace(cluster_id="west")
-    control = FlowControl(
-        standing.settings, standing, target, target, cast(Any, None), cast(Any, None), matches_mm2=False
-    )
+    target = brokers()
+    control = FlowControl(standing.settings, standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
-    def keep_up(_: object, over: threading.Event, *__: object) -> None:
+    def keep_up(_: object, __: object, over: threading.Event, *___: object) -> None:
         wait_until(over.is_set, "the engine to end", timeout_seconds=_STUCK_SECONDS)
 
     def take_over(_: threading.Event) -> None:
@@ -98,6 +105,7 @@ def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(m
 def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do very many groups: what is kept up beside has a thread of its own."""
     is_asked, answers, stop = threading.Event(), threading.Event(), threading.Event()
+    kept_up: list[threading.Thread] = []
     done = {name: threading.Event() for name in ("_keep_known", "_fence", "_follow", "_keep_alive")}
 
     class Stuck:
@@ -113,20 +121,126 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
         monkeypatch.setattr(flow_control, name, lambda *_, **__: SimpleNamespace(close=lambda: None))
     standing = FlowStanding(flow_settings())
     names = {"mm2-state.east.internal", standing.settings.offset_storage_topic}
-    target: Any = SimpleNamespace(cluster_id="west", topics=lambda asked: dict.fromkeys(names & asked))
+    target = brokers(topics=lambda asked: dict.fromkeys(names & asked))
     ticking = Ticking(lambda _: None, standing.settings.flow)
     control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, None), matches_mm2=False)
     for name, each in done.items():
         monkeypatch.setattr(control, name, lambda *_, each=each, name=name: each.set() or TickReport(name, 5, 1))
-    running = threading.Thread(target=control.run, args=(stop, 5.0), daemon=True)
+    running = threading.Thread(target=lambda: kept_up.append(control.run(stop, 5.0)), daemon=True)
     running.start()
     for name, each in {"the source to be asked": is_asked, **done}.items():
         wait_until(each.is_set, name, timeout_seconds=_STUCK_SECONDS)
-    assert not answers.is_set()
     stop.set()
-    answers.set()
     running.join(_STUCK_SECONDS)
-    assert not running.is_alive()
+    assert not running.is_alive(), "the next term begins while the source is still asked for this one"
+    assert not answers.is_set()
+    answers.set()
+    kept_up[0].join(_STUCK_SECONDS)
+    assert not kept_up[0].is_alive()
+
+
+class Late:
+    """What is kept up beside in a term that ends while it is at it, and the rounds that it runs then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.standing = standing = FlowStanding(flow_settings())
+        standing.lead(3, was_settled=False, lease=Lease())
+        self.rounds: dict[str, Callable[[], TickReport]] = {}
+        source, target = brokers(topics=dict), brokers(topics=dict)
+        nothing = SimpleNamespace(
+            tick=lambda: TickReport("nothing", 5, 0), side_topics_are_there=True, close=lambda: None, poll=lambda: None
+        )
+        names = ("TopicsTick", "FlowLog", "LagLine", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "Strangers")
+        for name in names:
+            monkeypatch.setattr(flow_control, name, lambda *_, **__: nothing)
+        monkeypatch.setattr(flow_control, "DeadChunksTick", lambda *given: self.round("dead", given[-1], {ORDERS: ()}))
+        monkeypatch.setattr(flow_control, "GoneTopicsTick", lambda *given: self.round("gone", given[-1], {ORDERS}))
+        monkeypatch.setattr(flow_control, "plan_routes", lambda *_: Routes(((ORDERS, COPY, "id", "id"),)))
+        monkeypatch.setattr(FlowControl, "_group_ticks", lambda *_: [])
+        self.control = FlowControl(
+            standing.settings, standing, source, target, NO_TICKING, cast(Any, None), matches_mm2=False
+        )
+        monkeypatch.setattr(self.control, "_mirrors", SimpleNamespace(**MIRRORS))
+        self.control.keep_up(source, cast(Any, self), threading.Event(), 5.0)
+
+    def round(self, name: str, take: Callable[[Any], None], found: object) -> Any:
+        return SimpleNamespace(tick=lambda: run_tick(name, lambda: 5, lambda _: (take(found), (1, ()))[1]))
+
+    def once(self, tick: Callable[[], TickReport]) -> bool:
+        return tick().is_ok
+
+    def until(self, _: threading.Event, ticks: Sequence[tuple[float, Callable[[], TickReport]]]) -> None:
+        self.rounds = {str(number): tick for number, (_, tick) in enumerate(ticks)}
+
+    def run_all(self) -> list[TickReport]:
+        return [tick() for tick in self.rounds.values()]
+
+
+MIRRORS = {
+    "known": {"mm2-state.north.internal": "it"},
+    "look": lambda _: (),
+    "ring_problem": None,
+    "left_out": lambda _: ("north",),
+    "has_way_back": lambda _: False,
+    "close": lambda: None,
+}
+
+
+def test_what_a_round_finds_out_behind_the_end_of_its_term_is_not_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log may have other copies by then, and the tasks of the next term other positions."""
+    late = Late(monkeypatch)
+    standing = late.standing
+    standing.handovers[ORDERS] = cast(Any, "of the next term")
+    standing.stand_by()
+    standing.lead(5, was_settled=False, lease=Lease())
+    said = [report for report in late.run_all() if not report.is_ok]
+    assert {report.name for report in said} == {"dead", "gone", "partitions east->west"}
+    assert all("another engine may lead the flow by now" in report.problems[0] for report in said)
+    assert (standing.partitions, standing.dead, standing.watched, standing.left_out) == ((), {}, frozenset(), {})
+    assert standing.handovers == {ORDERS: "of the next term"}
+    assert not standing.has_looked
+
+
+def test_what_a_round_finds_out_in_its_term_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Late(monkeypatch)
+    late.standing.handovers[ORDERS] = cast(Any, "of this term")
+    assert all(report.is_ok for report in late.run_all())
+    assert late.standing.partitions == ((ORDERS, COPY, "id", "id"),)
+    assert late.standing.dead == {ORDERS: ()}
+    assert late.standing.watched == {"orders"}
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+def test_of_a_round_that_ends_behind_its_term_nobody_hears_and_no_other_begins(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, has_source: bool
+) -> None:
+    """A source that did not answer then may answer now: nothing would ever take such a report back."""
+    standing, kept, rounds = FlowStanding(flow_settings()), list[TickReport](), list[str]()
+    standing.lead(3, was_settled=False, lease=Lease())
+    refused = TickReport("topics east->west", 5, 0, ("no answer in time",))
+
+    def tick() -> TickReport:
+        rounds.append("topics")
+        standing.stand_by()
+        standing.lead(5, was_settled=False, lease=Lease())
+        return refused
+
+    def find_source(ticking: Ticking, _: threading.Event) -> Any:
+        ticking.once(tick)
+        return brokers()
+
+    monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: SimpleNamespace(tick=tick, side_topics_are_there=False))
+    monkeypatch.setattr(FlowStanding, "keep", lambda _, report: kept.append(report))
+    source = brokers() if has_source else None
+    control = FlowControl(
+        standing.settings, standing, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False
+    )
+    monkeypatch.setattr(control, "take_over", lambda _: None)
+    control._is_known_without_source = True
+    control.run(threading.Event(), 5.0, find_source=find_source).join(_STUCK_SECONDS)
+    assert (rounds, kept, caplog.messages) == (["topics"], [], [])
+    standing.between_epochs()
+    assert not standing._is_to_be_read_again, "the next term reads its positions for itself"
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -134,15 +248,13 @@ def test_positions_that_were_read_without_the_source_are_read_again_before_anyth
     monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
     """What Java MirrorMaker has left on it was not known before; a source that is not found is not asked."""
-    target: Any = SimpleNamespace(cluster_id="west")
+    target = brokers()
     for source in ("the east", None):
         standing, done = FlowStanding(flow_settings()), list[object]()
-        control = FlowControl(
-            standing.settings, standing, None, target, cast(Any, None), cast(Any, None), matches_mm2=False
-        )
+        control = FlowControl(standing.settings, standing, None, target, NO_TICKING, cast(Any, None), matches_mm2=False)
         control._is_known_without_source = is_known
         monkeypatch.setattr(control, "take_over", lambda _: None)
         monkeypatch.setattr(FlowStanding, "read_again", lambda _, done=done: done.append("read again"))
         monkeypatch.setattr(control, "keep_up", lambda found, *_, done=done: done.append(found))
-        control.run(threading.Event(), 5.0, find_source=lambda _, source=source: cast(Any, source))  # type: ignore[misc]
+        control.run(threading.Event(), 5.0, find_source=lambda *_, source=source: cast(Any, source)).join()  # type: ignore[misc]
         assert done == [*(["read again"] if is_known else []), *([source] if source else [])]

@@ -20,6 +20,7 @@ from mirror.model.flow_state import (
     Position,
     StateRecord,
     WrittenAs,
+    producer_asked_for_record,
     source_record,
     term_of,
     transactional_id_record,
@@ -30,6 +31,7 @@ from tests.flows import EAST_WEST
 
 SICK, FINE = (TopicPartition(name, 0) for name in ("east.sick", "east.fine"))
 STATE = TopicPartition("mm2-state.east.internal", 0)
+DATA_ID = "mm2-state.east.internal.west"
 TWO_TASKS = TransactionSettings("east-", 1, 60_000, 1.0, None)
 
 
@@ -251,6 +253,55 @@ def test_a_producer_that_the_cluster_knows_and_the_state_topic_does_not_tells_of
     target = Target(*known)
     target.taken, target._epochs = Producer(7, epoch), dict.fromkeys(("east-0", "east-1"), epoch - 1)
     assert Engine(monkeypatch, target, transactions).take().was_used_before is was_used_before
+
+
+@pytest.mark.parametrize(
+    ("transactions", "asked"), [(TWO_TASKS, ["east-0", "east-1", DATA_ID]), (None, [DATA_ID])], ids=["tasks", "one"]
+)
+def test_the_cluster_is_asked_for_the_flows_ids_before_anybody_can_have_asked_for_them_since(
+    transactions: TransactionSettings | None, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not any more once an engine was about to: it may have been given them, and nothing be lost."""
+    found: list[str] = []
+    answers: dict[str, bool | None] = {DATA_ID: True}
+
+    def is_known(_: object, name: str, **__: object) -> bool | None:
+        found.append(name)
+        return answers.get(name)
+
+    monkeypatch.setattr(hold.coordinator, "is_known", is_known)
+    target = Target()
+    engine = Engine(monkeypatch, target, transactions)
+    assert engine.hold.was_given(target.state)
+    assert (found, target.open_channels) == (asked, 0)
+    for answer in (False, None):
+        answers[DATA_ID] = answer
+        assert not engine.hold.was_given(target.state)
+    answers[DATA_ID] = True
+    for known in (
+        producer_asked_for_record(DATA_ID),
+        transactional_id_record("east-0", 0),
+        writer_record(7, 1),
+        source_record("the id of east"),
+        Position(3, 3, 0, True).record(TopicPartition("orders", 0)),
+    ):
+        assert not Engine(monkeypatch, target, transactions).hold.was_given(Target(known).state)
+    engine.take()
+    assert not engine.hold.was_given(FlowState()), "by this engine"
+
+
+def test_that_a_producer_was_used_before_is_told_until_the_flow_has_a_state_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also in another term, where it could not be found out in this one what that means."""
+    target = Target()
+    target.taken = Producer(7, 4)
+    engine = Engine(monkeypatch, target, None)
+    assert engine.take().was_used_before
+    target.poll()
+    assert engine.take(term=5).was_used_before
+    target.state.apply(*source_record("the id of east"))
+    assert not engine.take(term=5).was_used_before
 
 
 def test_an_epoch_that_this_engine_may_have_raised_itself_tells_of_nobody_before(

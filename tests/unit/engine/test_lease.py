@@ -19,3 +19,12 @@ def test_who_sends_for_others_too_waits_for_no_renewal() -> None:
     lease.end()
     with pytest.raises(NotLeading):
         lease.require_now()
+
+
+def test_the_term_goes_on_while_the_right_to_write_is_not_renewed() -> None:
+    """Without a state topic it cannot be; whoever leads as far as it knows makes one."""
+    lease = Lease(0.0)
+    lease.require_term()
+    lease.end()
+    with pytest.raises(NotLeading):
+        lease.require_term()

@@ -26,7 +26,9 @@ from mirror.model.flow_state import (
     Position,
     StateRecord,
     claim_record,
+    producer_asked_for_record,
     source_record,
+    transactional_id_record,
     writer_record,
 )
 from mirror.model.leadership import Claim
@@ -46,12 +48,14 @@ class Brokers:
     def __init__(self, cluster_id: str, **ends: int) -> None:
         self.cluster_id = cluster_id
         self.ends = {name.replace("_", "-"): end for name, end in ends.items()}
+        self.leaderless: set[str] = set()
 
     def topics(self, names: Collection[str] | None = None) -> Found[str, Topic]:
         return Found({name: topic(name) for name in self.ends if names is None or name in names})
 
-    def offsets(self, partitions: Sequence[TopicPartition], _: str) -> Mapping[TopicPartition, int]:
-        return {each: self.ends[each.topic] for each in partitions}
+    def offsets(self, partitions: Sequence[TopicPartition], _: str) -> Found[TopicPartition, int]:
+        led = {each: self.ends[each.topic] for each in partitions if each.topic not in self.leaderless}
+        return Found(led, {each: "no broker leads it" for each in partitions if each not in led})
 
 
 class StateTopic:
@@ -94,7 +98,7 @@ class Hold:
         self.has_sent_unrefused = False
         self.weakness = self.note = None
         self.taken = 0
-        self.has_unended = self.take_fails = False
+        self.has_unended = self.take_fails = self.is_known_to_cluster = False
         self.used_meanwhile: set[str] = set()
         self.done: list[str] = []
         self.next = Producer(7, 9)
@@ -105,6 +109,9 @@ class Hold:
             raise ConnectionFailed("west: hung up")
         self.taken += 1
         return self.held
+
+    def was_given(self, _: FlowState) -> bool:
+        return self.is_known_to_cluster
 
     def next_producer(self, _: int) -> Producer:
         self.before_next()
@@ -208,6 +215,36 @@ def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has
     assert engine.log.state.loss is not None
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_taken"), [((), False), ((UNCHANGED,), True)], ids=["default names", "unchanged names"]
+)
+def test_a_copy_that_nobody_leads_is_not_taken_for_empty(
+    lines: tuple[str, ...],
+    is_taken: bool,
+    monkeypatch: pytest.MonkeyPatch,  # as in the table above
+) -> None:
+    """What was lost is told once it is known whether the flow has run before; until then nothing is begun."""
+    engine = Engine(monkeypatch, *lines, held=Held(producer=USED, was_used_before=True), copied=5)
+    (copy,) = engine.target.leaderless = set(engine.target.ends)
+    for _ in range(2):
+        (problem,) = engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).problems
+        assert f"{copy}-0 on west: no broker leads it" in problem
+        assert (engine.standing.is_known, engine.log.state.source_id) == (False, "")
+        assert engine.hold.taken == int(is_taken), "each time it is taken an epoch of the producer is used up"
+    engine.target.leaderless.clear()
+    engine.read_back()
+    assert engine.log.state.loss is not None
+    assert engine.standing.is_known
+
+
+def test_of_copies_one_that_holds_anything_is_enough_whoever_leads_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(monkeypatch, held=Held(producer=NEW), copied=5)
+    engine.target.ends["east.checkpoints.internal"] = 0
+    engine.target.leaderless = {"east.checkpoints.internal"}
+    engine.read_back()
+    assert engine.log.state.loss is not None
+
+
 def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_target_has_on_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -256,6 +293,21 @@ def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_
         assert after.log.state.loss == engine.log.state.loss
         assert after.log.state.unsettled == {ORDERS for _ in positions}
         assert after.log.state.source_id == "the east"
+
+
+@pytest.mark.parametrize("lines", [(), (TRANSACTIONS,)], ids=["one producer", "transactions"])
+def test_that_the_cluster_knows_the_flows_producer_is_on_record_as_a_loss_before_it_is_asked_for(
+    lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes after one that was killed at that could not tell who was the first to ask for it."""
+    engine = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=NEW), copied=5)
+    engine.hold.is_known_to_cluster = engine.hold.take_fails = True
+    assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
+    left = [*engine.log.written, producer_asked_for_record("id"), transactional_id_record("east-0", 5)]
+    after = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=USED), known=left, copied=5)
+    after.read_back()
+    assert after.standing.loss is not None
+    assert "the flow has run before" in after.standing.loss
 
 
 @pytest.mark.parametrize("known", [(), (source_record("the east"),)], ids=["of nobody", "of this flow"])

@@ -18,19 +18,23 @@ from mirror.clock import steady_seconds
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import EpochFailed, Epochs
-from mirror.copier.work import Handover, TaskResult, TaskWork
+from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.cluster_news import ClusterNews
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
-from mirror.engine.standing import REFUSED_SECONDS
+from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
+from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
+from mirror.model.copied import Copied
+from mirror.model.flow import Flow
 from mirror.model.flow_state import Position, term_of
 from mirror.model.partition import TopicPartition
+from tests.flows import EAST_WEST
 
 
 @dataclass(frozen=True)
@@ -290,10 +294,11 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
             over: threading.Event,
             _seconds: float,
             _await_copy: object,
-            find_source: Callable[[threading.Event], Connected],
-        ) -> None:
-            begun.append((find_source(over).alias, self.target.alias))
+            find_source: Callable[[Ticking, threading.Event], Connected],
+        ) -> threading.Thread:
+            begun.append((find_source(Ticking(lambda _: None, EAST_WEST), over).alias, self.target.alias))
             stop.set()
+            return threading.Thread()
 
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
@@ -479,6 +484,52 @@ def test_an_epoch_that_failed_without_a_task_takes_nothing_of_the_time_that_task
     engine._copy(stop)
     (standing,) = engine._standings.values()
     assert standing.tasks_write_until == math.inf
+
+
+def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task tells while it runs; whoever is killed has told of what it had copied up to then."""
+    stop, flow, source = threading.Event(), Flow("east", "west"), TopicPartition("orders", 0)
+    epochs = iter((7, None, 5))
+
+    class Told(NoSpark):
+        def run(self, works: Sequence[TaskWork]) -> list[TaskResult]:
+            (work,) = works
+            assert work.tells_copied
+            engine._take_copied({(flow, source): Copied(4, 40)})
+            records = next(epochs)
+            if records is None:
+                raise EpochFailed("its executor is lost")
+            if records == 5:
+                stop.set()
+            return [TaskResult((PartitionResult(flow, source, None, records=records, bytes=10 * records),), 0.0, 1.0)]
+
+    monkeypatch.setattr(module, "Epochs", Told)
+    monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
+    engine = Engine(settings, clusters=["west"], tells_copied=True)
+    monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, tells_copied=True)])
+    monkeypatch.setattr(FlowStanding, "take_result", lambda *_: None)
+    engine._copy(stop)
+    figures = engine.tallies[flow].partitions()[source]
+    assert (figures.records, figures.bytes) == (7 + 4 + 5, 160)
+    assert (engine.epochs_ended, engine.epochs_failed) == (2, 1)
+
+
+def test_an_engine_says_which_of_its_parts_are_not_at_work(settings: MirrorSettings) -> None:
+    engine = Engine(settings)
+    assert engine.wrong() == ()
+    ended = threading.Thread(target=lambda: None, name="leader east->west")
+    ended.start()
+    ended.join()
+    engine._parts = (ended,)
+    engine._over_at = -math.inf
+    engine._defects.append(("control east->west", KeyError("oops")))
+    assert engine.wrong() == (
+        "control east->west ended by a defect: KeyError('oops')",
+        "leader east->west has ended",
+        "Spark does not end an epoch that was cancelled minutes ago",
+    )
 
 
 def test_where_nothing_refuses_what_arrives_late_no_partition_is_settled(settings: MirrorSettings) -> None:

@@ -14,6 +14,7 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult
 from mirror.engine import strangers
 from mirror.engine.hold import Held
+from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.engine.strangers import Strangers
@@ -70,7 +71,7 @@ def looked(
     target: Any = SimpleNamespace(alias="west", topics=lambda: {STATE: topic(STATE)})
     written = Written()
     log: Any = SimpleNamespace(state=state or FlowState())
-    return written, Strangers(standing.settings, standing, log, target, written).tick().problems
+    return written, Strangers(standing.settings, standing, log, target, written, standing.lease).tick().problems
 
 
 def test_who_is_no_mirror_is_written_down(standing: FlowStanding, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +295,7 @@ def looking(
     monkeypatch.setattr(strangers, "Channel", lambda *_: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(strangers, "find_foreign", find)
     target: Any = SimpleNamespace(alias="west", topics=dict)
-    return Strangers(standing.settings, standing, cast(Any, known), target, cast(Any, Written())).tick
+    return Strangers(standing.settings, standing, cast(Any, known), target, cast(Any, Written()), standing.lease).tick
 
 
 def test_of_a_copy_that_has_gone_back_what_nobody_had_compared_is_looked_at_for_others_than_the_flow(
@@ -343,3 +344,26 @@ def test_a_single_offset_that_the_map_lacks_is_looked_at_also_where_transactions
     seen: list[tuple[int, int]] = []
     round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 3), Run(3, 4, 4)), seen)
     assert (round_().problems, seen) == ((), [(3, 4)])
+
+
+def test_behind_the_end_of_its_term_a_round_takes_nothing_that_the_next_term_is_to_look_at(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it say how far the copies of that one are compared: it knows other positions."""
+    position = Position(10, 13, 0, True, compared=0)
+    standing.handovers[ORDERS] = Handover(position, (), clean=True)
+    standing.others.append((ORDERS, (22, 24)))
+    round_ = looking(standing, monkeypatch, Known(position, Run(0, 0, 5), Run(5, 8, 5)), [])
+    looked_at: list[object] = []
+
+    def find(_: Any, _copy: TopicPartition, stretch: tuple[int, int], *_rest: Any, **_how: Any) -> Any:
+        looked_at.append(stretch)
+        standing.stand_by()
+        standing.lead(5, was_settled=False, lease=Lease())
+        return {}
+
+    monkeypatch.setattr(strangers, "find_foreign", find)
+    (problem,) = round_().problems
+    assert "another engine may lead the flow by now" in problem
+    assert (looked_at, list(standing.others)) == ([(5, 8)], [(ORDERS, (22, 24))])
+    assert standing.handovers[ORDERS].position.compared == 0

@@ -18,6 +18,9 @@ from mirror.kafka import connecting
 from mirror.kafka.connecting import Connections, EventLoop, TlsFailed, diagnosed, explained, in_words, is_nobodys_name
 from mirror.kafka.security import NoToken
 
+# Of the real time: a thread that does not get there.
+_STUCK_SECONDS = 60.0
+
 
 def test_what_came_along_with_the_end_of_the_stream_is_heard_before_the_end() -> None:
     end = kafka.errors.KafkaConnectionError("socket disconnected")
@@ -91,6 +94,33 @@ def test_a_connection_on_which_no_tls_comes_about_is_closed() -> None:
         manager.close()
         net.close()
         answering.join()
+    assert found == []
+
+
+def test_a_broker_that_accepts_and_does_not_agree_on_tls_is_given_up_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that is frozen; who waits for it would wait for as long as it is, without a word, and ask no other."""
+    caplog.set_level(logging.CRITICAL + 1, "kafka")
+    failures: list[BaseException] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent, leaks() as found:
+
+        def connect() -> None:
+            net = EventLoop()
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            context = ssl.create_default_context()
+            manager = Connections(net, bootstrap_servers=[address], security_protocol="SSL", ssl_context=context)
+            try:
+                manager.bootstrap(200)
+            except kafka.errors.KafkaTimeoutError as failure:
+                failures.append(failure)
+            manager.close()
+            net.close()
+
+        connecting_to_it = threading.Thread(target=connect, daemon=True)
+        connecting_to_it.start()
+        connecting_to_it.join(_STUCK_SECONDS)
+    assert len(failures) == 1
     assert found == []
 
 

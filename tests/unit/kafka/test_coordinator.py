@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
+import kafka.errors
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnRequest, EndTxnResponse
 
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
+from mirror.kafka.channel import ConnectionFailed
 from mirror.model.partition import TopicPartition
 
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
@@ -51,3 +58,56 @@ def test_answers_are_read(codes: dict[TopicPartition, int], code: int) -> None:
     assert dict(coordinator.parse_added(frame)) == codes
     ended = EndTxnResponse(throttle_time_ms=0, error_code=code)
     assert coordinator.parse_committed(memoryview(b"\0\0\0\1" + ended.encode(version=2))) == code
+
+
+class Coordinator:
+    """Answers what it is asked of a transactional id."""
+
+    alias = "west"
+
+    def __init__(self, *answers: int | Exception) -> None:
+        self.answers = list(answers)
+
+    def call(self, request: object, _: int | None = None) -> SimpleNamespace:
+        if isinstance(request, FindCoordinatorRequest):
+            return SimpleNamespace(error_code=0, node_id=1)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        state = SimpleNamespace(error_code=answer, producer_id=7, producer_epoch=0, transaction_state="Empty")
+        return SimpleNamespace(transaction_states=[state])
+
+
+def failed(cause: Exception) -> ConnectionFailed:
+    failure = ConnectionFailed("west: no")
+    failure.__cause__ = cause
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_known"),
+    [
+        ([0], True),
+        ([kafka.errors.TransactionalIdNotFoundError.errno], False),
+        ([kafka.errors.CoordinatorLoadInProgressError.errno, 0], True),
+        ([kafka.errors.TransactionalIdAuthorizationFailedError.errno], None),
+        ([failed(kafka.errors.UnsupportedVersionError())], None),
+    ],
+    ids=["known", "not known", "loading", "denied", "older than Kafka 3.0"],
+)
+def test_whether_somebody_has_had_a_transactional_id(answers: list[int | Exception], is_known: bool | None) -> None:
+    assert coordinator.is_known(cast(Any, Coordinator(*answers)), "an id", patience_seconds=60.0) is is_known
+
+
+def test_of_an_id_of_which_the_coordinator_does_not_tell_in_time_nothing_is_known() -> None:
+    loading = [kafka.errors.CoordinatorLoadInProgressError.errno] * 2
+    assert coordinator.is_known(cast(Any, Coordinator(*loading)), "an id", patience_seconds=0.0) is None
+
+
+def test_a_broker_that_does_not_know_the_question_does_not_tell_of_transactions() -> None:
+    """Before Kafka 3.0; one that does not answer is another matter."""
+    for ask in (coordinator.unended, coordinator.last_written_as):
+        older = Coordinator(failed(kafka.errors.UnsupportedVersionError()), failed(OSError("hung up")))
+        assert ask(cast(Any, older), "an id") is None
+        with pytest.raises(ConnectionFailed):
+            ask(cast(Any, older), "an id")

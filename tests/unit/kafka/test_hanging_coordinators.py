@@ -51,9 +51,10 @@ class TwoCoordinators(Cluster):
         return Answer(groups=[found])
 
 
-@pytest.mark.parametrize(
-    "failure", [kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError, kafka.errors.RequestTimedOutError]
-)
+FAILURES = [kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError, kafka.errors.RequestTimedOutError]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("at_once", [1, 500])
 def test_positions_of_the_other_groups_are_read(
     failure: type[Exception], at_once: int, monkeypatch: pytest.MonkeyPatch
@@ -73,6 +74,8 @@ def test_the_other_groups_are_described() -> None:
     assert "broker 2" in found.problems["b"]
 
 
-def test_a_cluster_of_which_no_coordinator_answers_is_away() -> None:
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_cluster_of_which_no_coordinator_answers_is_away(failure: type[Exception]) -> None:
+    """Also if each has taken the request, as one that is frozen does: the log then tells of the outage, and its end."""
     with pytest.raises(ClusterUnreachable):
-        TwoCoordinators(1, 2).positions_of_groups(["a", "b"])
+        TwoCoordinators(1, 2, failure=failure).positions_of_groups(["a", "b"])

@@ -37,7 +37,7 @@ class Brokers:
             return Answer(topics=[Answer(name="orders", partitions=entries)])
         if kind.startswith("DescribeConfigs"):
             entries = [Answer(name="min.insync.replicas", value=self._least)] if self._is_told else []
-            return Answer(results=[Answer(resource_name="orders", configs=entries)])
+            return Answer(results=[Answer(resource_name="orders", error_code=0, configs=entries)])
         found = [
             Answer(
                 partition_index=partition.partition,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.server
+import importlib.util
 import json
 import ssl
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.kafka.kerberos import KerberosLogin
 from mirror.kafka.security import ClientCredentials, UnsecuredTokens, UnsupportedSetting, client_arguments
 from tests.certificates import self_signed
 
@@ -82,16 +84,76 @@ def test_name_and_password_come_out_of_the_login_module_with_quotes_and_escapes_
     assert arguments["sasl_plain_password"] == 's;"3 =x'
 
 
-def test_kerberos_takes_its_service_name_from_the_settings_or_the_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    login = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k.tab" serviceName="queue";'
-    properties = with_servers(security_protocol="SASL_PLAINTEXT", sasl_jaas_config=login)
-    monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
-    with pytest.raises(UnsupportedSetting, match=r"export KRB5_CLIENT_KTNAME=/k\.tab"):
+KRB5_LOGIN = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.fixture
+def gssapi_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra is installed."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+
+
+@pytest.mark.usefixtures("gssapi_is_there")
+@pytest.mark.parametrize(
+    ("options", "login"),
+    [
+        ('useKeyTab=true keyTab="/k" principal="a@R"', KerberosLogin("kafka", "a@R", "/k")),
+        ('useKeyTab=true storeKey=true keyTab="/k" serviceName="q"', KerberosLogin("q", None, "/k")),
+        ('useTicketCache=true ticketCache="/c"', KerberosLogin("kafka", None, None, "/c")),
+        ('useTicketCache=true keyTab="/k"', KerberosLogin("kafka")),
+    ],
+)
+def test_a_kerberos_login_is_what_the_login_module_says(options: str, login: KerberosLogin) -> None:
+    properties = with_servers(security_protocol="SASL_PLAINTEXT", sasl_jaas_config=f"{KRB5_LOGIN} {options};")
+    assert client_arguments(properties)["sasl_kerberos_name"] == login
+    named = properties | {"sasl.kerberos.service.name": "broker"}
+    assert client_arguments(named)["sasl_kerberos_name"].service == "broker"
+
+
+def test_without_the_extra_kerberos_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    properties = with_servers(security_protocol="SASL_PLAINTEXT", sasl_jaas_config=f"{KRB5_LOGIN} useTicketCache=true;")
+    with pytest.raises(UnsupportedSetting, match=r"pip install 'mirrorbook\[kerberos\]'"):
         client_arguments(properties)
-    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/k.tab")
-    assert client_arguments(properties)["sasl_kerberos_service_name"] == "queue"
-    named = properties | {"sasl.kerberos.service.name": "kafka"}
-    assert client_arguments(named)["sasl_kerberos_service_name"] == "kafka"
+
+
+def test_a_login_may_stand_in_the_file_that_kafkas_programs_are_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A cluster's own ``sasl.jaas.config`` wins over it, as in Java."""
+    file = tmp_path / "jaas file.conf"
+    file.write_text(
+        '// whose\nOther { x.Y required username="o"; };\n'
+        'KafkaClient {\n  x.PlainLoginModule required\n    username="ann"\n    password="s;3";\n};\n'
+    )
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g '-Djava.security.auth.login.config={file}' -Dx=y")
+    properties = with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN")
+    found = client_arguments(properties)
+    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("ann", "s;3")
+    own = properties | {"sasl.jaas.config": 'x.Y required username="bob" password="b";'}
+    assert client_arguments(own)["sasl_plain_username"] == "bob"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("KafkaServer { x.Y required a=b; };", "there is no section KafkaClient; there is KafkaServer"),
+        ("KafkaClient { x.Y required a=b; }", "does not end with };"),
+        ("KafkaClient { };", "has no login module"),
+        ("KafkaClient x.Y required;", "a section is written"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_of_logins_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, said: str
+) -> None:
+    file = tmp_path / "jaas.conf"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
+    with pytest.raises(UnsupportedSetting, match=said) as refused:
+        client_arguments(with_servers(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN"))
+    assert str(file) in str(refused.value)
 
 
 def test_tls_checks_host_names_and_certificates_unless_told_otherwise(identity: tuple[Path, Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.lab.load import LedgerProducer, Pace, Transactions, client_settings, outcome_of, parse_properties
+from mirror.lab.load import (
+    NEVER_GIVES_UP,
+    LedgerProducer,
+    Pace,
+    Transactions,
+    client_settings,
+    load,
+    outcome_of,
+    parse_properties,
+)
 from mirror.lab.readers import client_settings as reader_settings
 from mirror.lab.workload import HeaderKind, Workload, planned_records
 from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
@@ -215,6 +225,23 @@ def test_a_producer_can_be_trusted_and_a_reader_commits_by_itself_only() -> None
 
     assert (producer["enable.idempotence"], producer["acks"], producer["linger.ms"]) == (True, "all", "1")
     assert (reader["enable.auto.commit"], reader["enable.auto.offset.store"]) == (False, False)
+
+
+def test_a_producer_gives_no_record_up_unless_it_is_told_to() -> None:
+    """A client that gives one up takes another epoch, and with that sends again what the broker may have taken."""
+    never = client_settings("b:1", "p", compression="lz4", message_timeout_ms=NEVER_GIVES_UP, further={})
+    told = client_settings("b:1", "p", compression="lz4", message_timeout_ms=1500, further={})
+
+    assert inspect.signature(load).parameters["message_timeout_ms"].default == NEVER_GIVES_UP == 0
+    assert (never["message.timeout.ms"], told["message.timeout.ms"]) == (0, 1500)
+
+
+def test_in_transactions_the_client_limits_by_itself_how_long_a_send_may_take() -> None:
+    """No longer than the transaction may; what it has given up is aborted with that, and nobody sees it twice."""
+    further = {"transactional.id": "p"}
+    settings = client_settings("b:1", "p", compression="lz4", message_timeout_ms=NEVER_GIVES_UP, further=further)
+
+    assert "message.timeout.ms" not in settings
 
 
 def test_client_properties_are_key_and_value() -> None:

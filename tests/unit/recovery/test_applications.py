@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def test_a_command_is_told_what_it_is_about_and_what_it_prints_is_kept(tmp_path:
     [
         ('print("no rights"); raise SystemExit(3)', "ended with 3", "no rights"),
         ('import time; print("begun", flush=True); time.sleep(60)', "took longer than 1 s", "begun"),
+        ('import os; print("begun", flush=True); os.kill(os.getpid(), 9)', "was ended by SIGKILL", "begun"),
     ],
 )
 def test_a_command_that_fails_or_hangs_is_refused_with_what_it_said(
@@ -47,10 +49,43 @@ def test_a_command_that_fails_or_hangs_is_refused_with_what_it_said(
     assert (found.output, str(found)[-len(output) :]) == (output, output)
 
 
-def test_a_command_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    found = commands(tmp_path, "[clusters.east]\nstop = 'no-such-command --now'").stop("east")
+@pytest.mark.parametrize("status", [0, 3])
+def test_of_what_a_command_prints_only_the_end_is_kept(tmp_path: Path, status: int) -> None:
+    code = f'import sys; sys.stdout.write("x" * 10_000_000 + " the end"); sys.exit({status})'
+    found = commands(tmp_path, f"[clusters.east]\nstop = {python(code)}").stop("east")
+    kept = found.detail if isinstance(found, Done) else found.output if isinstance(found, NotDone) else ""
+    assert isinstance(found, NotDone if status else Done)
+    assert kept.endswith("x the end")
+    assert kept.startswith("(the end of 10,000,008 bytes) x")
+    assert len(kept) < 2100
+
+
+def test_secrets_that_a_command_prints_or_is_given_are_not_kept(tmp_path: Path) -> None:
+    code = "import sys; print(*sys.argv[1:]); sys.exit(1)"
+    given = ("password=hunter2", "https://shop:hunter2@example.com", "--password", "hunter2", "x-token: hunter2")
+    stop = json.dumps([sys.executable, "-c", code, *given])
+    found = commands(tmp_path, f"[clusters.east]\nstop = {stop}").stop("east")
     assert isinstance(found, NotDone)
-    assert "no-such-command --now" in found.reason
+    assert "hunter2" not in str(found)
+    assert "password=(hidden) https://(hidden)@example.com --password (hidden) x-token: (hidden)" in found.output
+
+
+@pytest.mark.parametrize("program", ["no-such-command", "/no/such/command", "."])
+def test_a_command_that_is_not_there_is_refused_before_any_is_run(tmp_path: Path, program: str) -> None:
+    with pytest.raises(ConfigError, match="is no program that can be run here") as wrong:
+        commands(tmp_path, f"[clusters.west]\nstart = '{program} --now'")
+    assert wrong.value.key == "clusters.west.start"
+
+
+def test_a_command_that_is_gone_when_it_is_to_be_run_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "stop-shop"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    shop = commands(tmp_path, f"[clusters.east]\nstop = '{program} --now'")
+    program.unlink()
+    found = shop.stop("east")
+    assert isinstance(found, NotDone)
+    assert "stop-shop --now` cannot be run" in found.reason
 
 
 def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
@@ -93,6 +128,34 @@ def test_a_probe_that_only_ends_well_says_that_all_has_come_about(tmp_path: Path
     write = found.first_write("west", 5)
     assert isinstance(write, Done)
     assert write.at_ms is not None
+
+
+def test_what_a_probe_says_beside_its_answer_is_not_the_answer(tmp_path: Path) -> None:
+    """Java says on its standard error which options it has picked up."""
+    code = 'import sys; print("Picked up JAVA_TOOL_OPTIONS", file=sys.stderr); print("{}")'
+    found = commands(tmp_path, f"service_seconds = 0.1\n[clusters.west]\nprobe = {python(code)}")
+    write = found.first_write("west", 5)
+    assert isinstance(write, NotDone)
+    assert "does not say that it has come about" in write.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ('print("connecting"); print("{}")', "something stands before the JSON object"),
+        ('print("{" + "x" * 100_000_000)', "more than 4,194,304 bytes"),
+        ('print("{" + chr(34) + "a" + chr(34) + ":" + "[" * 100_000)', "recursion"),
+        ('import json; print(json.dumps({"first_write_at_ms": "12:30"}))', "'12:30' is no moment in ms"),
+        ('import json; print(json.dumps({"first_write_at_ms": -1}))', "-1 is no moment in ms"),
+        ('print("{")', "what the probe prints is not as agreed"),
+    ],
+)
+def test_a_probe_whose_answer_is_not_as_agreed_is_told_so(tmp_path: Path, code: str, why: str) -> None:
+    found = commands(tmp_path, f"service_seconds = 0.1\n[clusters.west]\nprobe = {python(code)}")
+    write = found.first_write("west", 5)
+    assert isinstance(write, NotDone)
+    assert why in write.reason
+    assert len(write.output) < 2100
 
 
 @pytest.mark.parametrize(
@@ -153,7 +216,7 @@ def test_the_parts_that_a_migration_moves_have_commands_of_their_own(tmp_path: P
     """Those of all are never run for a part: they would stop, or start, everything else with it."""
     code = 'import os; print(os.environ["MIRROR_CLUSTER"], os.environ.get("MIRROR_GROUP"))'
     parts = "".join(f"{key} = {python(code)}\n" for key in ("stop_group", "start_group", "stop_producers"))
-    found = commands(tmp_path, f"[clusters.east]\nstart = 'no-such-command'\n{parts}")
+    found = commands(tmp_path, f"[clusters.east]\nstart = 'false'\n{parts}")
     answers = [found.stop_part("east", "audit"), found.start_part("east", "audit"), found.stop_part("east", None)]
     assert [each.detail for each in answers if isinstance(each, Done)] == ["east audit", "east audit", "east None"]
     nobody = found.start_part("east", None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,3 +107,76 @@ def test_half_a_snapshot_is_none(cut: int, tmp_path_factory: pytest.TempPathFact
     path.write_text(whole[: min(cut, len(whole) - 3)])
     with pytest.raises(ConfigError, match=str(path)):
         GroupSnapshot.load(path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"group": ["billing"]}, "expected a text, found ['billing']"),
+        ({"partition": -1}, "partition: no offset or number below 0: -1"),
+        ({"partition": 1.5}, "expected a whole number, found 1.5"),
+        ({"before": {"position": -5, "metadata": ""}}, "before.position: no offset or number below 0: -5"),
+        ({"before": {"position": 1.7, "metadata": ""}}, "expected a whole number, found 1.7"),
+        ({"before": 5}, "expected an object, found 5"),
+        ({"after": {"position": "40", "metadata": ""}}, "expected a whole number, found '40'"),
+        ({"after": {"position": float("inf"), "metadata": ""}}, "expected a whole number, found inf"),
+        ({"after": None}, "expected an object, found None"),
+    ],
+)
+def test_what_no_move_has_written_is_refused_with_its_place(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    """Also without the digest, which a snapshot of an earlier version does not have."""
+
+    def change(content: dict[str, Any]) -> None:
+        content["positions"][0] |= wrong
+        del content["digest"]
+
+    assert told in refused(tmp_path, change)
+
+
+def test_a_snapshot_that_was_changed_is_refused_whatever_was_changed(tmp_path: Path) -> None:
+    def put_elsewhere(content: dict[str, Any]) -> None:
+        content["positions"][0]["before"]["position"] = 7
+
+    def twice(content: dict[str, Any]) -> None:
+        content["positions"] *= 2
+        del content["digest"]
+
+    assert "was changed since it was written" in refused(tmp_path, put_elsewhere)
+    assert "two positions of group billing in A.orders-3" in refused(tmp_path, twice)
+    assert "version 2, and this program reads version 1" in refused(tmp_path, lambda each: each.update(version=2))
+    assert "is no snapshot of groups" in refused(tmp_path, lambda each: each.update(kind="positions"))
+    assert "positions: expected a list of objects" in refused(
+        tmp_path, lambda each: each.update(positions=None, digest=None)
+    )
+
+
+def test_a_snapshot_of_an_earlier_version_without_a_digest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    snapshot = GroupSnapshot(Flow("A", "B"), "west", (SAVED,))
+    snapshot.save(path)
+    content = json.loads(path.read_text())
+    del content["digest"]
+    path.write_text(json.dumps(content))
+    assert GroupSnapshot.load(path) == snapshot
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "[]"])
+def test_what_is_no_snapshot_at_all_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="is no snapshot of groups"):
+        GroupSnapshot.load(path)
+
+
+def refused(directory: Path, change: Callable[[dict[str, Any]], None]) -> str:
+    """Return why a snapshot of which something was changed is refused."""
+    path = directory / "before.json"
+    path.unlink(missing_ok=True)
+    GroupSnapshot(Flow("A", "B"), "west", (SAVED,)).save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError) as wrong:
+        GroupSnapshot.load(path)
+    assert str(path) in str(wrong.value)
+    return str(wrong.value)

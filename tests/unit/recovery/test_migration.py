@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mirror.control.group_view import TranslatedPosition
 from mirror.model.failover import Phase
-from mirror.model.translation import Bounded
+from mirror.model.partition import TopicPartition
+from mirror.model.translation import Bounded, Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, NotDone
 from mirror.recovery.group_moves import MovePlan
@@ -177,6 +179,23 @@ def test_a_kill_anywhere_leaves_what_the_same_run_goes_on_from(tmp_path: Path) -
             assert world.done.count(f"write {group} on west") == 1, number
             began = [each for each in world.done if each == f"start {group} on west"]
             assert len(began) <= 2, "started once more only where nobody knew that it was"
+
+
+def test_what_a_group_has_read_of_a_topic_mirrored_from_the_new_cluster_is_not_waited_for(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class BothWays(TownEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            plan = super().plan_groups(ask_source=ask_source)
+            mirrored = TopicPartition("west.orders", 0)
+            back = tuple(
+                TranslatedPosition(each.group, *ORDERS, 3, Exact(3), source=mirrored) for each in plan.positions
+            )
+            return replace(plan, positions=(*plan.positions, *back))
+
+    world = Town()
+    planned = migration(world, tmp_path)
+    move = replace(planned.move, ends=BothWays(world, THERE.flow))
+    assert_there(world, replace(planned, move=move).carry_out(lambda _: None))
 
 
 def test_what_remains_is_named_until_nothing_does(tmp_path: Path) -> None:

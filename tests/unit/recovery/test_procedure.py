@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
+from mirror.waiting import WaitTimeout
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -562,6 +564,70 @@ def test_a_planned_run_whose_copy_cannot_become_complete_is_not_begun(
     world = World()
     move = replace(move_of(world, tmp_path), ends=Sick(world, THERE.flow))
     assert said in (look_ahead(Mode.PLANNED, move, None).refusal or "")
+
+
+def test_a_copy_that_no_engine_makes_is_waited_for_only_as_long_as_an_engine_may_take_to_start(tmp_path: Path) -> None:
+    """The engine is there at the third look; without a minute's patience nobody waits for that."""
+    looks: list[bool] = []
+
+    class Starting(StandInEnds):
+        def copied(self) -> Copied:
+            looks.append(True)
+            is_running = len(looks) >= 3
+            found = super().copied()
+            return found if is_running else replace(found, positions={}, is_running=False)
+
+    clock = iter(range(0, 10_000, 20))
+    world = World()
+    move = replace(
+        move_of(world, tmp_path),
+        ends=Starting(world, THERE.flow),
+        times=Times(drain=3600.0, engine=60.0),
+        monotonic=lambda: float(next(clock)),
+    )
+    assert "has all records of 1 partition" in move.await_copy({ORDERS: 10})
+    looks.clear()
+    with pytest.raises(WaitTimeout, match="for 10 s no engine has copied east->west: mirror run FILE") as refused:
+        replace(move, times=replace(move.times, engine=10.0)).await_copy({ORDERS: 10})
+    assert "west lacks records: orders-0 from 0 to 9" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [
+        (Phase.DONE, "east->west is failed over already .*: mirror failback leads back"),
+        (Phase.RETURNING, "a failback of east->west is under way"),
+        (Phase.UNDER_WAY, r"a failover \(planned\) of east->west is under way"),
+    ],
+)
+def test_applications_that_were_moved_one_way_are_not_moved_back_but_by_a_failback(
+    tmp_path: Path, phase: Phase, said: str
+) -> None:
+    world = World()
+    performed(world, tmp_path)
+    world.record["ours"] = replace(world.record["ours"], phase=phase)
+    home = StandInEnds(world, HOME.flow)
+    move = replace(move_of(world, tmp_path), ends=home, record=home)
+    assert re.search(said, look_ahead(Mode.PLANNED, move, StandInEnds(world, THERE.flow)).refusal or "")
+    world.record.clear()
+    assert look_ahead(Mode.PLANNED, move, StandInEnds(world, THERE.flow)).refusal is None
+
+
+def test_groups_of_which_no_checkpoint_can_tell_are_counted_and_named_in_the_plan_and_by_the_move(
+    tmp_path: Path,
+) -> None:
+    class Narrow(StandInEnds):
+        def plan_groups(self, *, ask_source: bool) -> MovePlan:
+            return replace(super().plan_groups(ask_source=ask_source), unseen=("group reports in audit-1",))
+
+    world = lost()
+    move = replace(move_of(world, tmp_path, mode="unplanned"), ends=Narrow(world, THERE.flow))
+    said = "1 group may have read copies on east that topics of east->west leaves out"
+    assert any(said in each for each in look_ahead(Mode.UNPLANNED, move, None).notes)
+    results = carry_out(steps_of(Mode.UNPLANNED, move, None), Journal(tmp_path / "journal.jsonl"), goes_back=False)
+    (found,) = [each.result.detail for each in results if each.name == "groups"]
+    assert said in found
+    assert "group reports in audit-1" in found
 
 
 def test_groups_that_the_plan_showed_must_be_found_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirror.control.groups import GroupAction, GroupDecision
+from mirror.control.status import PartitionStatus
 from mirror.kafka.acls import AclListing
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
 from mirror.kafka.cluster import GroupListing, GroupPosition
@@ -468,9 +469,12 @@ def only(change: Change, rule: str) -> list[Difference]:
     return [each for each in judge(change(facts())).differences if each.rule == rule]
 
 
+SOON_DELETED = PartitionStatus(TOPIC, 0, 1, 9, 1, 8, 9_000.0, deleted_in_seconds=60.0)
+
 # What looks like a difference to this rule, and is none.
 NONE: list[tuple[str, Change]] = [
     ("lag", partition(lag_records=9, lag_seconds=29.0)),
+    ("flow-troubled", status(state="DEGRADED", reasons=(SOON_DELETED.cliff_words,))),
     # What holds nothing has nothing to copy.
     (
         "not-begun",
