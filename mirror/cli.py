@@ -33,6 +33,7 @@ from mirror.control.group_view import GroupView, view_groups
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
+from mirror.detaching import detach
 from mirror.drill.commands import app as runbook_app
 from mirror.drill.own_folder import init
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
@@ -240,6 +241,20 @@ def run(
             log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)
             raise typer.Exit(PART_ENDED) from None
     log.info("stopped")
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def legacy(context: typer.Context) -> None:
+    """Copy topics as MirrorMaker 1, kafka-mirror-maker.sh, does, with its options: --help lists them.
+
+    Exit code 1 for bad usage and files, 255 if a stream ended by itself; as MirrorMaker 1's.
+    """
+    from mirror.legacy.command import run as run_legacy  # other commands need none of its client
+
+    raise typer.Exit(run_legacy(context.args))
 
 
 @app.command()
@@ -801,6 +816,17 @@ def main() -> None:
             raise SystemExit(VERDICT_NOT_PASS) from None
         _err.print(problem.strerror, style="red", markup=False)
         raise SystemExit(COULD_NOT_START) from None
+
+
+def connect_mirror_maker() -> None:
+    """Run ``connect-mirror-maker.sh [-daemon] FILE [--clusters ALIAS...]``, which is `mirror run` (CLI-01)."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["-daemon"]:
+        log = detach([sys.executable, "-m", "mirror", "run", *arguments[1:]], "mirrorMaker")
+        _err.print(f"It runs by itself; its log is {log}", markup=False)
+        return
+    sys.argv[1:] = ["run", *arguments]
+    main()
 
 
 @contextmanager

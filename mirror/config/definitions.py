@@ -85,6 +85,7 @@ PYTHON: Final = "python:"
 IDENTITY_CLASSES: Final = (
     "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
+    "org.apache.kafka.mirror.LegacyReplicationPolicy",
     "LegacyReplicationPolicy",
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
 )

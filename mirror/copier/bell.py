@@ -8,7 +8,7 @@ The other way round a line twice a second, a beat, says that the task lives, wha
 nothing. The driver answers each: for how many seconds the task may write. They are counted from when the beat was sent,
 by the task's own clock, so that neither a slow line nor a process that was stopped makes them longer; without an answer
 the right to write runs out by itself. Other lines say what keeps partitions from being copied, and how much is copied:
-nobody has to wait for the end of an epoch to know.
+nobody has to wait for the end of an epoch to know; and what a task has to say in words.
 """
 
 from __future__ import annotations
@@ -77,14 +77,17 @@ class Bell:
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
         copied: Callable[[CopiedNews], None] = lambda _: None,
+        told: Callable[[int, str], None] = lambda _, __: None,
     ) -> None:
         """Listen on ``host``, an address of this machine that the tasks can reach.
 
         ``troubled`` is told, in another thread, what has changed of what is wrong, and ``copied`` of how much is
-        copied; ``write_seconds`` is asked there for how many seconds from now on the tasks may write.
+        copied, and ``told`` what tasks say, with the level of `logging`; ``write_seconds`` is asked there for how many
+        seconds from now on the tasks may write.
         """
         self._troubled: Callable[[Any], None] = troubled
         self._copied: Callable[[Any], None] = copied
+        self._told = told
         self._write_seconds = write_seconds
         self._server = socket.create_server((host, 0))
         self._hand, self._ear = socket.socketpair()
@@ -202,6 +205,8 @@ class Bell:
             for take, news in ((self._troubled, told.troubles), (self._copied, told.copied)):
                 if news:
                     take(news)
+            for level, text in told.lines:
+                self._told(level, text)
         return bool(said)
 
     def _tell_all(self) -> None:
@@ -245,6 +250,7 @@ class BellListener:
         self._told: Troubles = {}
         self._over: set[tuple[Flow, TopicPartition]] = set()
         self._news = b""
+        self._is_sending = False
         self._telling = threading.Lock()
         self._beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         self._beating.start()
@@ -343,6 +349,16 @@ class BellListener:
         with self._telling:
             self._news += line + b"\n"
 
+    def say(self, level: int, text: str) -> None:
+        """Have the driver log something, within a second."""
+        self._say({"lines": [(level, text)]})
+
+    @property
+    def has_said_all(self) -> bool:
+        """Whether everything that is to be told has gone out, or cannot any more."""
+        with self._telling:
+            return not (self._news or self._is_sending) or not self._beating.is_alive()
+
     def close(self) -> None:
         """Hang up, which rings for the other tasks."""
         self._closing.set()
@@ -356,8 +372,10 @@ class BellListener:
                 self._beats[number] = steady_seconds()
                 with self._telling:
                     outgoing, self._news = outgoing + self._news + b"%d\n" % number, b""
+                    self._is_sending = True
                 with contextlib.suppress(BlockingIOError):
                     outgoing = outgoing[self._socket.send(outgoing) :]
+                self._is_sending = bool(outgoing)
                 if self._closing.wait(_BEAT_SECONDS):
                     return
 
@@ -366,6 +384,7 @@ class BellListener:
 class _Told:
     troubles: Troubles
     copied: CopiedNews
+    lines: list[tuple[int, str]]
 
 
 def _named(where: tuple[Flow, TopicPartition], *said: object) -> list[object]:
@@ -386,7 +405,7 @@ def _numbers(copied: Copied) -> tuple[object, ...]:
 def _read(line: bytes) -> _Told:
     said = json.loads(line)
     if not isinstance(said, dict):
-        raise TypeError("a task tells of troubles, or how much is copied")
+        raise TypeError("a task tells of troubles, how much is copied, or lines of the log")
     return _Told(
         {
             (Flow(source, target), TopicPartition(topic, partition)): trouble
@@ -398,4 +417,5 @@ def _read(line: bytes) -> _Told:
             )
             for source, target, topic, partition, records, size, read, acknowledged, waiting in said.get("copied", ())
         },
+        [(int(level), str(text)) for level, text in said.get("lines", ())],
     )

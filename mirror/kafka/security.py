@@ -152,44 +152,66 @@ def _tls_versions(properties: Mapping[str, str]) -> tuple[ssl.TLSVersion, ssl.TL
 
 def _load_trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     """Trust what the trust store holds; without one, what the system trusts, as Java trusts its own list."""
+    trusted = trust_pem(properties)
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=trusted)
+
+
+def trust_pem(properties: Mapping[str, str]) -> str | None:
+    """Return the certificates that are trusted; None: those that the system trusts.
+
+    Raises
+    ------
+    UnsupportedSetting
+        if the trust store cannot be read.
+    """
     inline = properties.get("ssl.truststore.certificates")
     location = properties.get("ssl.truststore.location")
-    if inline:
-        context.load_verify_locations(cadata=inline)
-    elif location:
-        kind = _store_type(properties, "ssl.truststore", location)
-        password = properties.get("ssl.truststore.password")
-        if kind == "PEM":
-            context.load_verify_locations(location)
-        else:
-            changed_at = Path(location).stat().st_mtime_ns
-            context.load_verify_locations(cadata=_certificates_of_java_store(location, kind, password, changed_at))
-    else:
-        context.load_default_certs()
+    if inline or not location:
+        return inline or None
+    kind = _store_type(properties, "ssl.truststore", location)
+    if kind == "PEM":
+        return Path(location).read_text("ascii", errors="replace").replace("\ufffd", "?")
+    changed_at = Path(location).stat().st_mtime_ns
+    return _certificates_of_java_store(location, kind, properties.get("ssl.truststore.password"), changed_at)
 
 
 def _load_identity(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     """Present the key store's certificate to brokers that ask for one."""
+    identity = identity_pem(properties)
+    if identity is not None:
+        _load_pem_identity(context, *identity)
+
+
+def identity_pem(properties: Mapping[str, str]) -> tuple[str, str | None] | None:
+    """Return key and certificate chain, and the key's password if it has one; None if there are none.
+
+    Raises
+    ------
+    UnsupportedSetting
+        if they cannot be had from what the properties give.
+    """
     key_password = properties.get("ssl.key.password")
     chain, key = properties.get("ssl.keystore.certificate.chain"), properties.get("ssl.keystore.key")
     location = properties.get("ssl.keystore.location")
     if chain and key:
-        _load_pem_identity(context, f"{key}\n{chain}\n", key_password)
-    elif chain or key:
+        return f"{key}\n{chain}\n", key_password
+    if chain or key:
         raise UnsupportedSetting(
             "ssl.keystore.certificate.chain" if chain else "ssl.keystore.key",
             "",
             "ssl.keystore.key and ssl.keystore.certificate.chain go together; give both",
         )
-    elif location:
-        kind = _store_type(properties, "ssl.keystore", location)
-        if kind == "PEM":
-            context.load_cert_chain(location, password=key_password)
-        else:
-            store_password = properties.get("ssl.keystore.password", "")
-            changed_at = Path(location).stat().st_mtime_ns
-            pem = _identity_of_java_store(location, kind, store_password, key_password, changed_at)
-            _load_pem_identity(context, pem, None)
+    if not location:
+        return None
+    kind = _store_type(properties, "ssl.keystore", location)
+    if kind == "PEM":
+        return Path(location).read_text("ascii", errors="replace"), key_password
+    store_password = properties.get("ssl.keystore.password", "")
+    changed_at = Path(location).stat().st_mtime_ns
+    return _identity_of_java_store(location, kind, store_password, key_password, changed_at), None
 
 
 def _load_pem_identity(context: ssl.SSLContext, pem: str, password: str | None) -> None:

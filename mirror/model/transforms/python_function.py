@@ -48,11 +48,18 @@ class PythonFunction:
         if made[:3] != given[:3]:
             raise NotARecord("it changed topic, partition or offset; a record is sent elsewhere by a RegexRouter only")
         headers = tuple((name, content) for name, content in made.headers)
-        _require_sendable(made.timestamp, made.key, made.value, headers)
+        require_sendable(made.timestamp, made.key, made.value, headers)
         return altered(record, timestamp=made.timestamp, key=made.key, value=made.value, headers=headers)
 
 
-def _require_sendable(timestamp: Any, key: Any, value: Any, headers: tuple[tuple[Any, Any], ...]) -> None:
+def require_sendable(timestamp: Any, key: Any, value: Any, headers: tuple[tuple[Any, Any], ...]) -> None:
+    """Return if brokers take such a record.
+
+    Raises
+    ------
+    NotARecord
+        saying what of it they do not take.
+    """
     if not isinstance(timestamp, int) or timestamp < 0:
         raise NotARecord(f"its timestamp {timestamp!r} is not a number of milliseconds since 1970")
     for what, content in (("key", key), ("value", value), *((f"header {name!r}", one) for name, one in headers)):

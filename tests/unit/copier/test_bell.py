@@ -125,6 +125,19 @@ def test_that_a_trouble_of_the_epoch_before_is_over_is_told_once_while_this_one_
         assert told == [{first: None, second: "no leader"}, {first: "no leader", second: None}]
 
 
+def test_what_a_task_says_is_heard_and_it_knows_when_that_has_gone_out() -> None:
+    said: list[tuple[int, str]] = []
+    with (
+        Bell("127.0.0.1", told=lambda level, text: said.append((level, text))) as bell,
+        closing(BellListener(bell.address)) as listener,
+    ):
+        listener.say(30, "orders-3 \n is small")
+        wait_until(lambda: listener.has_said_all, "it to be said", timeout_seconds=5)
+        wait_until(lambda: said, "it to be heard", timeout_seconds=5)
+        assert not bell.rung.is_set()
+    assert said == [(30, "orders-3 \n is small")]
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n", b"\n", b"\x16\x03\x01\n", b"5.5\n", b"[[1]]\n"])
 def test_a_stranger_is_hung_up_on_and_the_bell_rings_on(bell: Bell, listen: Listen, said: bytes) -> None:
     listener = listen(bell)
