@@ -74,7 +74,7 @@ from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
-from mirror.tables import MOST_ROWS, cell, print_rows
+from mirror.tables import MOST_ROWS, print_rows
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -292,6 +292,7 @@ def plan(
 @app.command()
 def status(
     file: File,
+    flow: FlowName = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -308,12 +309,10 @@ def status(
     """
     with _explained(file):
         settings = load(file, applies_transforms=False)
-        with observe(settings) as observers:
+        chosen = [_flow(settings, flow)] if flow else settings.enabled_flows
+        with observe(settings, {each.flow for each in chosen}) as observers:
             found = [observer.look() for observer in observers]
-        sides = [
-            look_at_fenced_side(settings, chosen, one)
-            for chosen, one in zip(settings.enabled_flows, found, strict=True)
-        ]
+        sides = [look_at_fenced_side(settings, each, one) for each, one in zip(chosen, found, strict=True)]
     found = [with_fenced_side(one, side) for one, side in zip(found, sides, strict=True)]
     if as_json:
         rows = zip(found, sides, strict=True)
@@ -335,13 +334,17 @@ def offsets(
 ) -> None:
     """Say where each group would go on, on the target; works without the source, from the checkpoints.
 
-    Exit code 1 if the source does not tell the position of some group (which, and why, is said beside the others), or
-    no group matches the pattern that was given.
+    Exit code 1 if the source does not tell the position of some group (which, and why, is said beside the others), no
+    group matches the pattern that was given, or the flow has never run.
     """
     with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = _flow(settings, flow)
-        view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows, with_ages=True)
+        try:
+            view = view_groups(chosen, settings.clusters, pattern=group, flows=settings.enabled_flows, with_ages=True)
+        except NeverRun as never:
+            _err.print(f"{chosen.flow}: {never}", markup=False)
+            raise typer.Exit(VERDICT_NOT_PASS) from None
     if view.source_problem:
         said = f"The positions are those of the checkpoints on {chosen.flow.target}: {view.source_problem}"
         _err.print(said, markup=False)
@@ -1273,7 +1276,8 @@ def _print_verification(title: str, found: dict[str, Any]) -> None:
         where = f"{each['topic']}-{each['partition']}"
         first = each["first_difference"]
         if first is not None:
-            offsets = f"upstream {cell(first['upstream_offset'])}, downstream {cell(first['downstream_offset'])}"
+            ends = (("upstream", first["upstream_offset"]), ("downstream", first["downstream_offset"]))
+            offsets = ", ".join(f"{log} {offset}" for log, offset in ends if offset is not None)
             _out.print(f"{where}: {first['what']} first at {offsets}: {first['detail']}", markup=False)
         for what, log in (("missing", "the source"), ("extra", "the copy")):
             if (each[what] or 0) > 1:

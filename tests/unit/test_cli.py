@@ -133,6 +133,25 @@ def test_of_a_flow_that_has_never_run_it_is_not_said_that_there_is_no_gap(
     assert shown(monkeypatch, 120, found, "gaps", str(file)) == (0, "There is no gap.\n")
 
 
+def test_of_a_flow_that_has_never_run_no_group_is_told_and_that_is_not_a_failure_to_start(
+    monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise NeverRun("west", "mm2-state.east.internal")
+
+    monkeypatch.setattr(cli, "view_groups", never)
+    done = CliRunner().invoke(app, ["offsets", str(file)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "this flow has never run" in " ".join(done.stderr.split())
+
+
+def test_the_status_is_that_of_one_flow_if_one_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    found = FlowStatus(FLOW, "RUNNING", (), ())
+    status, text = shown(monkeypatch, 80, found, "status", str(file), "--flow", "east->west", "--json")
+    assert (status, [each["flow"] for each in json.loads(text)["flows"]]) == (0, ["east->west"])
+    assert CliRunner().invoke(app, ["status", str(file), "--flow", "west->east"]).exit_code == 2
+
+
 ORDERS = TopicPartition("orders", 0)
 TRIED = ShadowPartition("billing", ORDERS, TopicPartition("east.orders", 0), 5, 5, forecast=Forecast(0, 3))
 
