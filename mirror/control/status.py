@@ -18,6 +18,7 @@ from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name
 from mirror.kafka import batch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, topic_settings
+from mirror.kafka.codes import OFFSET_OUT_OF_RANGE
 from mirror.kafka.log import LogReader
 from mirror.model.cliff import RETENTION_KEYS, Retention, duration_words, is_near
 from mirror.model.copied import NO_TIME, Waiting
@@ -49,6 +50,8 @@ CLIFF_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
 _RETENTION_SECONDS = 60.0
 _NAMED = 5
+# What the source has deleted before it was copied; how old it was is not known any more.
+_DELETED = Waiting(NO_TIME, 0.0)
 
 _NEVER_RUN = "this flow has never run"
 _PROBLEMS = (ConnectionFailed, BrokerRefused, LeaderUnknown)
@@ -101,14 +104,15 @@ class PartitionStatus:
 
     def is_near_cliff(self, limit_seconds: float) -> bool:
         """Whether the source soon deletes what is not copied, as :func:`mirror.model.cliff.is_near` has it."""
-        left, lag = self.deleted_in_seconds, self.lag_seconds
-        return left is not None and lag is not None and is_near(left, lag, limit_seconds)
+        left, lag = self.deleted_in_seconds, math.inf if self.lag_seconds is None else self.lag_seconds
+        return left is not None and is_near(left, lag, limit_seconds)
 
     @property
     def cliff_words(self) -> str:
         """Say when the source deletes the oldest record to be copied, of which it is known."""
-        where, left = TopicPartition(self.topic, self.partition), duration_words(self.deleted_in_seconds or 0.0)
-        return f"the oldest unmirrored record of {where} is deleted in {left} at this rate"
+        where, left = TopicPartition(self.topic, self.partition), self.deleted_in_seconds
+        when = f"in {duration_words(left)} at this rate" if left else "by now"
+        return f"the oldest unmirrored record of {where} is deleted {when}"
 
 
 def nearest_cliff(partitions: Iterable[PartitionStatus], limit_seconds: float) -> PartitionStatus | None:
@@ -413,7 +417,7 @@ class FlowObserver:
         for source, each in there.items():
             lag, seconds, left = lags[source], 0.0 if not lags[source] else None, None
             if (record := oldest.get(source)) is not None:
-                seconds = _age(record)
+                seconds, left = _age(record), 0.0 if record is _DELETED else None
                 if lag and seconds is not None and source.topic in retention:
                     left = retention[source.topic].seconds_left(lag, seconds, record.record_bytes)
             found.append(
@@ -492,11 +496,16 @@ class FlowObserver:
 def _first_record(channel: Channel, source: TopicPartition, position: int, end: int) -> Waiting:
     """Return the first data record from ``position`` on; where only markers follow, one of this moment."""
     reader = LogReader(channel, source, position)
-    while reader.position < end:
-        for content, header in reader.fetch(most_bytes=1):
-            for record in batch.records(content):
-                if record.offset >= position:
-                    return Waiting(record.timestamp, len(content) / max(header.record_count, 1))
+    try:
+        while reader.position < end:
+            for content, header in reader.fetch(most_bytes=1):
+                for record in batch.records(content):
+                    if record.offset >= position:
+                        return Waiting(record.timestamp, len(content) / max(header.record_count, 1))
+    except BrokerRefused as refused:
+        if refused.code != OFFSET_OUT_OF_RANGE:
+            raise
+        return _DELETED
     return Waiting(int(time.time() * 1000), 0.0)
 
 

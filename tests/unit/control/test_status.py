@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import kafka.errors
 import pytest
 
 from mirror.config.settings import MirrorSettings, load
@@ -24,7 +25,7 @@ from mirror.control.status import (
     observe,
     worst_first,
 )
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.channel import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
@@ -256,6 +257,42 @@ def test_when_the_source_deletes_what_is_not_copied_is_told_if_that_is_soon(
     (reason,) = found.reasons
     assert re.fullmatch(rf"{RECORD} (30|29) min \d+ s at this rate", reason)
     assert observer_of(settings, lagging, cliff_seconds=60).look().reasons == ()
+
+
+def test_what_the_source_has_deleted_is_known_by_its_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reader:
+        """A log that begins at 4, and has only markers."""
+
+        def __init__(self, _: object, source: TopicPartition, position: int) -> None:
+            self.position = position
+
+        def fetch(self, *, most_bytes: int) -> list[Any]:
+            if self.position < 4:
+                raise BrokerRefused("east: orders-2", kafka.errors.OffsetOutOfRangeError)
+            self.position = 9
+            return []
+
+    monkeypatch.setattr(status, "LogReader", Reader)
+    channel: Any = None
+    assert status._first_record(channel, TopicPartition("orders", 2), 3, 9) is status._DELETED
+    assert status._first_record(channel, TopicPartition("orders", 1), 4, 9).record_bytes == 0
+
+
+def test_what_the_source_has_deleted_before_it_was_copied_is_told_and_hides_nothing_else(
+    settings: MirrorSettings, lagging: Lagging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lag of no partition of the flow was told any more once one had fallen behind the start of its log."""
+    read = status._first_record
+
+    def read_or_deleted(channel: Any, source: TopicPartition, position: int, end: int) -> Waiting:
+        return status._DELETED if position < 4 else read(channel, source, position, end)
+
+    monkeypatch.setattr(status, "_first_record", read_or_deleted)
+    lagging.hours = 1
+    found = observer_of(settings, lagging).look()
+    lags = [(each.deleted_in_seconds == 0, each.lag_seconds is None) for each in found.partitions]
+    assert lags == [(False, False), (False, False), (True, True)]
+    assert found.reasons == ("the oldest unmirrored record of orders-2 is deleted by now",)
 
 
 def test_what_stands_still_is_read_once_and_of_much_that_lags_only_some(
