@@ -177,10 +177,13 @@ def _is_running(pid: int) -> bool:
 
 
 def spark_answers() -> bool:
-    """Whether this process's Spark is at work; its JVM may still be there as a process when it is not."""
+    """Whether this process's Spark is at work; its JVM may still be there as a process when it is not.
+
+    Without its folder of temporary files, which somebody who cleans up may have removed, no job can begin.
+    """
     context = SparkContext._active_spark_context
     try:
-        return context is not None and not context._jsc.sc().isStopped()
+        return context is not None and not context._jsc.sc().isStopped() and Path(context._temp_dir).is_dir()
     except SPARK_ERRORS:
         return False
 

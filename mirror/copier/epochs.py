@@ -171,9 +171,9 @@ class Epochs:
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
                 if not spark_answers():
                     self._end()
-                    raise EpochFailed(
-                        "Spark's JVM has ended; the next epoch starts another", bell.write_until
-                    ) from error
+                    is_cleaned = isinstance(error, FileNotFoundError)
+                    lost = "Spark's folder of temporary files is gone" if is_cleaned else "Spark's JVM has ended"
+                    raise EpochFailed(f"{lost}; the next epoch starts another", bell.write_until) from error
                 raise EpochFailed(_said(error), bell.write_until) from error
             else:
                 return list(results)

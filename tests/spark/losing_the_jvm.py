@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
+from pyspark import SparkContext
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import PartitionWork, TaskWork
@@ -58,11 +61,14 @@ def killed_at_work(epochs: Epochs) -> str | None:
 
 
 def main() -> None:
-    """Kill the JVM at work, between two epochs, where no other can be started, and before the end."""
+    """Remove the JVM's files; kill it at work, between two epochs, where no other can be started, before the end."""
     epochs = Epochs("local[1]", 1)
     epochs.start()
     first = jvm()
-    said = [killed_at_work(epochs), failure_of(epochs)]
+    context = SparkContext._active_spark_context
+    assert context is not None
+    shutil.rmtree(Path(context._temp_dir).parent)
+    said = [failure_of(epochs), failure_of(epochs), killed_at_work(epochs), failure_of(epochs)]
     second = jvm()
     # Nobody waits for its end: its connections are gone before the process is.
     second.kill()

@@ -12,14 +12,19 @@ pytestmark = pytest.mark.spark
 
 
 def test_epochs_whose_jvm_is_killed_fail_and_the_next_ones_run_on_another() -> None:
-    """``kill -9`` at work, between two epochs, where no other can be started at first, and before the end."""
+    """``kill -9`` at work, between two epochs, where no other can be started at first, and before the end.
+
+    So do those whose temporary files were cleaned up: they failed for as long as the process ran.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.losing_the_jvm"], capture_output=True, text=True, check=False, timeout=180
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     lost = "Spark's JVM has ended; the next epoch starts another"
-    at_work, then, between, after_that, then_without_java, still, in_the_end = told["said"]
+    cleaned, on_another, at_work, then, between, after_that, then_without_java, still, in_the_end = told["said"]
+    gone = "Spark's folder of temporary files is gone; the next epoch starts another"
+    assert (cleaned, on_another) == (gone, None)
     assert (at_work, then) == (lost, None)
     assert (between, after_that) == (lost, None)
     assert (then_without_java, still.split(" (")[0], in_the_end) == (lost, "Spark's JVM did not start", None)
