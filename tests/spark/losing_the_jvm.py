@@ -44,17 +44,17 @@ def failure_of(epochs: Epochs) -> str | None:
 
 def killed_at_work(epochs: Epochs) -> str | None:
     """Kill the JVM in the middle of an epoch; return what became of that."""
-    # A cluster that takes connections and never answers: the task that calls there is at work, and stays so for seconds.
+    # A cluster that takes connections and never answers: a task that has a minute tries it for that long.
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         host, port = silent.getsockname()
         client = {"bootstrap.servers": f"{host}:{port}"}
         flow = flow_work(source_client=client, target_client=client)
         orders = PartitionWork(EAST_WEST, TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", None)
-        work = replace(NOTHING, flows=(flow,), partitions=(orders,))
+        work = replace(NOTHING, flows=(flow,), partitions=(orders,), seconds=60.0)
         epoch = pool.submit(epochs.run, [work])
         silent.settimeout(60)
-        silent.accept()[0].close()
-        jvm().kill()
+        with silent.accept()[0]:
+            jvm().kill()
         failure = epoch.exception()
     assert isinstance(failure, EpochFailed), failure
     return str(failure)
