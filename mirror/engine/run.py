@@ -12,7 +12,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from mirror.copier.assignment import assign
 from mirror.copier.bell import CopiedNews, Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
-from mirror.engine.cluster_news import Away, Outages, news_of
+from mirror.engine.cluster_news import Away, ClusterNews, Outages, news_of
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.hold import FlowHold
@@ -54,7 +54,10 @@ _REST_SECONDS = 0.5
 _FIRST_EPOCH_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _UNMEASURED_BYTES = 1 << 16
-_JOIN_SECONDS = 10.0
+# A claim that is released lets another engine lead at once; of a cluster that does not answer none is.
+_RELEASE_SECONDS = 10.0
+_JOIN_SECONDS = 1.0
+_TAKEOVER_SECONDS = 10.0
 _TOPICS_SECONDS = 10.0
 # Addresses that lead to one cluster are mended by people.
 _SAME_CLUSTER_SECONDS = 10.0
@@ -219,21 +222,32 @@ class Engine:
             self._clusters[alias].begin_away(why)
         for line in self._settings.ignored:
             _LOG.warning("%s", line)
+        # By the clusters that each depends on.
         threads = [
-            threading.Thread(
-                target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
+            (
+                {flow.flow.source, flow.flow.target},
+                threading.Thread(
+                    target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
+                ),
             )
             for flow in self._flows
             for name, target in (("control", self._control), ("heartbeats", self._heartbeats))
         ]
+        # Also while the engine stops: an outage that begins then is not waited for either.
+        is_over = threading.Event()
         watching = [
-            threading.Thread(target=self._guarded, args=(news.run, stop), name=f"cluster {alias}", daemon=True)
+            threading.Thread(
+                target=self._guarded, args=(partial(_watch, news, is_over), stop), name=f"cluster {alias}", daemon=True
+            )
             for alias, news in self._clusters.items()
         ]
-        threads.append(threading.Thread(target=self._wind_down, args=(stop,), name="stop", daemon=True))
+        threads.append((set(), threading.Thread(target=self._wind_down, args=(stop,), name="stop", daemon=True)))
         leaders = [
-            threading.Thread(
-                target=self._guarded, args=(partial(self._lead, flow), stop), name=f"leader {flow}", daemon=True
+            (
+                {flow.target},
+                threading.Thread(
+                    target=self._guarded, args=(partial(self._lead, flow), stop), name=f"leader {flow}", daemon=True
+                ),
             )
             for flow in self._leaders
         ]
@@ -243,9 +257,10 @@ class Engine:
         threading.excepthook = lambda ended: self._end_by(
             ended.exc_value or ended.exc_type(), ended.thread.name if ended.thread else "a thread", stop
         )
-        for thread in (*threads, *leaders, *watching):
+        parts = [thread for _, thread in (*threads, *leaders)]
+        for thread in (*parts, *watching):
             thread.start()
-        self._parts = (*leaders, *watching, *(each for each in threads if each.name.startswith("control")))
+        self._parts = (*watching, *(each for each in parts if each.name.startswith(("control", "leader"))))
         has_ended = False
         try:
             # Topics are created and positions read while Spark starts.
@@ -259,15 +274,17 @@ class Engine:
         finally:
             self._has_copied.set()
             stop.set()
-            _join(threads, _STOP_SECONDS)
+            self._join(threads, _STOP_SECONDS)
             # Nothing is copied any more, so another engine need not wait until this process has ended.
             for flow, leader in self._leaders.items():
                 leader.end(is_settled=has_ended and self._standings[flow].is_settled)
-            _join([*leaders, *threads, *watching], _JOIN_SECONDS)
+            self._join([*leaders, *threads], _RELEASE_SECONDS)
+            is_over.set()
+            _join([*parts, *watching], _JOIN_SECONDS)
             # Which ends a takeover that is under way, too; it has written nothing.
             self._epochs.stop()
             if taking_over.ident is not None:
-                taking_over.join(timeout=_JOIN_SECONDS)
+                taking_over.join(timeout=_TAKEOVER_SECONDS)
             threading.excepthook = threading.__excepthook__
         if self._defects:
             part, defect = self._defects[0]
@@ -304,6 +321,13 @@ class Engine:
         if not self._has_copied.wait(_STOP_SECONDS):
             # What is unanswered by now is left to the next engine, which has it refused.
             self._epochs.abort()
+
+    def _join(self, threads: Iterable[tuple[Set[str], threading.Thread]], seconds: float) -> None:
+        """Wait for threads, for so many seconds in all, but not for what depends on a cluster that does not answer."""
+        until = time.monotonic() + seconds
+        for aliases, thread in threads:
+            while thread.is_alive() and time.monotonic() < until and not any(map(self._outages.is_known, aliases)):
+                thread.join(timeout=_TICK_SECONDS)
 
     def _guarded(self, target: Callable[[threading.Event], None], stop: threading.Event) -> None:
         """Run a thread; what a cluster does to it is dealt with inside, so whatever gets here ends the engine."""
@@ -649,6 +673,10 @@ class Engine:
 
 def _as_is(report: TickReport) -> TickReport:
     return report
+
+
+def _watch(news: ClusterNews, until: threading.Event, _: threading.Event) -> None:
+    news.run(until)
 
 
 def _same_cluster(flow: Flow, ids: Mapping[str, str]) -> str | None:

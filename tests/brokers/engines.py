@@ -15,7 +15,7 @@ from mirror.kafka.log import read_records
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
-from mirror.waiting import wait_until
+from mirror.waiting import WaitTimeout, wait_until
 from tests.brokers.command import FACTORS, status_of
 from tests.brokers.copying import ends_of
 
@@ -105,3 +105,16 @@ class Engines:
     def status(self) -> dict[str, Any]:
         (flow,) = status_of(self.file)
         return flow
+
+    def await_standby(self, what: str, timeout_seconds: float = 60) -> dict[str, Any]:
+        """Wait until an engine stands by and another leads; return that status."""
+        try:
+            return wait_until(
+                self.status,
+                what,
+                timeout_seconds=timeout_seconds,
+                until=lambda found: found["standbys"] and found["state"] == "RUNNING",
+            )
+        except WaitTimeout as late:
+            said = {name: (one.return_code(), one.log_tail()) for name, one in self.running.items()}
+            raise AssertionError(f"the engines ended with, and said: {said}") from late

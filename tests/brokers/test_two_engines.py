@@ -73,12 +73,7 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
     engines.send(1_000)
     engines.await_all()
     second = engines.running["second"] = engines.start()
-    led = wait_until(
-        engines.status,
-        "the second to stand by",
-        timeout_seconds=60,
-        until=lambda found: found["standbys"] and found["state"] == "RUNNING",
-    )
+    led = engines.await_standby("the second to stand by")
     assert [one["pid"] for one in led["standbys"]] == [second.pid]
     assert led["leader"]["pid"] == first.pid
 
@@ -87,7 +82,7 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
     assert engines.await_all() < after_kill
 
     third = engines.running["third"] = engines.start()
-    wait_until(engines.status, "the third to stand by", timeout_seconds=60, until=lambda found: found["standbys"])
+    engines.await_standby("the third to stand by")
     engines.send(1_000)
     faults.suspend([second])
     engines.send(1_000)
@@ -95,9 +90,7 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
     faults.resume([second])
     engines.send(1_000)
     engines.await_all()
-    found = wait_until(
-        engines.status, "the thawed one to stand by", timeout_seconds=60, until=lambda one: one["standbys"]
-    )
+    found = engines.await_standby("the thawed one to stand by")
     assert found["leader"]["pid"] == third.pid
     assert [one["pid"] for one in found["standbys"]] == [second.pid]
 

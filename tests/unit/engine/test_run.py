@@ -20,7 +20,7 @@ from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import run as module
-from mirror.engine.cluster_news import ClusterNews
+from mirror.engine.cluster_news import Away, ClusterNews
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import NotReachable
@@ -132,6 +132,42 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
     assert not ran_idle.is_set()
     assert isinstance(engine._epochs, NoSpark)
     assert engine._epochs.stopped == 1
+
+
+def test_an_engine_that_stops_waits_for_no_cluster_that_does_not_answer(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C took ten seconds while the only target was a frozen broker: its threads ask it until they time out."""
+    answers, ran_out = threading.Event(), threading.Event()
+
+    def await_answer(*_: object) -> None:
+        answers.wait()
+
+    for name in ("_lead", "_control", "_heartbeats"):
+        monkeypatch.setattr(Engine, name, await_answer)
+    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Takeovers, "run", lambda *_: None)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    # What an engine waits for is then not told from waiting for ever.
+    monkeypatch.setattr(module, "_STOP_SECONDS", 600.0)
+    monkeypatch.setattr(module, "_RELEASE_SECONDS", 600.0)
+    engine, stop = Engine(settings), threading.Event()
+    monkeypatch.setattr(engine._clusters["west"], "_ask", lambda: Away("no answer"))
+    engine._clusters["west"].begin_away(Away("no answer"))
+    stop.set()
+
+    def lose_patience() -> None:
+        ran_out.set()
+        answers.set()
+
+    patience = threading.Timer(60.0, lose_patience)
+    patience.start()
+    try:
+        engine.run(stop)
+    finally:
+        patience.cancel()
+        answers.set()
+    assert not ran_out.is_set()
 
 
 def test_a_defect_in_a_thread_that_is_none_of_the_engines_ends_it_too(
