@@ -31,6 +31,13 @@ def status_of(file: Path) -> list[dict[str, Any]]:
     return told
 
 
+def kept(path: Path, content: str) -> Path:
+    """Have a file hold ``content``; one that does is not written again: who starts meanwhile would find it empty."""
+    if not path.exists() or path.read_text() != content:
+        path.write_text(content)
+    return path
+
+
 def write(path: Path, east: str, west: str, more: str) -> Path:
     """Write a properties file of two clusters; line 2 and 3 are their addresses."""
     path.write_text(

@@ -16,7 +16,7 @@ from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
-from tests.brokers.command import FACTORS, status_of
+from tests.brokers.command import FACTORS, kept, status_of
 from tests.brokers.copying import ends_of
 
 PARTITIONS = 4
@@ -40,15 +40,14 @@ class Engines:
     @property
     def file(self) -> Path:
         """The properties file of all of them."""
-        path = self.directory / "mirror.properties"
-        path.write_text(
+        return kept(
+            self.directory / "mirror.properties",
             f"clusters = {self.alias}, west\n"
             f"{self.alias}.bootstrap.servers = {self.source['bootstrap.servers']}\n"
             f"west.bootstrap.servers = {self.target['bootstrap.servers']}\n"
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
-            f"mirror.tasks = 2\n{FACTORS}{self.settings}"
+            f"mirror.tasks = 2\n{FACTORS}{self.settings}",
         )
-        return path
 
     def start(self, *options: str) -> ManagedProcess:
         self._lives += 1

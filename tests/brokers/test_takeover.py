@@ -26,7 +26,7 @@ from mirror.model.flow_state import FlowState, Takeover
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
-from tests.brokers.command import FACTORS, mirror, status_of
+from tests.brokers.command import FACTORS, kept, mirror, status_of
 from tests.brokers.copying import log_of
 from tests.brokers.in_transactions import committed
 
@@ -65,16 +65,15 @@ class Turns:
 
     @property
     def file(self) -> Path:
-        path = self.directory / "mirror.properties"
-        path.write_text(
+        return kept(
+            self.directory / "mirror.properties",
             f"clusters = {self.alias}, west\n"
             f"{self.alias}.bootstrap.servers = {self.clients['east']['bootstrap.servers']}\n"
             f"west.bootstrap.servers = {self.clients['west']['bootstrap.servers']}\n"
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
             f"{self.alias}->west.groups = {self.alias}.*\ntasks.max = 2\n"
-            f"emit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = false\n{FACTORS}{self.more}"
+            f"emit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = false\n{FACTORS}{self.more}",
         )
-        return path
 
     def send(self, count: int) -> None:
         """Append records that no other has the like of, to all partitions in turn."""
