@@ -146,10 +146,11 @@ class Engine:
             for flow, standing in self._standings.items()
         }
 
-    def check(self) -> None:
+    def check(self, stop: threading.Event | None = None) -> None:
         """Ask which cluster is which, and refuse a flow from a cluster to itself; changes nothing anywhere.
 
-        A cluster that does not answer now is asked again later: what does not need it is copied meanwhile.
+        A cluster that does not answer now is asked again later: what does not need it is copied meanwhile. All are
+        asked at once, and no answer is waited for once ``stop`` is set.
 
         Raises
         ------
@@ -161,15 +162,12 @@ class Engine:
         TooFewBrokers
             if a topic that a flow is to begin with is to have more replicas than there are brokers.
         """
-        ids: dict[str, str] = {}
-        away: dict[str, ClusterUnreachable] = {}
-        for alias in self._clusters:
-            try:
-                with Cluster.connect(self._settings.clusters[alias]) as cluster:
-                    ids[alias] = cluster.cluster_id
-                    self._require_brokers(cluster)
-            except ClusterUnreachable as problem:
-                away[alias] = problem
+        answers = self._answers(stop or threading.Event())
+        for answer in answers.values():
+            if isinstance(answer, Exception) and not isinstance(answer, ClusterUnreachable):
+                raise answer
+        ids = {alias: answer for alias, answer in answers.items() if isinstance(answer, str)}
+        away = {alias: answer for alias, answer in answers.items() if isinstance(answer, ClusterUnreachable)}
         for flow in self._flows:
             if same := _same_cluster(flow.flow, ids):
                 raise SameCluster(self._settings.path, *place_of(self._settings.path, flow.flow.target), same)
@@ -178,6 +176,27 @@ class Engine:
             raise not_reachable(self._settings.path, away[targets[0]])
         for alias, why in away.items():
             self._away[alias] = Away(why.reason, why.__cause__ is not None and is_refusal(why.__cause__))
+
+    def _answers(self, stop: threading.Event) -> dict[str, str | Exception]:
+        """Return of each cluster its id, or what it raised; of none that has not answered when ``stop`` is set."""
+        found: dict[str, str | Exception] = {}
+
+        def ask(alias: str) -> None:
+            try:
+                with Cluster.connect(self._settings.clusters[alias]) as cluster:
+                    self._require_brokers(cluster)
+                    found[alias] = cluster.cluster_id
+            except Exception as problem:  # noqa: BLE001  # raised by check()
+                found[alias] = problem
+
+        # Not a pool's: the process would not end before the last of them.
+        asking = [threading.Thread(target=ask, args=(alias,), daemon=True) for alias in self._clusters]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            while thread.is_alive() and not stop.is_set():
+                thread.join(timeout=_TICK_SECONDS)
+        return {alias: found[alias] for alias in self._clusters if alias in found}
 
     def _require_brokers(self, cluster: Cluster) -> None:
         for settings in self._flows:
@@ -215,7 +234,9 @@ class Engine:
         PartEnded
             if a part of the engine ended by a defect, which is the cause; the others were stopped.
         """
-        self.check()
+        self.check(stop)
+        if stop.is_set():
+            return
         flows = ", ".join(str(flow) for flow in self._standings)
         _LOG.info("mirror %s starts: %s, flows %s", version("mirrorbook"), self._settings.path, flows)
         for alias, why in self._away.items():

@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -110,7 +111,7 @@ def test_a_defect_in_any_thread_ends_the_engine_and_is_raised(
 
     for owner, name in {place, (Engine, "_control"), (Engine, "_heartbeats"), (Takeovers, "run")}:
         monkeypatch.setattr(owner, name, defect if (owner, name) == place else lambda *_: None)
-    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Engine, "check", lambda *_: None)
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(module, "Epochs", NoSpark)
     engine, stop = Engine(settings, clusters=["west"]), threading.Event()
@@ -138,15 +139,15 @@ def test_an_engine_that_stops_waits_for_no_cluster_that_does_not_answer(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C took ten seconds while the only target was a frozen broker: its threads ask it until they time out."""
-    answers, ran_out = threading.Event(), threading.Event()
+    answer, ran_out = Future[None](), threading.Event()
 
     def await_answer(*_: object) -> None:
-        answers.wait()
+        answer.result()
 
     for name in ("_lead", "_control", "_heartbeats"):
         monkeypatch.setattr(Engine, name, await_answer)
-    monkeypatch.setattr(Engine, "check", lambda _: None)
-    monkeypatch.setattr(Takeovers, "run", lambda *_: None)
+    monkeypatch.setattr(Engine, "check", lambda *_: None)
+    monkeypatch.setattr(Takeovers, "run", lambda _, stop: stop.set())
     monkeypatch.setattr(module, "Epochs", NoSpark)
     # What an engine waits for is then not told from waiting for ever.
     monkeypatch.setattr(module, "_STOP_SECONDS", 600.0)
@@ -154,11 +155,10 @@ def test_an_engine_that_stops_waits_for_no_cluster_that_does_not_answer(
     engine, stop = Engine(settings), threading.Event()
     monkeypatch.setattr(engine._clusters["west"], "_ask", lambda: Away("no answer"))
     engine._clusters["west"].begin_away(Away("no answer"))
-    stop.set()
 
     def lose_patience() -> None:
         ran_out.set()
-        answers.set()
+        answer.set_result(None)
 
     patience = threading.Timer(60.0, lose_patience)
     patience.start()
@@ -166,8 +166,31 @@ def test_an_engine_that_stops_waits_for_no_cluster_that_does_not_answer(
         engine.run(stop)
     finally:
         patience.cancel()
-        answers.set()
     assert not ran_out.is_set()
+    answer.set_result(None)
+
+
+def test_an_engine_told_to_stop_while_it_asks_its_clusters_for_the_first_time_waits_for_no_answer(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C behind `mirror run` at two addresses that never answer took seventeen seconds."""
+    answer, stop, asked = Future[None](), threading.Event(), list[str]()
+
+    def connect(found: ClusterSettings) -> Connected:
+        asked.append(found.alias)
+        # Each of the two is asked although the other does not answer.
+        if len(asked) == 2:
+            stop.set()
+        answer.result(60)
+        return Connected(found.alias, found.alias)
+
+    monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(module, "Epochs", NoSpark)
+    engine = Engine(settings)
+    engine.run(stop)
+    answer.set_result(None)
+    assert isinstance(engine._epochs, NoSpark)
+    assert engine._epochs.stopped == 0
 
 
 def test_a_defect_in_a_thread_that_is_none_of_the_engines_ends_it_too(
@@ -184,7 +207,7 @@ def test_a_defect_in_a_thread_that_is_none_of_the_engines_ends_it_too(
     for owner, name in ((Engine, "_heartbeats"), (Takeovers, "run"), (Engine, "_lead")):
         monkeypatch.setattr(owner, name, lambda *_: None)
     monkeypatch.setattr(Engine, "_control", begin_another)
-    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Engine, "check", lambda *_: None)
     monkeypatch.setattr(module, "Epochs", NoSpark)
     hook = threading.excepthook
     with pytest.raises(PartEnded, match="of a library") as ended:
@@ -341,7 +364,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(module, "news_of", lambda of: ClusterNews(of.alias, lambda: None))
     monkeypatch.setattr(module, "FlowControl", Begun)
     monkeypatch.setattr(module, "Epochs", NoSpark)
-    monkeypatch.setattr(Engine, "check", lambda _: None)
+    monkeypatch.setattr(Engine, "check", lambda *_: None)
     monkeypatch.setattr(Engine, "_heartbeats", lambda *_: None)
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(FlowLeader, "await_lease", lambda _, stop: None if stop.is_set() else threading.Event())
@@ -363,14 +386,13 @@ def test_what_is_away_at_the_start_is_told_behind_the_engines_name(
 
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(Engine, "_require_brokers", lambda *_: None)
-    for name in ("_control", "_heartbeats", "_lead", "_copy"):
+    for name in ("_control", "_heartbeats", "_lead"):
         monkeypatch.setattr(Engine, name, lambda *_: None)
+    monkeypatch.setattr(Engine, "_copy", lambda _, stop: stop.set())
     monkeypatch.setattr(Takeovers, "run", lambda *_: None)
     monkeypatch.setattr(module, "Epochs", NoSpark)
     caplog.set_level("INFO", "mirror")
-    stop = threading.Event()
-    stop.set()
-    Engine(settings).run(stop)
+    Engine(settings).run(threading.Event())
     assert [line for line in caplog.messages if "starts" in line or "answer" in line][1:] == [
         "east does not answer (east:9092: connection refused); trying again"
     ]
