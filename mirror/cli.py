@@ -74,6 +74,7 @@ from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
+from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.tables import MOST_ROWS, print_rows
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
@@ -197,6 +198,10 @@ def run(
         list[str] | None, typer.Option(help="Only flows whose target is among these.", metavar="ALIAS...")
     ] = None,
     master: Annotated[str | None, typer.Option(help="A Spark master; this machine by default.", metavar="URL")] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of Spark; ${env:NAME} and ${file:PATH:KEY} stand for secrets.", metavar="K=V"),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
     ] = LogLevel.INFO,
@@ -232,7 +237,11 @@ def run(
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
         targets = [*(clusters or ()), *(more_clusters or ())]
         port = settings.engine.status_port if status_port is None else status_port
-        engine = Engine(settings, clusters=targets, master=master, tells_copied=port is not None)
+        try:
+            conf = read_spark_conf(spark_conf or ())
+        except BadSparkConf as problem:
+            raise ConfigError(file, None, None, str(problem)) from problem
+        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=port is not None)
         asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
             with served(settings, engine, port, stop, asked_by) if port is not None else nullcontext():

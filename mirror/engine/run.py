@@ -19,6 +19,7 @@ from functools import partial
 from importlib.metadata import version
 
 from mirror.config.properties import read
+from mirror.config.secrets import holds_secrets
 from mirror.config.settings import ClusterSettings, ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
@@ -46,6 +47,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)
 _REST_SECONDS = 0.5
@@ -80,6 +82,7 @@ class Engine:
         *,
         clusters: Collection[str] = (),
         master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
         tells_copied: bool = False,
     ) -> None:
         """Prepare to run ``settings``.
@@ -90,13 +93,15 @@ class Engine:
             aliases; only flows whose target is among them run (CLI-02). None given: all.
         master
             the Spark master; by default this machine.
+        spark_conf
+            further settings of Spark.
         tells_copied
             whether the tallies of flows go on while an epoch runs, and not at its end alone.
 
         Raises
         ------
         ConfigError
-            if no flow is left.
+            if no flow is left, or logins would go over a network as they are.
         """
         unknown = sorted(set(clusters) - set(settings.clusters))
         if unknown:
@@ -107,8 +112,13 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
+        clients = [client for flow in self._flows for client in (flow.source_consumer, flow.target_producer)]
+        try:
+            conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))
+        except BadSparkConf as problem:
+            raise ConfigError(settings.path, None, None, str(problem)) from problem
         self._epochs = Epochs(
-            master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied
+            master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied, conf
         )
         self._tells_copied = tells_copied
         #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
@@ -392,7 +402,9 @@ class Engine:
                     known.get(flow) != begun[flow] for flow, each in self._standings.items() if each.is_known
                 )
                 seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
-                works = self._plan_epoch(seconds, at_once)
+                # With exactly once a task needs a slot of each flow.
+                slots = [len(standing.slots) for standing in self._standings.values() if standing.slots]
+                works = self._plan_epoch(seconds, min([at_once, *slots]))
             if not works:
                 stop.wait(_TICK_SECONDS)
                 continue

@@ -7,6 +7,7 @@ import contextlib
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -26,7 +27,7 @@ from mirror.copier import links
 from mirror.kafka.channel import Channel, ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, NewTopic
 from mirror.kafka.log import LogWriter, read_records
-from mirror.kafka.security import UnsecuredTokens
+from mirror.kafka.security import UnsecuredTokens, without_files
 from mirror.kafka.versions import FETCH
 from mirror.lab import brokers, clusters, ports, users
 from mirror.lab.brokers import EmbeddedCluster
@@ -317,9 +318,15 @@ WAYS: dict[str, Callable[[Doors, Path, str], dict[str, str]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_who_may_writes_and_reads_over_both_planes(doors: Doors, tmp_path: Path, token_endpoint: str, way: str) -> None:
-    properties = WAYS[way](doors, tmp_path, token_endpoint)
+    own = tmp_path / "own"
+    own.mkdir()
+    properties = WAYS[way](doors, own, token_endpoint)
     with Cluster.connect(ClusterSettings("east", properties)) as cluster:
         assert cluster.broker_ids()
+    # As a worker on another machine gets it.
+    properties = without_files(properties)
+    shutil.rmtree(own)
+    assert str(tmp_path) not in str(properties)
     with closing(LogWriter(properties, alias="east")) as writer:
         offset = writer.append(TOPIC, 0, [(b"key", way.encode(), (), now_ms())])
     (found,) = read_records(properties, TopicPartition(TOPIC, 0), offset, offset + 1, alias="east")

@@ -222,6 +222,14 @@ def two_ways(settings: MirrorSettings, *lines: str) -> MirrorSettings:
     return load(settings.path)
 
 
+def test_a_login_is_not_sent_over_a_network_as_it_is(settings: MirrorSettings) -> None:
+    with_login = two_ways(settings, "west.sasl.jaas.config = x required;")
+    with pytest.raises(ConfigError, match=r"spark\.authenticate\.secret"):
+        Engine(with_login, master="spark://host:7077")
+    Engine(with_login, master="spark://host:7077", spark_conf={"spark.authenticate": "false"})
+    Engine(settings, master="spark://host:7077")
+
+
 def test_only_flows_into_the_clusters_that_are_named_run(settings: MirrorSettings) -> None:
     both = two_ways(settings, "west->east.enabled = true")
     assert sorted(str(flow) for flow in Engine(both)._standings) == ["east->west", "west->east"]
