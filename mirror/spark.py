@@ -141,12 +141,13 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             chosen[_JAVA_OPTIONS] += f" -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off"
     # Spark would otherwise leave a folder named spark-warehouse wherever it is started.
     chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
-    # Shipped below, once Spark is up.
-    modules = given.pop(_PYTHON_FILES, "")
-    archives = given.pop(_ARCHIVES, None)
-    if not is_local(master) and archives is None:
-        own = given.get(_PYTHON_PATH)
-        given[_PYTHON_PATH] = f"{shipping.FOLDER}:{own}" if own else shipping.FOLDER
+    modules, archives = "", None
+    if not is_local(master):
+        # Handed over below, once Spark is up.
+        modules, archives = given.pop(_PYTHON_FILES, ""), given.pop(_ARCHIVES, None)
+        if archives is None:
+            own = given.get(_PYTHON_PATH)
+            given[_PYTHON_PATH] = f"{shipping.FOLDER}:{own}" if own else shipping.FOLDER
     chosen |= given
 
     def conf_of(values: Mapping[str, str]) -> SparkConf:
