@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import psutil
 
 from mirror.kafka.log import read_records
 from mirror.lab import processes
@@ -40,6 +43,33 @@ def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
+
+
+@dataclass(frozen=True)
+class Started:
+    """With what a process was started, as others of its user may read it."""
+
+    pid: int
+    arguments: str
+    environment: str
+
+
+def started_by(processes: Iterable[psutil.Process]) -> list[Started]:
+    """Return with what processes were started; those that have ended meanwhile are left out."""
+    found = []
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            found.append(Started(each.pid, " ".join(each.cmdline()), str(each.environ())))
+    return found
+
+
+def texts_below(directory: Path) -> dict[str, str]:
+    """Return what the files of a directory hold; those that go meanwhile are left out."""
+    found = {}
+    for file in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            found[str(file)] = file.read_bytes().decode("latin-1")
+    return found
 
 
 @dataclass

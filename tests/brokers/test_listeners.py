@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.server
 import json
 import os
@@ -35,7 +34,7 @@ from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
 from tests.brokers.copying import ends_of
-from tests.brokers.engines import PARTITIONS, Engines, asked
+from tests.brokers.engines import PARTITIONS, Engines, asked, started_by, texts_below
 from tests.certificates import self_signed
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -394,9 +393,9 @@ def test_an_engine_leaves_its_passwords_nowhere(
             told = mirror(command, str(engines.file), "--json")
             found[command] = told.stdout + told.stderr
         found["plan --explain"] = mirror("plan", str(engines.file), "--explain").stdout
-        processes = texts_of_processes(engine.pid)
-        assert any("mirror.copier.daemon" in text for text in processes.values())
-        found |= processes
+        children = started_by(psutil.Process(engine.pid).children(recursive=True))
+        assert any("mirror.copier.daemon" in each.arguments for each in children)
+        found |= {f"process {each.pid}": f"{each.arguments} {each.environment}" for each in children}
         found |= texts_below(short_folder)
     finally:
         # Nothing is cleaned up then.
@@ -406,24 +405,6 @@ def test_an_engine_leaves_its_passwords_nowhere(
     found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
     assert f"mm2-state.{engines.alias}.internal" in found
     assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
-
-
-def texts_of_processes(pid: int) -> dict[str, str]:
-    """Return arguments and environment of a process's children, and theirs; those that go meanwhile are left out."""
-    found = {}
-    for child in psutil.Process(pid).children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            found[f"process {child.pid}"] = f"{child.cmdline()} {child.environ()}"
-    return found
-
-
-def texts_below(directory: Path) -> dict[str, str]:
-    """Return what the files of a directory hold; those that go meanwhile are left out."""
-    found = {}
-    for file in directory.rglob("*"):
-        with contextlib.suppress(OSError):
-            found[str(file)] = file.read_bytes().decode("latin-1")
-    return found
 
 
 def written_by(alias: str, client: dict[str, str]) -> dict[str, str]:
