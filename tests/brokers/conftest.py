@@ -124,7 +124,7 @@ def new_copying(
         # A partition just created has a leader before that leader knows of it.
         on_target = [*pairs.values(), TopicPartition(state, 0), *(TopicPartition(offsets, each) for each in range(3))]
         for client, asked in ((source_client, list(pairs)), (target_client, on_target)):
-            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
+            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
         return copying
 
     return make

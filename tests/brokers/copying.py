@@ -328,7 +328,7 @@ def write(client: dict[str, str], partition: TopicPartition, numbers: Sequence[i
     producer = producer_to(client, **settings)
     for number in numbers:
         producer.produce(partition.topic, b"value %d" % number, b"key %d" % (number % 7), partition.partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def contents(records: Sequence[Record]) -> list[tuple[Any, ...]]:
