@@ -55,6 +55,15 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
     ends.put(FailoverEntry("run", "planned", Phase.DONE, "elsewhere", 1))
     code, found = status()
     assert (code, found["fenced_side"]["still_written"], found["fenced_side"]["problem"]) == (0, [], None)
+    (moved,) = found["failovers"]
+    assert moved == {
+        "run": "run",
+        "mode": "planned",
+        "phase": "done",
+        "since": "1970-01-01T00:00:00Z",
+        "where": "elsewhere",
+    }
+    assert "failed over: the applications are on west" in found["reasons"][0]
 
     producer = confluent_kafka.Producer({**client, "enable.idempotence": True})
     producer.produce(source.topic, b"late", partition=source.partition)
