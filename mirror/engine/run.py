@@ -555,6 +555,7 @@ class Engine:
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
             term=standing.term,
+            begun=standing.begun,
             mirrors=standing.mirrors,
         )
 

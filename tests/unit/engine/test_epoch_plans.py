@@ -69,6 +69,12 @@ def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, sta
     assert standing.handovers == {ORDERS: FURTHER}
 
 
+def test_tasks_say_in_what_they_write_down_of_which_beginning_they_are(engine: Engine, standing: FlowStanding) -> None:
+    """What one of an earlier beginning writes late does not count."""
+    (work,) = engine._plan_epoch(1.0, 1)
+    assert [(flow.term, flow.begun) for flow in work.flows] == [(1, standing.begun)]
+
+
 def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_since(
     engine: Engine, standing: FlowStanding
 ) -> None:
