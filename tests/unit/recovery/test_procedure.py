@@ -533,7 +533,10 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert str(plan.loss) == "4 offsets missing: orders-0: 4 offsets, from 10 to 13, as the source tells"
     plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
     assert plan.loss.bound is not None
-    assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
+    assert (
+        "what east has acknowledged since some seconds before 1970-01-01T00:00:00Z, the engine's last"
+        in plan.loss.bound
+    )
     assert any("enables no flow west->east" in note for note in plan.notes)
     assert world.done == []
 
@@ -563,6 +566,13 @@ def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lo
         "what east has acknowledged since the engine last copied from it without trouble, longer ago than its last "
         "report, 1970-01-01T00:00:00Z (east: connection refused), is not known (it was not asked)"
     )
+
+
+def test_of_what_is_paused_by_hand_more_may_be_lost_than_since_the_last_report(tmp_path: Path) -> None:
+    """Nobody looks where the log of a topic ends that is not copied."""
+    world = replace(lost(), paused_topics=("bills",))
+    bound = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None).loss.bound
+    assert "the engine's last report, and to bills since that was paused, is not known" in str(bound)
 
 
 @pytest.mark.parametrize("mode", Mode)
