@@ -127,7 +127,11 @@ class Epochs:
         """
         # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
         with ThreadPoolExecutor(1, "spark") as beside:
-            settings = {"spark.python.daemon.module": daemon.MODULE}
+            settings = {
+                "spark.python.daemon.module": daemon.MODULE,
+                # What tasks are handed, logins among it, would pass through a temporary file.
+                "spark.io.encryption.enabled": "true",
+            }
             context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
             self._host = context.getConf().get("spark.driver.host") or "127.0.0.1"
@@ -171,9 +175,8 @@ class Epochs:
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
                 if not spark_answers():
                     self._end()
-                    is_cleaned = isinstance(error, FileNotFoundError)
-                    lost = "Spark's folder of temporary files is gone" if is_cleaned else "Spark's JVM has ended"
-                    raise EpochFailed(f"{lost}; the next epoch starts another", bell.write_until) from error
+                    lost = "Spark's JVM has ended; the next epoch starts another"
+                    raise EpochFailed(lost, bell.write_until) from error
                 raise EpochFailed(_said(error), bell.write_until) from error
             else:
                 return list(results)
