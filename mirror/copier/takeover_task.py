@@ -100,7 +100,7 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[
     try:
         with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target, before=before)) as writer:
             at_ms = int(time.time() * 1000)
-            writer.append(flow.state_topic, 0, stamped(place.records, flow.term, at_ms, flow.begun))
+            writer.append(flow.state_topic, 0, stamped(place.records, flow.term, at_ms, flow.epoch))
     except _PROBLEMS as problem:
         return NotYet(str(problem))
     return place
@@ -374,7 +374,7 @@ class _Progress:
         if self._writer is None:
             self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target, before=self._before)
         at_ms, flow = int(time.time() * 1000), self._flow
-        self._writer.append(flow.state_topic, 0, stamped([progress], flow.term, at_ms, flow.begun))
+        self._writer.append(flow.state_topic, 0, stamped([progress], flow.term, at_ms, flow.epoch))
 
     def close(self) -> None:
         """Close the connection."""

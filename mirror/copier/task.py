@@ -43,8 +43,8 @@ from mirror.model.flow_state import (
     NextBatch,
     Position,
     StateRecord,
-    begun_of,
     chunk_record,
+    epoch_of,
     stamped,
     term_of,
 )
@@ -450,7 +450,7 @@ class _Bearings:
             self._state = FlowState()
             try:
                 for record in tail.poll():
-                    said_by = term_of(record.headers), begun_of(record.headers)
+                    said_by = term_of(record.headers), epoch_of(record.headers)
                     self._state.apply(record.key, record.value, *said_by)
             finally:
                 tail.close()
@@ -738,6 +738,6 @@ def _write(
     try:
         for partition, content in records.items():
             if content:
-                writer.append(topic, partition, stamped(content, term, now, flow.begun))
+                writer.append(topic, partition, stamped(content, term, now, flow.epoch))
     finally:
         writer.close()

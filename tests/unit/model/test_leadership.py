@@ -19,9 +19,9 @@ from mirror.model.flow_state import (
     StateRecord,
     Takeover,
     WrittenAs,
-    begun_of,
     chunk_record,
     claim_record,
+    epoch_of,
     no_standby_record,
     stamped,
     term_header,
@@ -183,16 +183,16 @@ FULL = [Run(10 * each, 11 * each, 9) for each in range(300)]
 def test_what_a_task_writes_behind_those_that_have_taken_its_place_does_not_count() -> None:
     """One that is cut off from its engine goes on for a while. A group in the hole of the map would pass records."""
 
-    def of_task(begun: int, *records: StateRecord) -> None:
-        for key, value, headers, _ in stamped(records, 1, 0, begun):
-            state.apply(key, value, term_of(headers), begun_of(headers))
+    def of_epoch(epoch: int, *records: StateRecord) -> None:
+        for key, value, headers, _ in stamped(records, 1, 0, epoch):
+            state.apply(key, value, term_of(headers), epoch_of(headers))
 
     state = state_of((claim_record(bid("a", 1)), None))
     before = Position(2_499, 2_748, 0, True, chunk=0)
-    of_task(1, chunk_record(ORDERS, 0, FULL[:250]), before.record(ORDERS))
+    of_epoch(1, chunk_record(ORDERS, 0, FULL[:250]), before.record(ORDERS))
     matched = Position(2_999, 3_298, 0, True, chunk=1)
-    of_task(2, chunk_record(ORDERS, 0, FULL[:256]), chunk_record(ORDERS, 1, FULL[256:]), matched.record(ORDERS))
-    of_task(1, chunk_record(ORDERS, 0, FULL[:251]), replace(before, upstream=2_509).record(ORDERS))
+    of_epoch(2, chunk_record(ORDERS, 0, FULL[:256]), chunk_record(ORDERS, 1, FULL[256:]), matched.record(ORDERS))
+    of_epoch(1, chunk_record(ORDERS, 0, FULL[:251]), replace(before, upstream=2_509).record(ORDERS))
     known = state.offset_map(ORDERS)
     assert known is not None
     assert [known.translate(each) for each in (2_505, 2_555, 2_999)] == [Exact(2_755), Exact(2_810), Exact(3_298)]
@@ -203,7 +203,7 @@ def test_what_a_task_writes_behind_those_that_have_taken_its_place_does_not_coun
     assert state.overwritten == set()
 
 
-def test_in_another_term_it_is_counted_anew_how_often_a_flow_was_begun() -> None:
+def test_in_another_term_epochs_are_counted_anew() -> None:
     state = state_of((claim_record(bid("a", 1)), None))
     state.apply(*OLD.record(ORDERS), 1, 7)
     state.apply(*claim_record(bid("b", 2)))
@@ -211,7 +211,7 @@ def test_in_another_term_it_is_counted_anew_how_often_a_flow_was_begun() -> None
     assert (state.positions, state.overwritten) == ({ORDERS: NEW}, set())
 
 
-def test_what_a_task_says_first_of_a_partition_counts_whoever_has_begun_it_since() -> None:
+def test_what_a_task_says_first_of_a_partition_counts_in_whichever_epoch() -> None:
     state = state_of((claim_record(bid("a", 1)), None))
     state.apply(*OLD.record(ORDERS), 1, 2)
     other = TopicPartition("orders", 1)
