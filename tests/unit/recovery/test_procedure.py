@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster import ClusterError, GroupPosition
 from mirror.model.failover import Phase
+from mirror.model.flow_state import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody, NotDone
@@ -28,7 +30,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
-from mirror.waiting import WaitTimeout
+from mirror.waiting import Counted, Tell, WaitTimeout, watched
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -105,6 +107,31 @@ def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_p
         "stop on east", "pause east->west", "verify", "write audit on west", "start on west"
     ]  # fmt: skip
     assert world.record["ours"].phase is Phase.DONE
+
+
+def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Path) -> None:
+    class Behind(StandInEnds):
+        """Four records are copied between two looks."""
+
+        at = 0
+
+        def copied(self) -> Copied:
+            Behind.at = min(10, Behind.at + 4)
+            return replace(super().copied(), positions={ORDERS: Position(Behind.at, Behind.at, 0, complete=True)})
+
+    seen: list[object] = []
+    waits: list[str] = []
+
+    @contextmanager
+    def watcher(what: str) -> Iterator[Tell]:
+        waits.append(what)
+        yield seen.append
+
+    world = World()
+    with watched(watcher):
+        replace(move_of(world, tmp_path), ends=Behind(world, THERE.flow)).await_copy({ORDERS: 10})
+    assert waits == ["west to have the records of east"]
+    assert seen == [Counted(0, 6), Counted(4, 6), Counted(6, 6)]
 
 
 def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone(tmp_path: Path) -> None:
