@@ -265,6 +265,25 @@ def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_stat
         assert world.copied[EAST] == world.written[EAST] or make is not steps
 
 
+def test_a_failback_that_ended_before_it_had_said_so_takes_nothing_that_others_have_put_on_record(
+    tmp_path: Path,
+) -> None:
+    world = World(
+        at_work={WEST}, paused={THERE.flow}, record={"before": replace(ENTRY, run="before", phase=Phase.DONE)}
+    )
+    directory = tmp_path / "run"
+    whole = list(homeward(world, tmp_path / "run"))
+    finish = whole.pop()
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    carry_out(whole, journal, goes_back=True)
+    finish.act({})
+    assert world.record == {}
+    world.record["theirs"] = replace(ENTRY, run="theirs", phase=Phase.DONE)
+    assert verdict(carry_out([*whole, finish], journal, goes_back=True)) is Verdict.PASS
+    assert list(world.record) == ["theirs"]
+
+
 @pytest.mark.parametrize("spoil", ["verify", "groups"])
 def test_a_process_may_be_killed_while_it_takes_back_what_it_did(tmp_path: Path, spoil: str) -> None:
     """The next one begins anew with what was taken back, and fails as the first did: then all is as it was."""
