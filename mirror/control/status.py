@@ -23,7 +23,7 @@ from mirror.kafka.log import LogReader
 from mirror.model.cliff import RETENTION_KEYS, Retention, duration_words, is_near
 from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted
-from mirror.model.failover import FailoverEntry
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     FlowState,
@@ -192,6 +192,16 @@ class FlowStatus:
                 for each in self.pauses.shown
             ],
             "cut": self.pauses.is_cut,
+            "failovers": [
+                {
+                    "run": each.run,
+                    "mode": each.mode,
+                    "phase": each.phase.value,
+                    "since": iso_time(each.at_ms),
+                    "where": each.where,
+                }
+                for each in self.failovers
+            ],
             "pause_confirmed": self.is_pause_confirmed,
             "pause_limit": self.pause_limit,
             "partitions": [asdict(partition) for partition in self.partitions],
@@ -339,6 +349,10 @@ class FlowObserver:
             else:
                 notes += (nearest.cliff_words,)
         verdict, reasons = judge_state(state.run, int(time.time() * 1000), trouble, is_paused=is_paused)
+        moved, moving = _moves(flow, state.failovers.values(), is_cut=state.pauses.is_cut)
+        # Paused it is as it should be; what copies although it is failed over is not.
+        verdict, reasons = "DEGRADED" if moved and verdict == "RUNNING" else verdict, (*moved, *reasons)
+        notes += moving
         told = state.run.notes if state.run else ()
         # What the engine has told is not told twice.
         notes += (*told, *(note for note in state_notes(flow, state) if not any(note in each for each in told)))
@@ -536,6 +550,22 @@ def _pause_limit(state: FlowState) -> str | None:
     """Say to which copies something may be appended all the same, as the target does not refuse it; None: to none."""
     report = state.leaders_pause_report
     return None if report is None else limit_words(dict.fromkeys(report.unrefused, report.weakness))
+
+
+def _moves(flow: Flow, entries: Iterable[FailoverEntry], *, is_cut: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the runs on record because of which a flow is not simply running, and those that have not cut it yet."""
+    done = f"failed over: the applications are on {flow.target}"
+    copies = "" if is_cut else ", and yet it is not cut, so that it is copied on"
+    said = {
+        Phase.DONE: f"{done}{copies}; mirror failback leads back",
+        Phase.UNDER_WAY: "a failover is under way",
+        Phase.RETURNING: f"a failback is under way, from {flow.target} home to {flow.source}",
+    }
+    told = [
+        (is_cut or each.phase is Phase.DONE, f"{said[each.phase]} ({each.mode}, {iso_time(each.at_ms)}, {each.where})")
+        for each in entries
+    ]
+    return tuple(words for tells, words in told if tells), tuple(words for tells, words in told if not tells)
 
 
 def _paused(state: FlowState, limit: str | None, *, is_confirmed: bool) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ _NO_EXECUTOR = (
 _SHORTAGE_SECONDS = 5.0
 # For so long an epoch then has fewer tasks, unless executors come or go before.
 _SHORTAGE_LASTS_SECONDS = 300.0
+_OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 
 class EpochFailed(Exception):
@@ -296,8 +297,9 @@ class Epochs:
 
 
 def _said(error: Exception) -> str:
-    """Return what a task met; frames of Java's stack, which come behind it, say nothing to people."""
-    said = [line for line in str(error).strip().splitlines() if line.strip() and not line.startswith("\t")]
+    """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
+    lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
+    said = [line for line in lines if line and not line.startswith(_OF_JAVA)]
     return said[-1] if said else type(error).__name__
 
 

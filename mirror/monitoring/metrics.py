@@ -192,6 +192,10 @@ def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> No
     }
     for name, (said, value) in told.items():
         all_of.add(name, said, ends, value)
+    for each in status.failovers:
+        said = "when a run of a failover or a failback that is on record has got into its phase, in seconds since 1970"
+        labels = {**ends, "mode": each.mode, "phase": each.phase.value, "run": each.run, "where": each.where}
+        all_of.add("mirror_flow_failover_timestamp_seconds", said, labels, each.at_ms / 1000)
 
 
 def _add_partition(all_of: _Families, each: PartitionStatus, labels: Labels) -> None:

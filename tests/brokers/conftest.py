@@ -124,7 +124,7 @@ def new_copying(
         # A partition just created has a leader before that leader knows of it.
         on_target = [*pairs.values(), TopicPartition(state, 0), *(TopicPartition(offsets, each) for each in range(3))]
         for client, asked in ((source_client, list(pairs)), (target_client, on_target)):
-            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
+            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
         return copying
 
     return make
@@ -160,3 +160,12 @@ def engines(
     yield made
     for each in made.running.values():
         each.kill()
+
+
+@pytest.fixture
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
+    """Three brokers of the test's own, to be hurt."""
+    directory = tmp_path_factory.mktemp("trio")
+    lab = clusters.up(directory, ["trio"], brokers=3, owner_pid=os.getpid())
+    yield lab.clusters["trio"]
+    clusters.down(directory, discard_data=True)

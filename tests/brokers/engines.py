@@ -107,7 +107,7 @@ class Engines:
         producer = confluent_kafka.Producer({**self.source, "linger.ms": 5})
         for number in range(self.sent, self.sent + count):
             producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         self.sent += count
 
     def commit(self, group: str, position: int) -> None:

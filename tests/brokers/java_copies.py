@@ -50,4 +50,4 @@ def append(client: dict[str, str], target: TopicPartition, records: Sequence[Rec
         producer.produce(
             target.topic, each.value, each.key, target.partition, timestamp=each.timestamp, headers=headers
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0

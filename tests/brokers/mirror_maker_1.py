@@ -65,7 +65,7 @@ class OldMirror:
         producer = confluent_kafka.Producer({"bootstrap.servers": self.east.bootstrap_servers, "linger.ms": 5})
         for number in values:
             producer.produce(topic, b"%d" % number, b"%d" % (number % 300), partition=number % partitions)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
     def copies(self, topic: str, partitions: int) -> list[list[Record]]:
         """Return what each partition of the target's topic holds."""

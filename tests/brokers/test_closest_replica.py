@@ -55,7 +55,7 @@ def copying(
     for done in admin.create_topics([AssignedTopic(name, 1, replica_assignment=[[1, 2]])]).values():
         done.result(20)
     source = TopicPartition(name, 0)
-    wait_until(lambda: can_tell(client, [source]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [source]), "the topic", timeout_seconds=60)
     made.pairs = {source: copy}
     # Broker 2 leads nothing that is written to.
     made.flow = replace(made.flow, fetch_limits=FetchLimits(rack="rack-2"), syncs_topic=None)

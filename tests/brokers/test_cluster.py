@@ -81,7 +81,7 @@ def test_settings_change_one_by_one(east: Cluster, unique: Unique) -> None:
 
     # Brokers learn of changed settings a moment after the controller has taken them.
     wanted = {"segment.ms": "99000", "cleanup.policy": "compact"}
-    wait_until(own, "the changed settings", timeout_seconds=10, until=wanted.__eq__)
+    wait_until(own, "the changed settings", timeout_seconds=60, until=wanted.__eq__)
 
 
 def test_a_topic_created_anew_has_another_id(east: Cluster, unique: Unique) -> None:
@@ -89,7 +89,7 @@ def test_a_topic_created_anew_has_another_id(east: Cluster, unique: Unique) -> N
     east.create_topics([NewTopic(name, 1, 1)])
     before = east.topics([name])[name].topic_id
     assert east.delete_topics([name]) == [ItemResult(name, existed=True)]
-    wait_until(lambda: name not in east.topics([name]), f"{name} to be gone", timeout_seconds=10)
+    wait_until(lambda: name not in east.topics([name]), f"{name} to be gone", timeout_seconds=60)
     east.create_topics([NewTopic(name, 1, 1)])
     assert east.topics([name])[name].topic_id != before
     assert east.delete_topics([unique("absent")])[0].problem is None
@@ -171,7 +171,7 @@ def test_a_group_with_members_is_active_and_refuses_foreign_positions(
         (refused,) = east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})
         assert refused.problem is not None
         assert east.group_positions(group) == {}
-    wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=20)
+    wait_until(lambda: not east.describe_groups([group])[group].is_active, f"{group} to be idle", timeout_seconds=60)
     assert east.write_group_positions(group, {TopicPartition(name, 0): GroupPosition(3)})[0].problem is None
 
 
@@ -198,7 +198,7 @@ def test_brokers_tell_what_they_are_set_to_what_they_offer_and_which_transaction
     wait_until(
         lambda: transactional_ids(east).get(transactional_id),
         "it",
-        timeout_seconds=10,
+        timeout_seconds=60,
         until=lambda at: at == "Ongoing",
     )
     producer.commit_transaction()
@@ -217,7 +217,7 @@ def test_a_cluster_that_is_not_there_is_named_with_its_addresses_and_the_reason_
         began = time.monotonic()
         with pytest.raises(ClusterUnreachable) as unreachable:
             Cluster.connect(ClusterSettings("north", {"bootstrap.servers": address}), timeout_seconds=2)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 9
     assert str(unreachable.value).startswith(f"cluster north: connecting to {address}: ")
     assert "connection refused" in str(unreachable.value)
 

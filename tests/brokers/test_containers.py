@@ -70,4 +70,4 @@ def test_a_topic_is_copied_from_one_container_to_another(lab: Lab, tmp_path: Pat
         until=lambda status: status in {0, "ended"},
     )
     assert read(lab.clusters["west"], "east.orders", 1000) == values
-    assert engine.terminate(15)
+    assert engine.terminate(60)

@@ -73,12 +73,12 @@ class Stage:
     def set_on_source(self, *acls: Acl) -> None:
         """Create ACLs on the source, and wait until its broker knows them."""
         assert set(create_acls(self.source, acls).values()) == {None}
-        wait_until(lambda: set(acls) <= acls_of(self.source), "the ACLs on the source", timeout_seconds=10)
+        wait_until(lambda: set(acls) <= acls_of(self.source), "the ACLs on the source", timeout_seconds=60)
 
     def revoke_on_source(self, *acls: Acl) -> None:
         """Delete ACLs on the source, and wait until its broker knows."""
         assert set(delete_acls(self.source, acls).values()) == {None}
-        wait_until(lambda: not set(acls) & acls_of(self.source), "the revocation", timeout_seconds=10)
+        wait_until(lambda: not set(acls) & acls_of(self.source), "the revocation", timeout_seconds=60)
 
     @contextmanager
     def state(self) -> Iterator[tuple[FlowLog, LogWriter]]:
@@ -104,7 +104,7 @@ def acls_of(cluster: Cluster) -> frozenset[Acl]:
 
 
 def has(cluster: Cluster, *acls: Acl) -> None:
-    wait_until(lambda: set(acls) <= acls_of(cluster), f"{acls} on {cluster.alias}", timeout_seconds=10)
+    wait_until(lambda: set(acls) <= acls_of(cluster), f"{acls} on {cluster.alias}", timeout_seconds=60)
 
 
 def between(secured: dict[str, EmbeddedCluster], *lines: str) -> FlowSettings:
@@ -126,7 +126,7 @@ def stage(secured: dict[str, EmbeddedCluster]) -> Iterator[Stage]:
         # Tests of this module see each other's ACLs: each leaves none.
         for cluster in (source, target):
             delete_acls(cluster, acls_of(cluster))
-            wait_until(lambda cluster=cluster: not acls_of(cluster), "no ACLs", timeout_seconds=10)  # type: ignore[misc]
+            wait_until(lambda cluster=cluster: not acls_of(cluster), "no ACLs", timeout_seconds=60)  # type: ignore[misc]
 
 
 def test_who_may_read_a_topic_may_read_its_copy_and_nobody_else(
@@ -148,7 +148,7 @@ def test_who_may_read_a_topic_may_read_its_copy_and_nobody_else(
     assert acls_of(stage.target) == {acl("ALLOW READ", copy, ann), acl("DENY ALL", copy, "mallory")}
     for user in (ann, eve):
         client = ClusterSettings(TARGET, users.client_properties(west.secured_servers, user, "secret"))
-        with wait_until(lambda client=client: logged_in(client), "the user", timeout_seconds=20) as cluster:  # type: ignore[misc]
+        with wait_until(lambda client=client: logged_in(client), "the user", timeout_seconds=60) as cluster:  # type: ignore[misc]
             seen[user] = copy in cluster.topics([copy])
             changed = cluster.alter_configs({copy: ConfigChange({"retention.ms": "1"})})
             assert changed[0].problem is not None
@@ -219,7 +219,7 @@ def test_what_was_revoked_is_removed_by_a_later_engine_and_what_others_created_i
     stage.revoke_on_source(acl("ALLOW ALL", name, "ann"), acl("ALLOW READ", name, "foreign"))
     assert (stage.tick(plain).done, stage.tick(removing).done) == (0, 1)
     left = {acl("ALLOW READ", copy, "bob"), acl("ALLOW READ", copy, "foreign")}
-    wait_until(lambda: acls_of(stage.target), "the removal", timeout_seconds=10, until=left.__eq__)
+    wait_until(lambda: acls_of(stage.target), "the removal", timeout_seconds=60, until=left.__eq__)
     # Should the source lose all of them at once, nobody is locked out of the target.
     stage.revoke_on_source(stays)
     report = stage.tick(removing)
@@ -241,14 +241,14 @@ def test_each_acl_that_the_target_refuses_is_named_with_the_right_that_is_missin
         *(Operation.DESCRIBE, Permission.ALLOW),
     )
     client = ClusterSettings(TARGET, users.client_properties(west.secured_servers, user, "secret"))
-    with wait_until(lambda: logged_in(client), "the user", timeout_seconds=20) as limited:
+    with wait_until(lambda: logged_in(client), "the user", timeout_seconds=60) as limited:
         (denied,) = stage.tick(between(secured), limited).problems
         assert denied == (
             f"cluster {TARGET}: reading its ACLs: CLUSTER_AUTHORIZATION_FAILED: needs DESCRIBE on the cluster; grant "
             "it, or set sync.topic.acls.enabled = false"
         )
         assert set(create_acls(stage.target, [telling]).values()) == {None}
-        wait_until(lambda: may_tell(limited), "the right to see ACLs", timeout_seconds=10)
+        wait_until(lambda: may_tell(limited), "the right to see ACLs", timeout_seconds=60)
         report = stage.tick(between(secured), limited)
         why = "CLUSTER_AUTHORIZATION_FAILED: needs ALTER on the cluster"
         assert sorted(report.problems) == [
@@ -313,27 +313,27 @@ def test_users_and_quotas_of_the_source(stage: Stage, secured: dict[str, Embedde
         QuotaKey((("client-id", user),), "consumer_byte_rate"),
     )
     users.add_user(secured[SOURCE].bootstrap_servers, user, "secret")
-    wait_until(lambda: user in scram_users(stage.source), "the user", timeout_seconds=10)
+    wait_until(lambda: user in scram_users(stage.source), "the user", timeout_seconds=60)
     problems = UsersTick(stage.source, stage.target, settings).tick().problems
     assert [text for text in problems if user in text] == [
         f"user {user} cannot log in on {TARGET}: no SCRAM-SHA-256 credentials there; create them by hand"
     ]
     users.add_user(secured[TARGET].bootstrap_servers, user, "secret")
-    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=10)
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=60)
     assert not any(user in text for text in UsersTick(stage.source, stage.target, settings).tick().problems)
     assert set(alter_client_quotas(stage.source, {rate: 1000.0, other: 7.0}).values()) == {None}
     assert set(alter_client_quotas(stage.target, {other: 9.0}).values()) == {None}
-    wait_until(lambda: client_quotas(stage.source).keys() >= {rate, other}, "quotas", timeout_seconds=10)
-    wait_until(lambda: other in client_quotas(stage.target), "quotas", timeout_seconds=10)
+    wait_until(lambda: client_quotas(stage.source).keys() >= {rate, other}, "quotas", timeout_seconds=60)
+    wait_until(lambda: other in client_quotas(stage.target), "quotas", timeout_seconds=60)
     with stage.state() as state:
         tick = QuotasTick(stage.source, stage.target, settings, *state).tick
         assert (tick().done, tick().problems) == (1, ())
-        wait_until(lambda: client_quotas(stage.target), "it", timeout_seconds=10, until=lambda q: q.get(rate) == 1000.0)
+        wait_until(lambda: client_quotas(stage.target), "it", timeout_seconds=60, until=lambda q: q.get(rate) == 1000.0)
         assert client_quotas(stage.target)[other] == 9.0
         alter_client_quotas(stage.source, {rate: None, other: None})
-        wait_until(lambda: rate not in client_quotas(stage.source), "no quota", timeout_seconds=10)
+        wait_until(lambda: rate not in client_quotas(stage.source), "no quota", timeout_seconds=60)
         assert (tick().done, tick().problems) == (1, ())
-        wait_until(lambda: client_quotas(stage.target), "it", timeout_seconds=10, until=lambda q: q == {other: 9.0})
+        wait_until(lambda: client_quotas(stage.target), "it", timeout_seconds=60, until=lambda q: q == {other: 9.0})
 
 
 @pytest.mark.interop
@@ -371,7 +371,7 @@ def test_java_mirrormaker_creates_the_same_acls_but_for_those_on_every_topic(
     try:
         wait_until(lambda: acls_of(stage.target), "MirrorMaker's ACLs", timeout_seconds=120, until=theirs.__eq__)
     finally:
-        java.terminate(30)
+        java.terminate(60)
 
 
 def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_names_the_acl_it_lacks(
@@ -380,7 +380,7 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
     """What users of MirrorMaker's default mode have; with the ACL it gets the fence that refuses (ADR 8)."""
     user, west = unique("mirror"), secured[TARGET]
     users.add_user(west.bootstrap_servers, user, "secret")
-    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=10)
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=60)
     rights = tuple(acl(f"ALLOW {right}", f"mm2-state.{SOURCE}.internal", user) for right in ("WRITE", "DESCRIBE"))
     assert set(create_acls(stage.target, rights).values()) == {None}
     has(stage.target, *rights)
@@ -421,7 +421,7 @@ def test_with_rights_on_the_ids_of_the_first_tasks_only_plan_and_engine_name_the
     """Exactly once: literal ACLs let the flow begin, until it needs another id."""
     user, west, group = unique("mirror"), secured[TARGET], unique("group")
     users.add_user(west.bootstrap_servers, user, "secret")
-    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=10)
+    wait_until(lambda: user in scram_users(stage.target), "the user", timeout_seconds=60)
     client = users.client_properties(west.secured_servers, user, "secret")
     login = {key: value for key, value in client.items() if key != "bootstrap.servers"}
     lines = (

@@ -155,7 +155,7 @@ def test_a_group_with_members_on_the_target_is_left_to_them_until_they_are_gone(
         assert decision.action is GroupAction.SKIP_ACTIVE
     finally:
         consumer.close()
-    wait_until(lambda: offsets.tick().done, "the group to be idle", timeout_seconds=20)
+    wait_until(lambda: offsets.tick().done, "the group to be idle", timeout_seconds=60)
     assert west.group_positions(stage.group)[stage.copy].position == 13
 
 
@@ -329,7 +329,7 @@ def test_after_the_source_was_created_anew_a_group_that_read_the_old_one_passes_
     east.delete_topics([anew.source.topic])
     east.create_topics([NewTopic(anew.source.topic, 1, 1)])
     wait_until(
-        lambda: east.group_positions(anew.group), "the position to go", timeout_seconds=20, until=lambda some: not some
+        lambda: east.group_positions(anew.group), "the position to go", timeout_seconds=60, until=lambda some: not some
     )
     anew.write("west", anew.copy, 100)
     position = Position(100, 2100, 0, True, topic_id="new", target_id="old", target=anew.copy.topic, turn=1)
@@ -346,7 +346,7 @@ def test_after_the_copy_was_created_anew_the_lower_checkpoint_counts_for_groups_
     """Of the source only what lies from 900 on is left to be copied; the old position lies beyond the new log's end."""
     west.delete_topics([anew.copy.topic])
     wait_until(
-        lambda: west.topics([anew.copy.topic]), "the copy to go", timeout_seconds=20, until=lambda some: not some
+        lambda: west.topics([anew.copy.topic]), "the copy to go", timeout_seconds=60, until=lambda some: not some
     )
     west.create_topics([NewTopic(anew.copy.topic, 1, 1)])
     position = Position(2000, 1100, 900, False, topic_id="old", target_id="new", target=anew.copy.topic, turn=1)

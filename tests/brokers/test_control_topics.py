@@ -54,10 +54,10 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
     discovery, configs = TopicsTick(east, west, settings), TopicConfigsTick(east, west, settings)
     discovery.tick()
     west.alter_configs({f"east.{name}": ConfigChange({"min.insync.replicas": "2", "segment.ms": "5000"})})
-    wait_until(lambda: "segment.ms" in own_settings(west, f"east.{name}"), "settings by hand", timeout_seconds=10)
+    wait_until(lambda: "segment.ms" in own_settings(west, f"east.{name}"), "settings by hand", timeout_seconds=60)
     east.grow_partitions({name: 4})
     east.alter_configs({name: ConfigChange({"max.message.bytes": "5000"}, ("retention.ms",))})
-    wait_until(lambda: own_settings(east, name) == {"max.message.bytes": "5000"}, "the source", timeout_seconds=10)
+    wait_until(lambda: own_settings(east, name) == {"max.message.bytes": "5000"}, "the source", timeout_seconds=60)
     for report in (discovery.tick(), configs.tick()):
         assert (report.done, report.problems) == (1, ())
     assert len(west.topics()[f"east.{name}"].partitions) == 4
@@ -65,7 +65,7 @@ def test_growth_and_changed_settings_follow_and_excluded_ones_set_by_hand_stay(
     wait_until(
         lambda: own_settings(west, f"east.{name}"),
         "the changed settings on the target",
-        timeout_seconds=10,
+        timeout_seconds=60,
         until={"max.message.bytes": "5000", "min.insync.replicas": "2"}.__eq__,
     )
     for report in (discovery.tick(), configs.tick()):
@@ -92,7 +92,7 @@ def test_replication_id_and_quotas_of_an_existing_copy_are_left_alone(
     wait_until(
         lambda: own_settings(west, copy),
         "the source's own setting beside those by hand",
-        timeout_seconds=10,
+        timeout_seconds=60,
         until={**by_hand, "retention.ms": "77000"}.__eq__,
     )
     after = west.topics()[copy]
@@ -116,7 +116,7 @@ def test_the_source_s_defaults_hold_on_the_target_where_that_is_wanted(
     wait_until(
         lambda: (configs.tick().problems, own_settings(west, f"east.{name}")["max.compaction.lag.ms"]),
         "the source's default on the target",
-        timeout_seconds=10,
+        timeout_seconds=60,
         until=((), entry.value).__eq__,
     )
 

@@ -122,7 +122,7 @@ def test_transactions_are_copied_as_the_isolation_level_says(read_committed: boo
     (source,) = copying.pairs
     client = copying.flow.source_client
     producer = confluent_kafka.Producer({**client, "transactional.id": source.topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for number, ends in enumerate(["commit", "abort", "commit", "abort", "commit"]):
         producer.begin_transaction()
         for each in range(5):
@@ -145,7 +145,7 @@ def test_a_reader_of_committed_data_waits_for_a_transaction_to_end(
     (source,) = copying.pairs
     write(copying.flow.source_client, source, range(5))
     producer = confluent_kafka.Producer({**copying.flow.source_client, "transactional.id": source.topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(source.topic, b"open")
     producer.flush()
@@ -156,7 +156,8 @@ def test_a_reader_of_committed_data_waits_for_a_transaction_to_end(
     began = time.monotonic()
     resumed = copying.epoch()[source]
     assert (resumed.skipped_by_match, resumed.records, resumed.trouble) == (5, 0, None)
-    assert time.monotonic() - began < 5
+    # It would end by itself after a minute.
+    assert time.monotonic() - began < 40
     producer.commit_transaction()
     copying.until_caught_up()
     assert_copied(copying)
@@ -221,7 +222,7 @@ def test_a_refused_offset_sync_is_written_as_soon_as_it_is_taken_although_no_rec
         copying.epoch()
         return [OffsetSync.parse(each.key, each.value) for each in tail.poll()]
 
-    assert wait_until(written, "the offset sync", timeout_seconds=20) == [OffsetSync(source, 29, 29)]
+    assert wait_until(written, "the offset sync", timeout_seconds=60) == [OffsetSync(source, 29, 29)]
     assert copying.epoch()[source].trouble is None
     assert tail.poll() == []
     tail.close()
@@ -278,7 +279,7 @@ def test_a_record_without_a_key_stops_its_partition_of_a_compacted_copy_and_no_o
     copying.until_caught_up()
     producer = producer_to(client)
     producer.produce(keyless.topic, b"a value", partition=keyless.partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     for source in copying.pairs:
         write(client, source, range(5, 10))
     results = copying.epoch(1.0)
@@ -321,7 +322,7 @@ def test_a_partition_without_a_leader_is_a_trouble_and_no_failure(new_copying: N
     absent = TopicPartition("absent", 0)
     copying.pairs[absent] = TopicPartition("east.absent", 0)
     write(copying.flow.source_client, source, range(5))
-    results = wait_until(copying.epoch, "the copy", timeout_seconds=20, until=lambda seen: seen[source].records > 0)
+    results = wait_until(copying.epoch, "the copy", timeout_seconds=60, until=lambda seen: seen[source].records > 0)
     assert (results[source].records, results[source].trouble) == (5, None)
     assert "absent-0 has no leader" in str(results[absent].trouble)
 
@@ -416,7 +417,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_nothing(
     def restart() -> None:
         ends = copying.flow.target_client, list(copying.pairs.values())
         wait_until(
-            lambda: sum(ends_of(*ends).values()) > 1_000, "a copy", timeout_seconds=20, longest_pause_seconds=0.01
+            lambda: sum(ends_of(*ends).values()) > 1_000, "a copy", timeout_seconds=60, longest_pause_seconds=0.01
         )
         south.kill()
         south.start()

@@ -58,5 +58,5 @@ def test_an_engine_that_begins_with_its_source_dead_confirms_a_pause_and_copies_
     assert mirror("resume", str(file), "--yes").returncode == 0
     write(source, topic, range(100, 150))
     wait_until(lambda: ends_of(target, [copy])[copy] >= 150, "the rest to be copied", timeout_seconds=90)
-    assert second.terminate(20)
+    assert second.terminate(60)
     assert [each.value for each in log_of(target, copy)] == [b"value %d" % each for each in range(150)]

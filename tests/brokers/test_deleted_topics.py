@@ -29,7 +29,7 @@ def test_the_status_names_a_deleted_topic_and_goes_on_showing_the_others(
     west.create_topics([NewTopic(name, 1, 1) for name in (*copies, state, offsets)])
     pairs = {TopicPartition(name, 0): TopicPartition(copy, 0) for name, copy in zip(names, copies, strict=True)}
     for side, asked in ((sides[0], list(pairs)), (sides[1], list(pairs.values()))):
-        wait_until(lambda side=side, asked=asked: can_tell(dict(side.client), asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
+        wait_until(lambda side=side, asked=asked: can_tell(dict(side.client), asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
     work = flow_work(
         flow=settings.flow,
         source_client=dict(sides[0].client),
@@ -45,7 +45,7 @@ def test_the_status_names_a_deleted_topic_and_goes_on_showing_the_others(
     with closing(FlowObserver(settings, *sides)) as observer:
         assert [each.topic for each in observer.look().partitions] == sorted(names)
         east.delete_topics([names[0]])
-        found = wait_until(observer.look, "the deletion to be seen", timeout_seconds=15, until=lambda seen: seen.notes)
+        found = wait_until(observer.look, "the deletion to be seen", timeout_seconds=60, until=lambda seen: seen.notes)
         assert found.notes == (f"{names[0]} is not on {alias} any more; its copy {copies[0]} on west is left as it is",)
         assert [(each.topic, each.lag_records) for each in found.partitions] == [(names[1], 0)]
         assert not any(names[0] in reason for reason in found.reasons)

@@ -81,7 +81,7 @@ def test_both_leave_the_same_records_at_the_same_offsets(
         wait_until(lacking, "both to copy everything", timeout_seconds=_START_SECONDS, until=lambda left: not left)
     finally:
         for each in replicators.values():
-            each.terminate(30)
+            each.terminate(60)
     for partition in partitions:
         java, ours = (
             log_of(clients["west"], TopicPartition(f"{source}.{partition.topic}", partition.partition))

@@ -42,7 +42,7 @@ def election(
     topic = unique("mm2-state")
     west.create_topics([NewTopic(topic, 1, 1, {"cleanup.policy": "compact"})])
     client = dict(settings_of("west").client)
-    wait_until(lambda: can_tell(client, [TopicPartition(topic, 0)]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [TopicPartition(topic, 0)]), "the topic", timeout_seconds=60)
     made: list[Election] = []
 
     def make(engine: str, timeout_seconds: float = 60.0, identity: Identity = HERE, **settings: str) -> Election:
@@ -91,9 +91,9 @@ def test_a_silent_leader_is_followed_and_finds_out_when_it_wakes(election: Elect
     second = election("second", 0.5, Identity("second", "elsewhere", 1, "another machine"))
     assert first.round(report)
     assert not second.round(report)
-    wait_until(lambda: second.round(report), "the second to lead", timeout_seconds=10)
+    wait_until(lambda: second.round(report), "the second to lead", timeout_seconds=60)
     assert (second.term, second.was_settled) == (2, False)
-    wait_until(lambda: not first.round(report), "the first to see it", timeout_seconds=10)
+    wait_until(lambda: not first.round(report), "the first to see it", timeout_seconds=60)
     assert first.term is None
 
 
@@ -138,7 +138,7 @@ def test_a_renewal_that_arrives_behind_another_engines_bid_does_not_count(
     def stop_first(self: Election, records: Any) -> None:
         if self is first and not stopped:
             stopped.append(None)
-            wait_until(lambda: second.round(report), "the second to lead", timeout_seconds=10)
+            wait_until(lambda: second.round(report), "the second to lead", timeout_seconds=60)
         append(self, records)
 
     monkeypatch.setattr(Election, "_append", stop_first)

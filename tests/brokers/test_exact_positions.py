@@ -56,7 +56,7 @@ def assert_exact(copying: Copying, source: TopicPartition, but_for: Callable[[Re
 def in_transactions(client: dict[str, str], topic: str, ends: Sequence[str], chance: random.Random) -> None:
     """Write a transaction for each of ``ends``, which is what becomes of it."""
     producer = confluent_kafka.Producer({**client, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for number, end in enumerate(ends):
         producer.begin_transaction()
         for each in range(chance.randrange(1, 6)):
@@ -110,7 +110,7 @@ def test_positions_on_what_compaction_removed_are_exact_and_those_of_partitions_
     later = TopicPartition(source.topic, 1)
     copying.pairs[later] = TopicPartition(target.topic, 1)
     for side, each in ((client, later), (copying.flow.target_client, copying.pairs[later])):
-        wait_until(lambda side=side, each=each: can_tell(side, [each]), "the new partition", timeout_seconds=10)  # type: ignore[misc]
+        wait_until(lambda side=side, each=each: can_tell(side, [each]), "the new partition", timeout_seconds=60)  # type: ignore[misc]
     write(client, later, range(20))
     copying.until_caught_up()
 
@@ -185,7 +185,7 @@ def test_groups_on_a_topic_of_the_same_name_come_home(
     shared = TopicPartition(name, 0)
     clients = copying.flow.source_client, copying.flow.target_client
     for client in clients:
-        wait_until(lambda client=client: can_tell(client, [shared]), "the topic", timeout_seconds=10)  # type: ignore[misc]
+        wait_until(lambda client=client: can_tell(client, [shared]), "the topic", timeout_seconds=60)  # type: ignore[misc]
     copying.pairs = {shared: shared}
     in_transactions(clients[0], name, ["commit"] * 4, random.Random(5))
     copying.until_caught_up()

@@ -78,7 +78,7 @@ def new_copying(
         # A partition just created has a leader before that leader knows of it.
         side = [TopicPartition(state, 0), *(TopicPartition(offsets, number) for number in range(3))]
         for client, asked in ((work.source_client, list(pairs)), (work.target_client, [*pairs.values(), *side])):
-            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=10)  # type: ignore[misc]
+            wait_until(lambda client=client, asked=asked: can_tell(client, asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
         made.append(InTransactions(work, pairs, prefix=f"{name}-MirrorSourceConnector-", **more))
         return made[-1]
 
@@ -202,7 +202,7 @@ def test_a_frozen_task_adds_nothing_and_what_it_had_begun_leaves_neither_records
     wait_until(
         lambda: ends_of(old.flow.target_client, list(end)),
         "an open transaction",
-        timeout_seconds=10,
+        timeout_seconds=60,
         until=lambda now: now[old.pairs[source]] > 11,
     )
     new = InTransactions(replace(old.flow, slot=None), old.pairs, prefix=old.prefix)
@@ -331,7 +331,7 @@ def test_a_flow_goes_from_the_default_mode_to_transactions_and_back(
             wait_until(
                 lambda: all(each.atomic for each in copying.state().positions.values()),
                 "a transaction",
-                timeout_seconds=20,
+                timeout_seconds=60,
                 longest_pause_seconds=0.05,
             )
         process.kill()
@@ -371,7 +371,7 @@ def test_a_target_that_is_killed_in_the_middle_of_a_transaction_and_comes_back_c
     restarted = threading.Event()
 
     def restart() -> None:
-        wait_until(lambda: written(copying) > 1_000, "a copy", timeout_seconds=20, longest_pause_seconds=0.01)
+        wait_until(lambda: written(copying) > 1_000, "a copy", timeout_seconds=60, longest_pause_seconds=0.01)
         south.kill()
         south.start()
         restarted.set()

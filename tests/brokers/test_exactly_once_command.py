@@ -104,7 +104,7 @@ def test_killed_or_frozen_and_thawed_an_engine_leaves_every_record_once_for_read
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["verdict"] == "PASS"
     for engine in (second, third):
-        assert engine.terminate(15)
+        assert engine.terminate(60)
         assert engine.return_code() == 0, engine.log_tail()
     last = json.loads(mirror("status", str(file), "--json").stdout)
     assert last["flows"][0]["state"] == "STOPPED"

@@ -50,7 +50,7 @@ def grant(admin: Cluster, resource: Resource, *operations: Operation, name: str 
         listing = describe_acls(admin, (resource,))
         return isinstance(listing, AclListing) and set(acls) <= listing.acls
 
-    wait_until(known, "the rights", timeout_seconds=10)
+    wait_until(known, "the rights", timeout_seconds=60)
 
 
 def properties(path: Path, target: dict[str, str]) -> Path:

@@ -258,7 +258,7 @@ def test_without_an_authorizer_producers_are_held_back_and_limits_come_back_as_t
         assert len(sent) == 1, "the first of a connection is taken, the next wait"
         other = confluent_kafka.Producer(address_of_west)
         other.produce(topic, b"x" * 1_000)
-        assert other.flush(20) == 0, "and so is the first of another one"
+        assert other.flush(60) == 0, "and so is the first of another one"
         for each in (producer, other):
             each.purge()
             each.flush(5)

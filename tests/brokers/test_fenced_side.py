@@ -55,10 +55,23 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
     ends.put(FailoverEntry("run", "planned", Phase.DONE, "elsewhere", 1))
     code, found = status()
     assert (code, found["fenced_side"]["still_written"], found["fenced_side"]["problem"]) == (0, [], None)
+    (moved,) = found["failovers"]
+    assert moved == {
+        "run": "run",
+        "mode": "planned",
+        "phase": "done",
+        "since": "1970-01-01T00:00:00Z",
+        "where": "elsewhere",
+    }
+    assert "failed over: the applications are on west" in found["reasons"][0]
+    ready = json.loads(mirror("readiness", str(file), "--json").stdout)
+    assert [(each["class"], each["where"]) for each in ready["differences"] if each["rule"] == "moved"] == [
+        ("blocks", "elsewhere")
+    ]
 
     producer = confluent_kafka.Producer({**client, "enable.idempotence": True})
     producer.produce(source.topic, b"late", partition=source.partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     for options in ((), ("--check",)):
         code, found = status(*options)
         (row,) = found["fenced_side"]["still_written"]
@@ -73,10 +86,10 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
     # A burst hides who writes without an id in front of it: that it was not read is told.
     plain = confluent_kafka.Producer({**client, "enable.idempotence": False})
     plain.produce(other.topic, b"late", partition=other.partition)
-    assert plain.flush(20) == 0
+    assert plain.flush(60) == 0
     for _ in range(250):
         producer.produce(other.topic, b"burst", partition=other.partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     code, found = status()
     row = next(each for each in found["fenced_side"]["still_written"] if each["partition"] == other.partition)
     assert (code, row["from"], row["to"], row["unread"]) == (1, 20, 271, 51)

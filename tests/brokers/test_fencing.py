@@ -171,7 +171,7 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
             control._fence(log)
             return not standing.to_fence()
 
-        wait_until(fenced, "the leader to have its way", timeout_seconds=20)
+        wait_until(fenced, "the leader to have its way", timeout_seconds=60)
     assert standing.writing.producer == Producer(taken.producer_id, taken.epoch + 1)
     for each in copying.pairs.values():
         assert send_late(copying, each, taken, 0, LATE) == INVALID_PRODUCER_EPOCH
@@ -225,7 +225,7 @@ def test_what_arrives_late_where_it_is_not_refused_is_counted_and_located(
         found.extend(copying.epoch()[source].others)
         return found
 
-    assert wait_until(copied, "the late batch to be noticed", timeout_seconds=20) == [(10, 15)]
+    assert wait_until(copied, "the late batch to be noticed", timeout_seconds=60) == [(10, 15)]
     channel = Channel("west", copying.flow.target_client)
     try:
         late = find_foreign(channel, target, (10, 15), None, {}, 5, copying.flow.writers)
@@ -282,7 +282,7 @@ def test_an_engine_whose_right_to_write_is_over_writes_no_checkpoint_and_moves_n
     topic, group = TopicPartition(unique("checkpoints"), 0), unique("billing")
     west.create_topics([NewTopic(topic.topic, 1, 1)])
     client = dict(settings_of("west").client)
-    wait_until(lambda: can_tell(client, [topic]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [topic]), "the topic", timeout_seconds=60)
     lease, position = Lease(600.0), {topic: GroupPosition(0)}
     lease.renew(steady_seconds())
     with closing(LogWriter(client, before=lease.require)) as writer:
@@ -307,7 +307,7 @@ def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_o
     """The right ends while the connection to the group's coordinator is opened."""
     topic, group, lease = TopicPartition(unique("orders"), 0), unique("billing"), Lease(600.0)
     west.create_topics([NewTopic(topic.topic, 1, 1)])
-    wait_until(lambda: can_tell(dict(settings_of("west").client), [topic]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(dict(settings_of("west").client), [topic]), "the topic", timeout_seconds=60)
     lease.renew(steady_seconds())
     with Cluster.connect(settings_of("west")) as cluster:
         written = cluster.write_positions_of_groups({group: {topic: GroupPosition(0)}}, lease.require_now)

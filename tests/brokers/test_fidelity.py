@@ -80,8 +80,8 @@ def start_copying(
         for each in topics
         for number in range(each.partitions)
     }
-    wait_until(lambda: can_tell(source_client, list(pairs)), "the topics", timeout_seconds=10)
-    wait_until(lambda: can_tell(target_client, list(pairs.values())), "the copies", timeout_seconds=10)
+    wait_until(lambda: can_tell(source_client, list(pairs)), "the topics", timeout_seconds=60)
+    wait_until(lambda: can_tell(target_client, list(pairs.values())), "the copies", timeout_seconds=60)
     return Copying(flow, pairs)
 
 
@@ -117,7 +117,7 @@ def test_what_a_broker_has_kept_in_old_formats_is_copied(
     producer = confluent_kafka.Producer(client)
     for number in range(topic.partitions):
         producer.produce(topic.name, b"new", b"key", number, headers={"a": b"1"})
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     copying.until_caught_up()
     for number, golden in enumerate(OLD_BATCHES.values()):
         source_partition = TopicPartition(topic.name, number)
@@ -184,7 +184,7 @@ def test_batches_over_the_targets_limit_are_cut(
         for number in range(400):
             value = b"value %d " % number + seed.randbytes(seed.choice([10, 300, 3000]) // 2).hex().encode()
             producer.produce(source.topic, value, b"%d" % number, source.partition, headers=[("a", b"1"), ("a", None)])
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     copying.until_caught_up()
     for source in copying.pairs:
         assert_copied_but(copying, source)
@@ -200,7 +200,7 @@ def test_oversized_records_are_parked_with_where_they_belong(small_copies: Calla
             value = os.urandom(25_000 if number in large and source == one else 10)
             key = None if number == 4 else b"key %d" % number
             producer.produce(source.topic, value, key, source.partition, headers=[("own", b"%d" % number)])
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     results = copying.epoch(3.0)
     assert {each.stopped for each in results.values()} == {None}
     copying.until_caught_up()
@@ -258,7 +258,7 @@ def test_a_record_parked_just_before_a_crash_is_not_parked_again(
 
     def send(size: int) -> None:
         producer.produce(source.topic, os.urandom(size), headers=[("own", b"1")], partition=source.partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
     for size in (10, 25_000):
         send(size)
@@ -289,7 +289,7 @@ def test_killed_while_parking_nothing_is_lost_and_no_copy_is_there_twice(
         for number in range(150):
             value = b"%d " % number + seed.randbytes(22_000 if number in large[source] else 200)
             producer.produce(source.topic, value, b"%d" % number, source.partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     argv = as_program(copying)
     assert copying.flow.parked_topic is not None
     parked = TopicPartition(copying.flow.parked_topic, 0)

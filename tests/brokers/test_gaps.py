@@ -41,10 +41,10 @@ KNOWN = Acknowledgement("ann", "a test", 1_700_000_000_000)
 def create_anew(cluster: Cluster, client: dict[str, str], topic: str) -> None:
     """Delete a topic and create it again under the same name."""
     cluster.delete_topics([topic])
-    wait_until(lambda: topic not in cluster.topics([topic]), "the topic to be gone", timeout_seconds=10)
+    wait_until(lambda: topic not in cluster.topics([topic]), "the topic to be gone", timeout_seconds=60)
     (created,) = cluster.create_topics([NewTopic(topic, 1, 1)])
     assert created.problem is None
-    wait_until(lambda: can_tell(client, [TopicPartition(topic, 0)]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [TopicPartition(topic, 0)]), "the topic", timeout_seconds=60)
 
 
 def acknowledge(copying: Copying, gap: Gap) -> None:
@@ -72,7 +72,7 @@ def until_stopped(copying: Copying, source: TopicPartition) -> str:
     def stopped() -> PartitionResult:
         return copying.epoch()[source]
 
-    result = wait_until(stopped, "it to stop", timeout_seconds=10, until=lambda each: each.stopped is not None)
+    result = wait_until(stopped, "it to stop", timeout_seconds=60, until=lambda each: each.stopped is not None)
     return str(result.stopped)
 
 
@@ -318,7 +318,7 @@ def test_markers_at_the_end_and_aborted_records_are_no_gap_however_often_the_cop
     copying = new_copying(read_committed=True)
     (source,) = copying.pairs
     producer = confluent_kafka.Producer({**copying.flow.source_client, "transactional.id": source.topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for turn in range(3):
         producer.begin_transaction()
         for each in range(5):
@@ -405,7 +405,7 @@ def test_what_an_unclean_election_replaced_is_known_however_long_the_log_has_gro
         copying.pairs = {TopicPartition(name, 0): copying.pairs[old]}
     sources = [source for copying in copies for source in copying.pairs]
     _, second, third = north.brokers
-    wait_until(lambda: all(led_by(client, each, 2, 2) for each in sources), "the topics", timeout_seconds=20)
+    wait_until(lambda: all(led_by(client, each, 2, 2) for each in sources), "the topics", timeout_seconds=60)
     for copying, source in zip(copies, sources, strict=True):
         write(client, source, range(100), acks="all")
         copying.until_caught_up()

@@ -100,4 +100,4 @@ def test_a_strict_engine_stops_at_a_gap_says_so_and_goes_on_once_it_is_acknowled
         told = f"{topic}-0 10..49 acknowledged as lost on {known['at']} by ann (a test), not compared"
         assert compared["notes"] == [told]
     finally:
-        assert engine.terminate(15)
+        assert engine.terminate(60)

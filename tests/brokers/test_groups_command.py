@@ -46,7 +46,7 @@ def test_groups_are_moved_as_planned_and_put_back_exactly(
     argv = [sys.executable, "-m", "mirror", "run", str(file)]
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
     wait_until(copied, "the copy", timeout_seconds=120, until=lambda end: end == 100)
-    assert engine.terminate(30)
+    assert engine.terminate(60)
     west.write_group_positions(behind, {copy: GroupPosition(5, "text of before")})
     member = confluent_kafka.Consumer(
         {"bootstrap.servers": address(east_west, "west"), "group.id": used, "auto.offset.reset": "earliest"}

@@ -108,7 +108,7 @@ def test_an_installed_engine_copies(
             timeout_seconds=120,
         )
     finally:
-        assert engine.terminate(30)
+        assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
 
 

@@ -86,7 +86,7 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     assert program is not None
     server = processes.start(directory, "krb5kdc", [program, "-n"], env=environment, owner_pid=os.getpid())
     yield Realm(configuration, directory, environment)
-    assert server.terminate(10)
+    assert server.terminate(60)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_each_cluster_of_a_file_has_its_own_principal_and_a_flow_outlives_its_ti
                     timeout_seconds=60,
                 )
     finally:
-        assert engine.terminate(30)
+        assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
     found = [record.value for record in read_records(plain["west"], copy, 0, 3)]
     assert found == [str(number).encode() for number in range(3)]

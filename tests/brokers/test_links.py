@@ -143,7 +143,7 @@ def assert_copied(copying: Copying) -> None:
 
 def begin(copying: Copying, traffic: Traffic) -> None:
     """Copy until the source was asked for something."""
-    wait_until(lambda: copying.epoch() and traffic.fetches, "a fetch", timeout_seconds=20)
+    wait_until(lambda: copying.epoch() and traffic.fetches, "a fetch", timeout_seconds=60)
 
 
 # Fetch sessions.
@@ -373,7 +373,7 @@ def test_a_name_that_moves_to_another_address_is_found_again(
     with pytest.raises(ConnectionFailed):
         cluster.ask(Channel.new_producer)
     address = "127.0.0.1"
-    producer = wait_until(lambda: asked(cluster), "the cluster at its new address", timeout_seconds=10)
+    producer = wait_until(lambda: asked(cluster), "the cluster at its new address", timeout_seconds=60)
     assert producer is not None
     cluster.close()
 

@@ -60,7 +60,7 @@ def new_two_ways(
             wait_until(
                 lambda client=clients[alias], asked=asked: can_tell(client, asked),  # type: ignore[misc]
                 "the topics",
-                timeout_seconds=10,
+                timeout_seconds=60,
             )
 
         def one_way(source: str, target: str) -> Copying:
@@ -170,7 +170,7 @@ def test_who_else_writes_into_a_copy_is_named(new_copying: NewCopying) -> None:
     write(copying.flow.target_client, target, range(2000, 2002))
     write(copying.flow.source_client, source, range(3, 6))
     result = wait_until(
-        lambda: copying.epoch()[source], "the copy to go on", timeout_seconds=20, until=lambda each: each.records > 0
+        lambda: copying.epoch()[source], "the copy to go on", timeout_seconds=60, until=lambda each: each.records > 0
     )
     assert result.others == ((3, 10),)
     ids = {each.producer_id for each in log_of(copying.flow.target_client, target) if each.offset in range(3, 8)}
@@ -244,7 +244,7 @@ def test_engines_that_are_killed_at_full_speed_send_nothing_round(new_two_ways: 
         wait_until(
             lambda: ends_of(back.flow.source_client, [topic])[topic],
             "something to be copied",
-            timeout_seconds=20,
+            timeout_seconds=60,
             until=lambda end, before=before: end > before + 400,  # type: ignore[misc]
         )
         name, copying = (("forward", forward), ("back", back))[life % 2]

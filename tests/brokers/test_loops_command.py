@@ -111,7 +111,7 @@ def test_two_ways_under_one_name(left_right: list[ClusterSettings], tmp_path: Pa
         )
         assert flow["foreign_writers"] == []
     for engine in engines:
-        assert engine.terminate(15)
+        assert engine.terminate(60)
     done = mirror("verify", str(files[0]), "--json", timeout_seconds=180.0)
     assert done.returncode == 0, (done.stdout, done.stderr)
     (partition,) = json.loads(done.stdout)["partitions"]
@@ -138,7 +138,7 @@ def test_what_others_write_to_a_copy_with_an_unchanged_name_is_extra_while_nothi
         write(sides[0], topic, range(written * 100, written * 100 + 50))
         stays_at(sides[1:], topic, 50 + written * 53)
         write(sides[1], topic, range(1000 + written * 3, 1003 + written * 3))
-    assert engine.terminate(20)
+    assert engine.terminate(60)
 
     def verified(*options: str) -> tuple[str, int, int, list[str]]:
         found = json.loads(mirror("verify", str(file), "--json", *options, timeout_seconds=180.0).stdout)
@@ -189,4 +189,4 @@ def test_three_clusters_that_copy_to_one_another(
     expected = Counter(b"value %d" % (number * 1000 + each) for number in range(3) for each in range(300))
     for client in clients:
         assert Counter(each.value for each in log_of(client, topic)) == expected
-    assert engine.terminate(20)
+    assert engine.terminate(60)

@@ -57,7 +57,7 @@ def test_a_key_goes_where_javas_producer_puts_it_and_the_end_is_flushed_and_comm
     client.produce(other, None, b"abc", partition=0, timestamp=5)
     client.produce(other, b"", b"", partition=1, timestamp=6)
     client.produce(other, b"no key", None, partition=2, timestamp=7)
-    assert client.flush(20) == 0
+    assert client.flush(60) == 0
     before = set(mirror.west.topics(include_internal=True))
     process = mirror.start(f" {orders}, {other[:-2]}.*", "--num.streams", "2", "--new.consumer", "--queue.size=7")
     mirror.await_copies(orders, WIDE, len(MURMUR2))
@@ -125,7 +125,7 @@ def test_a_record_that_the_target_refuses_ends_everything_or_is_skipped_and_told
     values = [b"x" * (5000 if number in (3, 4, 8) else 50) + b"%d" % number for number in range(10)]
     for value in values:
         client.produce(topic, value, b"k")
-    assert client.flush(20) == 0
+    assert client.flush(60) == 0
     aborted = mirror.start(topic)
     wait_until(lambda: not aborted.is_alive(), "the end", timeout_seconds=60)
     assert aborted.return_code() == 255, aborted.log_tail()

@@ -128,7 +128,7 @@ def test_an_older_cluster_is_administered(older: Cluster) -> None:
     assert made.problem is None
     partition = TopicPartition("administered", 0)
     client = {"bootstrap.servers": older.bootstrap_servers}
-    wait_until(lambda: can_tell(client, [partition]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [partition]), "the topic", timeout_seconds=60)
     assert older.topics(["administered"])["administered"].topic_id.strip("A")
     settings = {each.name: each.value for each in older.topic_configs(["administered"])["administered"]}
     assert settings["retention.ms"] == "-1"

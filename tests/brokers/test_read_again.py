@@ -136,7 +136,7 @@ def test_groups_anywhere_in_the_log_read_no_record_again(
             until=lambda found: found == nothing,
         )
     finally:
-        running.terminate(15)
+        running.terminate(60)
     done = mirror("offsets", str(path), "--json")
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)
@@ -169,7 +169,7 @@ def test_groups_anywhere_in_a_long_log_read_no_record_again_where_java_mirrormak
             until_copied(west, alias, readers, running)
             found[name] = settled(readers, west, alias)
         finally:
-            running.terminate(30)
+            running.terminate(60)
     print(f"\nrecords read again, {readers.records} a partition, mean of {readers.partitions}")  # asked for
     print("".join(f"{f'at {place} %':>12}" for place in PLACES))  # asked for
     for name, figures in found.items():

@@ -123,7 +123,7 @@ def copied(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     assert told.returncode == 0
     assert "Ready: nothing is known that would block a failover or lose records" in " ".join(told.stdout.split())
     assert max(map(len, told.stdout.split("To mend them")[0].splitlines())) <= 80
-    assert engine.terminate(30)
+    assert engine.terminate(60)
     return stage
 
 
@@ -185,7 +185,7 @@ def test_what_may_not_be_looked_at_is_told_with_the_right_and_never_ready(
     user = unique("auditor")
     west = copied.lab["west"]
     users.add_user(west.bootstrap_servers, user, "secret")
-    wait_until(lambda: user in scram_users(copied.west), "the user", timeout_seconds=20)
+    wait_until(lambda: user in scram_users(copied.west), "the user", timeout_seconds=60)
     sees = [
         Acl(Resource.TOPIC, Pattern.LITERAL, "*", f"User:{user}", "*", Operation.READ, ALLOW),
         Acl(Resource.GROUP, Pattern.LITERAL, "*", f"User:{user}", "*", Operation.DESCRIBE, ALLOW),
@@ -233,7 +233,7 @@ def test_what_may_not_be_looked_at_is_told_with_the_right_and_never_ready(
 def test_without_the_source_what_needs_only_the_target_is_judged(copied: Stage) -> None:
     """The last test of this module: it leaves no source."""
     copied.west.delete_topics([TOPIC])
-    wait_until(lambda: TOPIC not in copied.west.topics(), "no topic", timeout_seconds=20)
+    wait_until(lambda: TOPIC not in copied.west.topics(), "no topic", timeout_seconds=60)
     copied.lab["east"].kill()
     code, found = copied.readiness()
     assert (code, found["verdict"]) == (1, "FAIL")

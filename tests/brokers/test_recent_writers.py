@@ -27,7 +27,7 @@ def test_who_has_written_lately_is_told_with_intervals(
         producer = confluent_kafka.Producer({**client, **settings})
         for age in ages_s:
             producer.produce(topic, b"one", partition=partition, timestamp=now - 1_000 * age)
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
 
     send(0, 100, 70, 40, 10, **{"enable.idempotence": True})
     send(1, 2_000, 1_900, **{"enable.idempotence": True})

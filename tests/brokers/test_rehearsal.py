@@ -96,7 +96,7 @@ def flowing(east: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFacto
         yield found
     finally:
         for process in (*applications, engine):
-            process.terminate(15)
+            process.terminate(60)
 
 
 def _shifted(plan: RehearsalPlan, by: Mapping[int, int]) -> RehearsalPlan:

@@ -102,7 +102,7 @@ def test_a_killed_copy_reads_little_of_what_others_wrote_while_it_rested(
         copying.epoch()
         return copying.state().positions[source].downstream
 
-    wait_until(recorded, "the position to pass by", timeout_seconds=20, until=lambda at: at == end)
+    wait_until(recorded, "the position to pass by", timeout_seconds=60, until=lambda at: at == end)
     matched.clear()
     copying.from_the_target()
     new_process()
@@ -182,7 +182,7 @@ def test_a_long_tail_is_matched_piece_by_piece_while_others_are_copied(
     for source in copying.pairs:
         write(copying.flow.source_client, source, range(10, 20))
     seen = wait_until(
-        lambda: copying.epoch(0.2), "the short one", timeout_seconds=20, until=lambda seen: seen[short].records > 0
+        lambda: copying.epoch(0.2), "the short one", timeout_seconds=60, until=lambda seen: seen[short].records > 0
     )
     assert seen[short].trouble is None
     copying.until_caught_up()

@@ -135,4 +135,4 @@ def recreated(cluster: Cluster, source: TopicPartition) -> None:
         (result,) = cluster.create_topics([NewTopic(source.topic, 1, 1)])
         return result.problem is None
 
-    wait_until(made, "the topic to be deleted and created anew", timeout_seconds=20)
+    wait_until(made, "the topic to be deleted and created anew", timeout_seconds=60)

@@ -104,7 +104,7 @@ def test_an_engine_starts_while_another_cluster_is_away_and_copies_what_it_can(
         assert found["south->west"][0] == "DEGRADED"
         assert found[f"{alias}->south"][0] == "FAILED"
     finally:
-        assert engine.terminate(30)
+        assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
 
 
@@ -145,7 +145,7 @@ def test_a_killed_engine_leaves_no_gap_and_no_duplicate_and_a_told_one_ends_clea
             wait_until(
                 copied, "everything to be copied", timeout_seconds=60, until=lambda count, all_of=sent: count == all_of
             )
-            assert engine.terminate(15)
+            assert engine.terminate(60)
             assert engine.return_code() == 0, engine.log_tail()
     client = settings_of("west").client
     for number in range(2):

@@ -46,15 +46,6 @@ Load: TypeAlias = Callable[[Mapping[str, str], Iterable[TopicPartition]], EndLoa
 
 
 @pytest.fixture
-def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
-    """Three brokers of the test's own, to be hurt."""
-    directory = tmp_path_factory.mktemp("trio")
-    lab = clusters.up(directory, ["trio"], brokers=3, owner_pid=os.getpid())
-    yield lab.clusters["trio"]
-    clusters.down(directory, discard_data=True)
-
-
-@pytest.fixture
 def frozen(trio: clusters.LabCluster) -> Iterator[Callable[[int], None]]:
     """Freeze one of the three brokers until the test is over."""
     found: list[psutil.Process] = []
@@ -125,7 +116,7 @@ def new_copying(
         pairs = {TopicPartition(topic, 0): TopicPartition(f"east.{topic}", 0) for topic in topics}
         side = [TopicPartition(state, 0), *(TopicPartition(mm2, number) for number in range(len(offsets)))]
         for known, asked in ((source_client, list(pairs)), (client, [*pairs.values(), *side])):
-            wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=20)  # type: ignore[misc]
+            wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
         work = flow_work(
             source_client=source_client,
             target_client=client,
@@ -364,7 +355,7 @@ def test_who_takes_over_from_an_engine_that_died_beside_a_sick_partition_copies_
     assert copying.flow.slot is not None
     used = copying.flow.slot.transactional_id
     channel = Channel("trio", copying.flow.target_client)
-    wait_until(lambda: told(lambda: coordinator.unended(channel, used)) is None, "the markers", timeout_seconds=20)
+    wait_until(lambda: told(lambda: coordinator.unended(channel, used)) is None, "the markers", timeout_seconds=60)
 
     def has_lost_its_slot() -> bool:
         copying.epoch(10.0)
@@ -471,7 +462,7 @@ def test_the_command_copies_the_others_beside_a_partition_with_too_few_replicas_
     for done in admin.create_topics(made).values():
         done.result(20)
     for known, asked in ((source, list(pairs)), (target, list(pairs.values()))):
-        wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=20)  # type: ignore[misc]
+        wait_until(lambda known=known, asked=asked: can_tell(known, asked), "the topics", timeout_seconds=60)  # type: ignore[misc]
     file = tmp_path / "mirror.properties"
     file.write_text(
         f"clusters = {alias}, trio\n{alias}.bootstrap.servers = {source['bootstrap.servers']}\n"
@@ -522,7 +513,7 @@ def test_the_command_copies_the_others_beside_a_partition_with_too_few_replicas_
     until_copied([sick])
     end_load()
     until_copied(list(pairs))
-    assert engine.terminate(15)
+    assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
     for each in pairs:
         assert [copy.value for copy in copies(each)] == [record.value for record in originals(each)]
@@ -544,7 +535,7 @@ def test_our_positions_are_recorded_although_mm2s_cannot_be(
         wait_until(
             lambda: copying.epoch() and copying.state().positions[source].upstream,
             "our position",
-            timeout_seconds=20,
+            timeout_seconds=60,
             until=lambda at, count=count: at == count,  # type: ignore[misc]
         )
     assert copying.handovers[source].clean

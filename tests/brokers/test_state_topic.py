@@ -36,7 +36,7 @@ def test_records_of_a_newer_version_are_counted_and_stop_only_the_partition_that
     (settings,) = flows_of(f"{alias}->west")
     west.create_topics([NewTopic(state_topic(alias), 1, 1, {"cleanup.policy": "compact"})])
     client = dict(settings_of("west").client)
-    wait_until(lambda: can_tell(client, [TopicPartition(state_topic(alias), 0)]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [TopicPartition(state_topic(alias), 0)]), "the topic", timeout_seconds=60)
     copying = new_copying(partitions=2, state_topic=state_topic(alias))
     source, other = copying.pairs
     for each in copying.pairs:
@@ -73,9 +73,9 @@ def folded(client: dict[str, str], topic: str) -> FlowState:
 
 def create_anew(west: Cluster, client: dict[str, str], name: str) -> None:
     west.delete_topics([name])
-    wait_until(lambda: name not in west.topics([name]), "the topic to be gone", timeout_seconds=10)
+    wait_until(lambda: name not in west.topics([name]), "the topic to be gone", timeout_seconds=60)
     west.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})])
-    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=60)
 
 
 def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_than_the_old_one(
@@ -84,7 +84,7 @@ def test_a_topic_created_anew_is_read_from_its_beginning_even_when_it_is_longer_
     """Its offsets alone say nothing; its id does."""
     client, name = dict(settings_of("west").client), unique("side")
     west.create_topics([NewTopic(name, 1, 1, {"cleanup.policy": "compact"})])
-    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=10)
+    wait_until(lambda: can_tell(client, [TopicPartition(name, 0)]), "the topic", timeout_seconds=60)
     with closing(LogTail(client, name)) as tail, closing(LogWriter(client)) as writer:
 
         def append(*keys: bytes) -> None:
@@ -179,7 +179,7 @@ def test_an_engine_whose_state_is_lost_while_it_runs_or_while_it_is_down_copies_
         timeout_seconds=30,
         until=lambda flow: any("the flow has run before" in reason for reason in flow["reasons"]),
     )
-    assert engine.terminate(15)
+    assert engine.terminate(60)
     for each_copy, count in zip(copies, (30, 20), strict=True):
         (end,) = ends_of(clients["west"], [each_copy]).values()
         copied_once = [each.value for each in read_records(clients["west"], each_copy, 0, end, read_committed=True)]

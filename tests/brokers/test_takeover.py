@@ -199,7 +199,7 @@ def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[.
     assert {each.doubled + each.others + each.gone for each in taken} == {0}
     early = here.translated()["early"]
     assert (early["downstream"], early["exact"]) == (1000, True)
-    assert ours.terminate(20), ours.log_tail()
+    assert ours.terminate(60), ours.log_tail()
     assert sum(here.recorded().values()) == here.sent
 
     here.send(BACKLOG // 10)
@@ -230,7 +230,7 @@ def test_java_and_we_take_turns_and_nobody_sees_it_in_the_copy(turns: Callable[.
     assert (groups["early"]["downstream"], groups["early"]["exact"]) == (1000, True)
     assert groups["middle"]["downstream"] <= 55_000
     assert groups["middle"]["downstream"] + groups["middle"]["behind_records"] >= 55_000
-    assert ours.terminate(20), ours.log_tail()
+    assert ours.terminate(60), ours.log_tail()
 
 
 @pytest.mark.soak
@@ -252,7 +252,7 @@ def test_nothing_is_copied_again_after_a_mm2_that_was_killed_twice_with_old_posi
 
     ours = here.ours()
     here.await_position(ours)
-    assert ours.terminate(20), ours.log_tail()
+    assert ours.terminate(60), ours.log_tail()
     state = here.state()
     for copy, before in left.items():
         source = TopicPartition(here.topic, copy.partition)
@@ -294,7 +294,7 @@ def test_a_mm2_that_was_told_to_stop_is_followed_at_its_end_and_its_groups_are_k
     here.send(1000)
     ours = here.ours()
     here.await_position(ours)
-    assert ours.terminate(20), ours.log_tail()
+    assert ours.terminate(60), ours.log_tail()
     here.assert_same()
     assert {each.upstream for each in here.taken()} == {5000}
     assert sum(each.records for each in here.taken()) < 2000
@@ -350,7 +350,7 @@ def test_in_transactions_they_take_turns_too_and_readers_of_committed_data_see_e
     ours = here.ours()
     here.await_position(ours)
     assert_once()
-    assert ours.terminate(20), ours.log_tail()
+    assert ours.terminate(60), ours.log_tail()
 
 
 @pytest.mark.soak
@@ -360,7 +360,7 @@ def test_a_flow_with_another_alias_on_the_same_clusters_begins_by_itself(turns: 
     javas.send(20_000)
     java = javas.java()
     javas.await_copied(java, 20_000)
-    assert java.terminate(30), java.log_tail()
+    assert java.terminate(60), java.log_tail()
     ours = turns(shared=javas.topic, sent=javas.sent)
     process = ours.ours()
     ours.await_position(process)
@@ -369,8 +369,8 @@ def test_a_flow_with_another_alias_on_the_same_clusters_begins_by_itself(turns: 
     assert {(each.upstream, each.records) for each in ours.taken()} == {(0, 0)}
     # A restart finds Java's syncs beyond its own position, and its own copy.
     ours.send(1000)
-    assert process.terminate(20), process.log_tail()
+    assert process.terminate(60), process.log_tail()
     process = ours.ours()
     ours.await_position(process)
     ours.assert_same()
-    assert process.terminate(20), process.log_tail()
+    assert process.terminate(60), process.log_tail()

@@ -114,7 +114,7 @@ def test_a_changed_copy_is_whole_after_kill_9_and_groups_go_on_at_the_right_reco
         if life == 0:
             engine.kill()
     wait_until(upstream, "everything to be copied", timeout_seconds=60, until=lambda seen: seen == 20_000)
-    assert engine.terminate(15)
+    assert engine.terminate(60)
     assert engine.return_code() == 0, engine.log_tail()
     clients = {alias: settings_of(alias).client for alias in ("east", "west")}
     kept: dict[TopicPartition, list[Record]] = {}

@@ -76,14 +76,14 @@ def test_the_second_stands_by_and_copies_when_the_first_is_killed_told_to_stop_o
     assert found["leader"]["pid"] == third.pid
     assert [one["pid"] for one in found["standbys"]] == [second.pid]
 
-    telling = threading.Thread(target=lambda: third.terminate(30))
+    telling = threading.Thread(target=lambda: third.terminate(60))
     telling.start()
     engines.send(1_000)
     assert engines.await_all() < after_stop
     telling.join()
     assert third.return_code() == 0, third.log_tail()
     engines.assert_each_once()
-    assert second.terminate(30)
+    assert second.terminate(60)
     assert second.return_code() == 0, second.log_tail()
     assert engines.status()["state"] == "STOPPED"
 

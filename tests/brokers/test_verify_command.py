@@ -72,7 +72,7 @@ def copying(file: Path, east: Cluster, west: Cluster, unique: Callable[[str], st
         read_committed=settings.isolation_level == "read_committed",
     )
     made = [TopicPartition(name, 0) for name in (copy, state, offsets)]
-    wait_until(lambda: can_tell(work.target_client, made), "the leaders of new topics", timeout_seconds=20)
+    wait_until(lambda: can_tell(work.target_client, made), "the leaders of new topics", timeout_seconds=60)
     return Copying(work, {TopicPartition(topic, number): TopicPartition(copy, number) for number in range(2)})
 
 
@@ -86,7 +86,7 @@ def one_batch_a_flush(client: dict[str, str], topic: str, **settings: Any) -> co
     wait_until(
         lambda: producer.list_topics(topic, 5).topics[topic].error is None,
         f"the leaders of {topic}",
-        timeout_seconds=20,
+        timeout_seconds=60,
     )
     return producer
 
@@ -97,7 +97,7 @@ def test_aborted_records_are_not_missed_where_they_were_not_to_be_copied_and_a_l
     """Partition 0 is copied whole. On partition 1 the copy skips one committed record behind the aborted ones."""
     whole, short = copying.pairs
     producer = one_batch_a_flush(copying.flow.source_client, whole.topic, **{"transactional.id": whole.topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
 
     def write(value: bytes, end: Callable[[], None]) -> None:
         producer.begin_transaction()
@@ -302,7 +302,7 @@ def test_what_somebody_else_wrote_behind_the_last_copied_record_is_extra_also_wh
     # Another engine's marker, and then its first batch: the position behind it was never recorded.
     recorded = ends_of(copying.flow.target_client, [copying.pairs[other]])[copying.pairs[other]]
     stand_in = confluent_kafka.Producer({**copying.flow.target_client, "transactional.id": one.topic})
-    stand_in.init_transactions(20)
+    stand_in.init_transactions(60)
     for end in (stand_in.commit_transaction, stand_in.abort_transaction):
         stand_in.begin_transaction()
         if end == stand_in.commit_transaction:
@@ -445,7 +445,7 @@ def test_a_copy_that_was_cut_lacks_its_end_at_once(file: Path, copying: Copying,
     wait_until(
         lambda: not west.create_topics([NewTopic(copying.pairs[one].topic, 2, 1)])[0].problem,
         "the topic to be created anew",
-        timeout_seconds=20,
+        timeout_seconds=60,
     )
     small_spark(tmp_path)
     (settings,) = load(file).enabled_flows

@@ -66,7 +66,7 @@ def test_the_pace_of_a_comparison(
         cluster.create_topics([NewTopic(name, PARTITIONS, 1, {"retention.ms": "-1"})])
         made = [each for each in addresses if each.topic == name]
         # A partition just created has a leader before that leader knows of it.
-        wait_until(lambda client=client, made=made: can_tell(client, made), "the topic", timeout_seconds=20)  # type: ignore[misc]
+        wait_until(lambda client=client, made=made: can_tell(client, made), "the topic", timeout_seconds=60)  # type: ignore[misc]
         ends.append(fill(client, name, content, size))
     assert ends[0] == ends[1]
     pairs = [

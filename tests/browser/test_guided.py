@@ -100,6 +100,8 @@ def test_a_person_is_led_through_the_drill(index: OpenNotebook, folder: Path) ->
         ("71_unplanned_failover.ipynb", "east->west"),
         ("72_planned_failover.ipynb", "east->west"),
         ("73_cut_off_failover.ipynb", "east->west"),
+        ("74_failback.ipynb", "east->west"),
+        ("75_migration.ipynb", "east->west"),
     ],
 )
 def test_a_runbook_of_a_flow_is_carried_out_by_hand_on_practice_clusters(

@@ -39,4 +39,4 @@ def test_it_calls_what_it_is_asked_to_and_passes_answers_and_errors_on(tmp_path:
         with Client((where["host"], where["port"]), authkey=bytes.fromhex(where["key"])) as damaged:
             damaged.send_bytes(b"no pickle")
         assert ask(address, os.getpid) == service.pid, "it was done without the service"
-    assert service.terminate(10)
+    assert service.terminate(60)

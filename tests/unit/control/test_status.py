@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from mirror.control.status import (
 )
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.flow_state import (
     Acknowledgement,
@@ -38,6 +39,7 @@ from mirror.model.flow_state import (
     Standby,
     StateRecord,
     claim_record,
+    failover_record,
     pause_record,
     pause_report_record,
 )
@@ -192,6 +194,78 @@ def test_what_lies_on_the_source_behind_a_pause_is_told(
     assert found.as_json()["pauses"] == [
         {"topics": "orders", "paused": True, "by": "ann", "since": "1970-01-01T00:00:00Z"}
     ]
+
+
+CUT = PauseWish("cut", None, True, "mirror failover", 5, is_cut=True)
+DONE = FailoverEntry("run", "planned", Phase.DONE, "run directory runs/one on host", 7_000)
+WHERE = "planned, 1970-01-01T00:00:07Z, run directory runs/one on host"
+
+
+@dataclass
+class Moved:
+    """A flow of which runs of a failover are on record."""
+
+    settings: MirrorSettings
+    state: FlowState
+
+    def look(self, *entries: FailoverEntry, cut: bool = True) -> FlowStatus:
+        for each in entries:
+            self.state.apply(*failover_record(each))
+        self.state.apply(*pause_record(replace(CUT, is_pause=cut)))
+        with observe(self.settings, [Flow("east", "west")]) as (observer,):
+            return observer.look()
+
+
+@pytest.fixture
+def moved(settings: MirrorSettings, closed: list[FlowObserver], monkeypatch: pytest.MonkeyPatch) -> Moved:
+    found = Moved(settings, FlowState(run=RunReport("RUNNING", (), int(time.time() * 1000))))
+    monkeypatch.setattr(status, "Channel", Source)
+    monkeypatch.setattr(FlowObserver, "_state", lambda _: found.state)
+    return found
+
+
+def test_a_flow_that_is_failed_over_says_so_and_when_and_where_its_run_is(moved: Moved) -> None:
+    found = moved.look(DONE)
+    assert found.state == "PAUSED"
+    assert found.reasons == (f"failed over: the applications are on west; mirror failback leads back ({WHERE})",)
+    assert found.as_json()["failovers"] == [
+        {
+            "run": "run",
+            "mode": "planned",
+            "phase": "done",
+            "since": "1970-01-01T00:00:07Z",
+            "where": "run directory runs/one on host",
+        }
+    ]
+
+
+def test_a_flow_that_is_copied_although_it_is_failed_over_is_not_in_order(moved: Moved) -> None:
+    found = moved.look(DONE, cut=False)
+    assert found.state == "DEGRADED"
+    assert "and yet it is not cut" in found.reasons[0]
+
+
+def test_a_failover_under_way_is_a_note_until_the_flow_is_cut(moved: Moved) -> None:
+    begun = replace(DONE, phase=Phase.UNDER_WAY)
+    told = f"a failover is under way ({WHERE})"
+    found = moved.look(begun, cut=False)
+    assert (found.state, found.reasons, found.notes) == ("RUNNING", (), (told,))
+    found = moved.look(begun)
+    assert (found.state, found.reasons) == ("PAUSED", (told,))
+
+
+def test_the_way_home_is_told_beside_the_failover_that_it_undoes(moved: Moved) -> None:
+    home = FailoverEntry("home", "failback", Phase.RETURNING, "runs/one/failback on host", 9_000)
+    _, second = moved.look(DONE, home).reasons
+    assert second == (
+        "a failback is under way, from west home to east (failback, 1970-01-01T00:00:09Z, runs/one/failback on host)"
+    )
+
+
+def test_an_engine_that_is_gone_does_not_hide_a_failover(moved: Moved) -> None:
+    moved.state.run = RunReport("STOPPED", ("stopped",), 1)
+    found = moved.look(DONE)
+    assert (found.state, found.reasons[0][:11], found.reasons[1]) == ("STOPPED", "failed over", "stopped")
 
 
 HOUR = 3_600.0

@@ -139,6 +139,14 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_counted() -> None:
     assert value(view, "mirror_flow_late_writers", OF_FLOW) == 1
 
 
+def test_a_run_of_a_failover_is_told_with_its_time_mode_phase_and_directory() -> None:
+    entry = FailoverEntry("run", "planned", Phase.DONE, "runs/one on host", NOW_MS)
+    name, labels = "mirror_flow_failover_timestamp_seconds", {"mode": "planned", "phase": "done", "run": "run"}
+    labels |= {**OF_FLOW, "where": "runs/one on host"}
+    assert value(engine(flow(status=status(failovers=(entry,)))), name, labels) == NOW_MS / 1000
+    assert value(engine(flow()), name, labels) is None
+
+
 def test_a_standby_and_one_that_has_not_looked_yet_are_told_too() -> None:
     view = engine(flow(term=None, figures={}, status=None, seen_ms=None))
     assert value(view, "mirror_flow_leader", OF_FLOW) == 0
