@@ -406,7 +406,6 @@ def test_an_engine_leaves_its_passwords_nowhere(
         # Nothing is cleaned up then.
         engine.kill()
     found["log"] = engine.log_path.read_text()
-    assert "DEBUG" in found["log"]
     found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
     assert f"mm2-state.{engines.alias}.internal" in found
     assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
