@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"cache", "no_spark", "shipping", "spark_conf"},
     "model": set(),
     "parts": {"model"},
+    "wait_lines": {"waiting", "model"},
     "config": {"model"},
     "kafka": {"clock", "model", "config", "waiting"},
     # The library for applications: no engine behind it, and nothing a replicator needs.
@@ -129,7 +130,16 @@ MAY_IMPORT["scenario"] = {
     "definition_files",
     "recovery",
 }
-MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
+MAY_IMPORT["failing_over"] = {
+    "wait_lines",
+    "waiting",
+    "model",
+    "config",
+    "control",
+    "evidence",
+    "recovery",
+    "tables",
+}
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "recovery"}
 MAY_IMPORT["cli"] = {
     "spark_conf",
