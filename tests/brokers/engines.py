@@ -47,11 +47,12 @@ def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Started:
-    """With what a process was started, as others of its user may read it."""
+    """With what a process was started, as others of its user may read it, and in which folder it is at work."""
 
     pid: int
     arguments: str
     environment: str
+    folder: str
 
 
 def started_by(processes: Iterable[psutil.Process]) -> list[Started]:
@@ -59,8 +60,9 @@ def started_by(processes: Iterable[psutil.Process]) -> list[Started]:
     found = []
     for each in processes:
         with contextlib.suppress(psutil.Error):
-            found.append(Started(each.pid, " ".join(each.cmdline()), str(each.environ())))
-    return found
+            found.append(Started(each.pid, " ".join(each.cmdline()), str(each.environ()), each.cwd()))
+    # One that nobody has waited for yet has no folder.
+    return [each for each in found if each.folder]
 
 
 def texts_below(directory: Path) -> dict[str, str]:
