@@ -33,6 +33,7 @@ AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={pwd.getpwnam(USER).pw_gid}",
 class Foreign:
     """A cluster of one worker with three executors; ``python`` is what its tasks run on."""
 
+    worker: ManagedProcess
     master_url: str
     folder: Path
     python: str
@@ -46,10 +47,8 @@ class Foreign:
         return self._named("CoarseGrainedExecutorBackend")
 
     def _named(self, text: str) -> list[psutil.Process]:
-        running = psutil.process_iter(["cmdline", "username"])
-        return [
-            each for each in running if each.info["username"] == USER and text in " ".join(each.info["cmdline"] or ())
-        ]
+        below = {each.pid: each for each in psutil.Process(self.worker.pid).children(recursive=True)}
+        return [below[each.pid] for each in started_by(below.values()) if text in each.arguments]
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def foreign() -> Iterator[Foreign]:
             wait_until(
                 lambda: "Successfully registered" in started[1].log_path.read_text(), "the worker", timeout_seconds=120
             )
-            yield Foreign(url, folder, python)
+            yield Foreign(started[1], url, folder, python)
         finally:
             for each in reversed(started):
                 each.terminate(20)
