@@ -366,7 +366,10 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(FlowLeader, "await_lease", lambda _, stop: None if stop.is_set() else threading.Event())
     caplog.set_level("INFO", "mirror")
-    Engine(settings, clusters=["west"]).run(stop)
+    engine = Engine(settings, clusters=["west"])
+    # Somebody is about to put another file there: it is not asked for anything by then.
+    settings.path.unlink()
+    engine.run(stop)
 
     assert asked == ["west", "west", "west", "east"]
     assert begun == [("east", "west")]
