@@ -26,7 +26,9 @@ from rich.text import Text
 
 from mirror import terminal
 from mirror.config.explained import Explained, explain_file
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.properties import read
+from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load, settings_of
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups
@@ -218,20 +220,23 @@ def run(
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
-    Clusters that do not answer are waited for. Exit code 3 if Spark cannot be started, or if no target can be reached
+    Clusters that do not answer are waited for. A file that changes is read anew, at once if SIGHUP is sent; what of it
+    needs a restart is told. Exit code 3 if Spark cannot be started, or if no target can be reached
     and waiting helps none (a refused login, a host's name that nobody has).
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
-    stop = threading.Event()
+    stop, asked = threading.Event(), threading.Event()
     set_up(log_level, log_format, _STANDARD_ERROR)
     log = logging.getLogger(__name__)
     # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
-    stop_when_told(stop, lambda name: log.info("stops: %s", name))
+    stop_when_told(stop, lambda name: log.info("stops: %s", name), asked)
+    from mirror.engine.followed_file import following
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
     from mirror.monitoring.watch import served
 
     with _explained(file):
-        settings = load(file)
+        config = MirrorMakerConfig.of(read(file))
+        settings = settings_of(config, file)
         if more_clusters and not clusters:
             raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
@@ -244,7 +249,10 @@ def run(
         engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=port is not None)
         asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
-            with served(settings, engine, port, stop, asked_by) if port is not None else nullcontext():
+            with (
+                following(engine, config, file, asked),
+                served(engine, port, stop, asked_by) if port is not None else nullcontext(),
+            ):
                 engine.run(stop)
         except PartEnded as ended:
             log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
-from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.config.settings import FlowSettings
 from mirror.control.status import FlowObserver, FlowStatus
 from mirror.control.tick import now_ms
 from mirror.engine.run import Engine
@@ -43,44 +43,45 @@ class _Look:
 class Watching:
     """Looks at the flows of an engine, in a thread each, until told to stop."""
 
-    def __init__(self, settings: MirrorSettings, engine: Engine, stop: threading.Event) -> None:
+    def __init__(self, engine: Engine, stop: threading.Event) -> None:
         """Look at what ``engine`` runs; ``stop`` is what ends that."""
-        self._settings = settings
         self._engine = engine
         self._stop = stop
-        self._flows = {each.flow: each for each in settings.enabled_flows if each.flow in engine.standings}
         self._looks: dict[Flow, _Look] = {}
 
     def start(self, over: threading.Event) -> list[threading.Thread]:
         """Begin to look, until ``over`` is set; return the threads that do."""
         threads = [
-            threading.Thread(target=self._watch, args=(settings, over), name=f"status {flow}", daemon=True)
-            for flow, settings in self._flows.items()
+            threading.Thread(target=self._watch, args=(flow, over), name=f"status {flow}", daemon=True)
+            for flow in self._engine.standings
         ]
         for thread in threads:
             thread.start()
         return threads
 
-    def _watch(self, flow: FlowSettings, over: threading.Event) -> None:
-        clusters = self._settings.clusters
-        observer = FlowObserver(
-            flow,
-            clusters[flow.flow.source],
-            clusters[flow.flow.target],
-            underway=self._engine.tallies[flow.flow],
-            most_read=_MOST_READ,
-            cliff_seconds=self._settings.engine.cliff_seconds,
-        )
-        with closing(observer):
-            while not over.is_set():
-                began = time.thread_time()
-                try:
-                    found = observer.look()
-                    side = look_at_fenced_side(self._settings, flow, found)
-                    self._looks[flow.flow] = _Look(with_fenced_side(found, side), side, now_ms())
-                except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
-                    logger_of(flow.flow).warning("status: the flow cannot be looked at", exc_info=defect)
-                over.wait(max(_REST_SECONDS, _SHARE * (time.thread_time() - began)))
+    def _watch(self, flow: Flow, over: threading.Event) -> None:
+        while not over.is_set():
+            settings = self._engine.settings
+            of_flow = settings.flow(flow)
+            assert of_flow is not None
+            observer = FlowObserver(
+                of_flow,
+                settings.clusters[flow.source],
+                settings.clusters[flow.target],
+                underway=self._engine.tallies[flow],
+                most_read=_MOST_READ,
+                cliff_seconds=settings.engine.cliff_seconds,
+            )
+            with closing(observer):
+                while not over.is_set() and settings is self._engine.settings:
+                    began = time.thread_time()
+                    try:
+                        found = observer.look()
+                        side = look_at_fenced_side(settings, of_flow, found)
+                        self._looks[flow] = _Look(with_fenced_side(found, side), side, now_ms())
+                    except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
+                        logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
+                    over.wait(max(_REST_SECONDS, _SHARE * (time.thread_time() - began)))
 
     def view(self) -> EngineView:
         """Return what is known now; nobody is asked."""
@@ -88,13 +89,13 @@ class Watching:
         return EngineView(
             version("mirrorbook"),
             now_ms(),
-            tuple(self._flow_view(flow, settings) for flow, settings in self._flows.items()),
+            tuple(self._flow_view(flow, standing.settings) for flow, standing in engine.standings.items()),
             engine.wrong(),
             self._stop.is_set(),
             engine.epochs_ended,
             engine.epochs_failed,
             engine.seam_seconds,
-            self._settings.engine.cliff_seconds,
+            engine.settings.engine.cliff_seconds,
         )
 
     def _flow_view(self, flow: Flow, settings: FlowSettings) -> FlowView:
@@ -129,9 +130,7 @@ def _copies(status: FlowStatus, settings: FlowSettings) -> dict[TopicPartition, 
 
 
 @contextmanager
-def served(
-    settings: MirrorSettings, engine: Engine, port: int, stop: threading.Event, asked_by: str = "mirror.status.port"
-) -> Iterator[str]:
+def served(engine: Engine, port: int, stop: threading.Event, asked_by: str = "mirror.status.port") -> Iterator[str]:
     """Serve metrics, health, readiness and status of an engine; yields where. ``asked_by`` is what gave the port.
 
     Raises
@@ -139,7 +138,8 @@ def served(
     ConfigError
         if nothing can listen there.
     """
-    watching, over = Watching(settings, engine, stop), threading.Event()
+    watching, over = Watching(engine, stop), threading.Event()
+    settings = engine.settings
     address = settings.engine.status_address
     try:
         server = StatusServer(address, port, Answers(watching.view))

@@ -100,6 +100,10 @@ class Engines:
             f"mirror.tasks = 2\n{FACTORS}{self.settings}",
         )
 
+    def write(self) -> None:
+        """Have the file say what it is to say by now."""
+        assert self.file.is_file()
+
     def start(self, *options: str, env: dict[str, str] | None = None) -> ManagedProcess:
         self._lives += 1
         argv = [sys.executable, "-m", "mirror", "run", str(self.file), *options]

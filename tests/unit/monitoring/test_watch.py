@@ -61,7 +61,7 @@ def test_a_flow_is_seen_as_the_clusters_and_the_engine_say(
     settings: MirrorSettings, engine: Engine, looks: list[Any]
 ) -> None:
     over, stop = threading.Event(), threading.Event()
-    watching = Watching(settings, engine, stop)
+    watching = Watching(engine, stop)
     (before,) = watching.view().flows
     assert (before.status, before.term, before.has_reported) == (None, None, False)
     (thread,) = watching.start(over)
@@ -83,7 +83,7 @@ def test_a_look_that_fails_by_a_defect_is_told_and_the_next_one_comes(
     """A thread that ends by a defect ends the engine; this one is not worth that."""
     looks.insert(0, KeyError("oops"))
     over = threading.Event()
-    watching = Watching(settings, engine, threading.Event())
+    watching = Watching(engine, threading.Event())
     (thread,) = watching.start(over)
     wait_until(lambda: watching.view().flows[0].status, "the look after it", timeout_seconds=20)
     over.set()
@@ -92,7 +92,7 @@ def test_a_look_that_fails_by_a_defect_is_told_and_the_next_one_comes(
 
 
 def test_it_is_served_while_the_engine_runs(settings: MirrorSettings, engine: Engine, looks: list[Any]) -> None:
-    with served(settings, engine, 0, threading.Event()) as where:
+    with served(engine, 0, threading.Event()) as where:
         with urllib.request.urlopen(f"{where}/health", timeout=20) as answer:
             assert answer.read() == b"ok\n"
         with urllib.request.urlopen(f"{where}/metrics", timeout=20) as answer:
@@ -107,7 +107,7 @@ def test_a_port_that_is_taken_is_refused_with_the_key_or_the_option(settings: Mi
         for asked_by in ("mirror.status.port", "--status-port"):
             with (
                 pytest.raises(ConfigError, match=f"{asked_by}.*{port}.*in use") as refused,
-                served(settings, engine, port, threading.Event(), asked_by),
+                served(engine, port, threading.Event(), asked_by),
             ):
                 pass
             assert str(settings.path) in str(refused.value)
@@ -120,7 +120,7 @@ def test_an_address_that_is_not_this_machines_is_refused_with_its_line(tmp_path:
     settings = load(file)
     with (
         pytest.raises(ConfigError, match=r"mirror\.properties:7: mirror\.status\.address"),
-        served(settings, Engine(settings), 0, threading.Event()),
+        served(Engine(settings), 0, threading.Event()),
     ):
         pass
 
