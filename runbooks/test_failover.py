@@ -1,6 +1,7 @@
 """The test failover: try out, on clusters in use, where every group would go on; disturb nobody."""
 
-from mirror.drill.conditions import FlowOfFile
+from mirror.drill.conditions import GroupPattern
+from mirror.drill.flow_parameters import FLOW, FLOW_CONDITIONS
 from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Parameter, Runbook, Step
 
@@ -9,8 +10,7 @@ RUNBOOK = Runbook(
     title="Test failover",
     purpose="Try out on the standby, while everything goes on, where every group would go on after a failover.",
     parameters=(
-        Parameter("properties_file", "", "", "the mirror's properties file, by its whole path", is_required=True),
-        Parameter("flow", "", "", "the flow, written east->west; not needed where the file has only one"),
+        *FLOW,
         Parameter("groups", ".*", "", "regular expression: groups whose whole id matches are tried"),
         Parameter(
             "positions", "checkpoints", "", "checkpoints: as if the source were lost; source: as in a planned move"
@@ -19,7 +19,7 @@ RUNBOOK = Runbook(
         Parameter("read_seconds", 15.0, "s", "longest reading of each group"),
         Parameter("first_record_seconds", 30.0, "s", "objective: from a reader's start to its first record"),
     ),
-    conditions=(FlowOfFile("properties_file", "flow"),),
+    conditions=(*FLOW_CONDITIONS, GroupPattern("groups")),
     steps=(
         Step(
             name="test_failover",
@@ -29,8 +29,8 @@ RUNBOOK = Runbook(
             budget_seconds=900.0,
             undo="nothing is left; if it was killed: mirror rehearse FILE --clean deletes the shadow groups",
             parameters=(
-                *("properties_file", "flow", "groups", "positions"),
-                *("records", "read_seconds", "first_record_seconds"),
+                *(each.name for each in FLOW),
+                *("groups", "positions", "records", "read_seconds", "first_record_seconds"),
             ),
         ),
     ),

@@ -63,6 +63,13 @@ def test_a_readiness_review_finds_practice_clusters_ready(tmp_path: Path) -> Non
 
 
 @pytest.mark.soak
+def test_a_test_failover_tries_out_every_group_of_the_practice(tmp_path: Path) -> None:
+    taken, facts = practised(tmp_path, "test-failover")
+    assert {(each["group"], each["verdict"]) for each in facts["rehearsed"]} == {("audit", "PASS"), ("billing", "PASS")}
+    at_ends_of_run(taken)
+
+
+@pytest.mark.soak
 def test_an_unplanned_failover_moves_every_group_and_keeps_the_procedure_with_the_run(tmp_path: Path) -> None:
     taken, facts = practised(tmp_path, "unplanned-failover")
     steps = [each["name"] for each in facts["procedure_steps"]]

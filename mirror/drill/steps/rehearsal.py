@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 
 from mirror import terminal
-from mirror.config.settings import FlowSettings, MirrorSettings, load
-from mirror.drill.by_hand import NoRun
-from mirror.drill.conditions import flow_of_file
-from mirror.drill.shown import style_outputs
+from mirror.drill.steps import practice
+from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
-from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import Cluster as ClusterFact
 from mirror.evidence.run_evidence import Factual, Finding
 from mirror.kafka.cluster import Cluster
@@ -31,41 +26,14 @@ from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 STEP = "test_failover"
 
 
-@dataclass(frozen=True, slots=True)
-class Standby:
-    """The flow whose target is tried out, and the run that keeps the evidence."""
-
-    run: RunDirectory
-    everything: MirrorSettings
-    settings: FlowSettings
-    file: Path
-
-
-def open_flow(run_directory: str, properties_file: str, flow: str) -> Standby:
-    """Read the properties file and choose the flow; an empty name is the only one there is.
-
-    Raises
-    ------
-    NoRun
-        without the directory of a run: the notebook was opened by hand.
-    FlowRefused
-        if there is no such flow, or several and none was named.
-    """
-    style_outputs()
-    if not run_directory:
-        raise NoRun("no practice run: mirror runbook run test-failover -p properties_file=FILE runs it")
-    everything = load(Path(properties_file))
-    return Standby(RunDirectory.open(run_directory), everything, flow_of_file(everything, flow), Path(properties_file))
-
-
-def clusters(standby: Standby) -> pd.DataFrame:
+def clusters(used: FlowInUse) -> pd.DataFrame:
     """Return a row for each end of the flow."""
-    return pd.DataFrame([each.as_facts() for each in _clusters(standby)])
+    return pd.DataFrame([each.as_facts() for each in _clusters(used)])
 
 
-def plan(standby: Standby, groups: str, positions: str) -> RehearsalPlan:
+def plan(used: FlowInUse, positions: str) -> RehearsalPlan:
     """Plan what is tried, and forecast what it costs; nothing is made."""
-    return plan_rehearsal(standby.everything, standby.settings, pattern=groups, taken_from=TakenFrom(positions))
+    return plan_rehearsal(used.settings, used.chosen, pattern=used.groups or ".*", taken_from=TakenFrom(positions))
 
 
 def rights(planned: RehearsalPlan) -> str:
@@ -78,11 +46,11 @@ def forecast(planned: RehearsalPlan) -> pd.DataFrame:
     return _frame(rehearsal_rows.plan_table(planned))
 
 
-def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: float) -> Rehearsal:
+def carry_out(used: FlowInUse, planned: RehearsalPlan, records: int, seconds: float) -> Rehearsal:
     """Make the shadow groups, read, judge, delete them; they are named in the journal before they are made."""
     shadows = list(planned.shadows.values())
-    undo = f"mirror rehearse {standby.file} --flow {planned.settings.flow} --clean"
-    standby.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups": shadows, "undo": undo})
+    undo = f"mirror rehearse {used.settings.path} --flow {planned.settings.flow} --clean"
+    used.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups": shadows, "undo": undo})
     with Progress(
         terminal.progress_text(), BarColumn(), MofNCompleteColumn(), console=terminal.console(), transient=True
     ) as bars:
@@ -93,9 +61,9 @@ def carry_out(standby: Standby, planned: RehearsalPlan, records: int, seconds: f
                 tasks[doing] = bars.add_task(doing, total=total)
             bars.update(tasks[doing], completed=done, total=total)
 
-        found = rehearse(standby.everything, planned, ReadLimits(records=records, seconds=seconds), watch=watch)
+        found = rehearse(used.settings, planned, ReadLimits(records=records, seconds=seconds), watch=watch)
     deleted = [each.item for each in found.deleted if not each.problem]
-    standby.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups_deleted": deleted})
+    used.run.journal.append(Event.ACTION, step=STEP, facts={"shadow_groups_deleted": deleted})
     return found
 
 
@@ -114,7 +82,7 @@ def aftermath(found: Rehearsal) -> str:
     return "\n".join(rehearsal_rows.aftermath(found))
 
 
-def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) -> None:
+def conclude(used: FlowInUse, found: Rehearsal, first_record_seconds: float) -> None:
     """Write the outcome: every group goes on where it stood, soon enough, and nobody's group was touched."""
     slow = {group: seconds for group, seconds in found.seconds_to_first.items() if seconds > first_record_seconds}
     late = [
@@ -123,8 +91,8 @@ def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) ->
     ]
     verdict = worst([found.verdict, *([Verdict.FAIL] if slow else ())])
     facts: Factual = {
-        "clusters": [each.as_facts() for each in _clusters(standby)],
-        "flow": str(standby.settings.flow),
+        "clusters": [each.as_facts() for each in _clusters(used)],
+        "flow": str(used.chosen.flow),
         "rehearsal": found.plan.stamp,
         "positions_from": found.plan.taken_from.value,
         "rehearsed": rehearsal_rows.group_rows(found),
@@ -143,7 +111,9 @@ def conclude(standby: Standby, found: Rehearsal, first_record_seconds: float) ->
     passed = (
         f"{counted(len(found.plan.groups), 'group')} would go on from the same place; no other group was touched",
     )
-    standby.run.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
+    if used.practice is not None and verdict is Verdict.PASS:
+        practice.end(used.practice)
+    used.conclude(Outcome(STEP, verdict, facts, (*found.reasons, *late) or passed))
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -151,9 +121,9 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).convert_dtypes()
 
 
-def _clusters(standby: Standby) -> list[ClusterFact]:
+def _clusters(used: FlowInUse) -> list[ClusterFact]:
     found = []
-    for alias in (standby.settings.flow.source, standby.settings.flow.target):
-        with Cluster.connect(standby.everything.clusters[alias]) as cluster:
+    for alias in (used.chosen.flow.source, used.chosen.flow.target):
+        with Cluster.connect(used.settings.clusters[alias]) as cluster:
             found.append(ClusterFact(alias, cluster.cluster_id, cluster.bootstrap_servers, len(cluster.broker_ids())))
     return found

@@ -10,7 +10,6 @@ import pytest
 from mirror.drill import by_hand
 from mirror.drill.by_hand import ByHand, NoRun, NotConfirmed, take_up
 from mirror.drill.runbook import ParameterRefused
-from mirror.drill.steps import rehearsal
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome, StepNotPassed
@@ -102,11 +101,6 @@ def test_the_first_notebook_run_again_takes_up_its_own_run(runs: Path) -> None:
 def test_without_a_run_a_later_notebook_says_which_comes_first(runs: Path) -> None:
     with pytest.raises(NoRun, match=r"no practice run is under way in .*: run 10_setup.ipynb first"):
         take_up("mirror", runs=runs)
-
-
-def test_a_notebook_without_practice_run_says_how_it_is_run() -> None:
-    with pytest.raises(NoRun, match="mirror runbook run test-failover -p properties_file=FILE"):
-        rehearsal.open_flow("", "", "")
 
 
 def test_a_run_that_was_ended_is_not_taken_up(runs: Path) -> None:

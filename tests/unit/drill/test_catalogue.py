@@ -61,7 +61,22 @@ def test_every_runbook_of_the_project_could_be_run(path: Path, tmp_path: Path) -
 
     check_runbook(loaded, needed)
     assert loaded.prose.startswith("# ")
+    headings = [line.removeprefix("## ") for line in loaded.prose.splitlines() if line.startswith("## ")]
+    told = (
+        "Purpose",
+        "When",
+        "Who decides",
+        "Preconditions",
+        "Steps",
+        "Point of no return",
+        "Abort criteria",
+        "Duration",
+    )
+    assert [each for each in told if not any(heading.startswith(each) for heading in headings)] == []
     assert all(step.undo and step.gates for step in loaded.runbook.steps)
+    # All but the drill, which has no others, are about clusters in use, and can be practised.
+    names = {each.name for each in loaded.runbook.parameters}
+    assert path.stem == "failover_drill" or {"properties_file", "flow", "practice"} <= names
 
 
 def test_a_runbook_is_found_by_its_name_in_either_spelling(folder: Path) -> None:

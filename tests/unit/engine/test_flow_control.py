@@ -152,7 +152,9 @@ class Late:
         nothing = SimpleNamespace(
             tick=lambda: TickReport("nothing", 5, 0), side_topics_are_there=True, close=lambda: None, poll=lambda: None
         )
-        names = ("TopicsTick", "FlowLog", "LagLine", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "Strangers")
+        self.every: dict[object, float] = {}
+        monkeypatch.setattr(flow_control, "LagLine", lambda *_: SimpleNamespace(tick=lag_told))
+        names = ("TopicsTick", "FlowLog", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "Strangers")
         for name in names:
             monkeypatch.setattr(flow_control, name, lambda *_, **__: nothing)
         monkeypatch.setattr(flow_control, "DeadChunksTick", lambda *given: self.round("dead", given[-1], {ORDERS: ()}))
@@ -173,9 +175,14 @@ class Late:
         self, _: threading.Event, ticks: Sequence[tuple[float, Callable[[], TickReport]]], __: object = None
     ) -> None:
         self.rounds = {str(number): tick for number, (_, tick) in enumerate(ticks)}
+        self.every = {tick: seconds for seconds, tick in ticks}
 
     def run_all(self) -> list[TickReport]:
         return [tick() for tick in self.rounds.values()]
+
+
+def lag_told() -> TickReport:
+    return TickReport("lag", 5, 0)
 
 
 MIRRORS = {
@@ -201,6 +208,10 @@ def test_what_a_round_finds_out_behind_the_end_of_its_term_is_not_of_the_next(mo
     assert (standing.partitions, standing.dead, standing.watched, standing.left_out) == ((), {}, frozenset(), {})
     assert standing.handovers == {ORDERS: "of the next term"}
     assert not standing.has_looked
+
+
+def test_the_lag_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Late(monkeypatch).every[lag_told] == 60.0
 
 
 def test_what_a_round_finds_by_settings_of_before_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
