@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -309,12 +310,29 @@ def end_spark(patience_seconds: float = _ENDING_SECONDS) -> int | None:
         if context is not None:
             # Of one that did not even start, it says why.
             _passing_log().unlink(missing_ok=True)
+        if os.getpid() == 1:
+            threading.Thread(target=_take_in, args=(gateway.proc.pid,), name="orphans", daemon=True).start()
         _passing_archive().unlink(missing_ok=True)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
     return None if gateway is None else gateway.proc.returncode
+
+
+def _take_in(session: int) -> None:
+    """Wait for what the processes of a JVM have left behind: the first process of a container is their parent then."""
+    while left := [each.pid for each in psutil.Process().children() if _session_of(each.pid) == session]:
+        for pid in left:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
 from mirror.model.partition import TopicPartition
-from mirror.waiting import wait_until
+from mirror.waiting import WaitTimeout, wait_until
 from tests.brokers.command import address, write
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +99,11 @@ def engine_of(started: processes.ManagedProcess) -> psutil.Process:
     return found.children()[0] if CAN_ISOLATE else found
 
 
+def others(java: psutil.Process, engine: psutil.Process) -> list[psutil.Process]:
+    """The JVMs of an engine but for this one."""
+    return [each for each in engine.children() if each.name() == "java" and each != java]
+
+
 def zombies_of(engine: psutil.Process) -> list[psutil.Process]:
     return [each for each in engine.children() if each.status() == psutil.STATUS_ZOMBIE]
 
@@ -138,8 +143,13 @@ def test_an_installed_engine_copies_as_in_its_image(
         done(str(programs / check[0]), check[1], check[2].replace("8083", port))
         (java,) = (each for each in process.children() if each.name() == "java")
         java.kill()
-        await_copied(2)
-        wait_until(lambda: not zombies_of(process), f"nobody left behind: {zombies_of(process)}", timeout_seconds=60)
+        try:
+            wait_until(lambda: others(java, process), "another Spark", timeout_seconds=120)
+            await_copied(2)
+            wait_until(lambda: not zombies_of(process), "nobody left behind", timeout_seconds=60)
+        except WaitTimeout as late:
+            left = [(each.pid, each.name(), each.status()) for each in process.children(recursive=True)]
+            raise AssertionError(f"there are {left}; the engine said {engine.log_tail()}") from late
         process.terminate()
         wait_until(engine.return_code, "the end", timeout_seconds=60, until=lambda code: code is not None)
     finally:
