@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from xdist.scheduler import LoadFileScheduling
 _HERE = Path(__file__).parent
 _ON_BROKERS = {_HERE / "brokers", _HERE / "interop"}
 _TOGETHER = "tests/interop"
+
+
+def pytest_configure() -> None:
+    """Have SIGHUP do what it does by itself: under ``nohup`` all that a test starts would ignore it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class BySharedClusters(LoadFileScheduling):

@@ -40,7 +40,7 @@ def test_a_signal_stops_what_runs_and_a_second_one_changes_nothing(number: signa
     with stop._cond:  # type: ignore[attr-defined]
         signal.raise_signal(number)
         signal.raise_signal(number)
-    wait_until(stop.is_set, "the stop", timeout_seconds=10)
+    wait_until(stop.is_set, "the stop", timeout_seconds=60)
     signal.raise_signal(number)
     assert told == [number.name]
 
@@ -51,11 +51,11 @@ def test_sighup_asks_to_read_the_file_again_and_stops_nothing() -> None:
     stop_when_told(stop, lambda _: None, asked)
     for _ in range(2):
         signal.raise_signal(signal.SIGHUP)
-        wait_until(asked.is_set, "the wish", timeout_seconds=10)
+        wait_until(asked.is_set, "the wish", timeout_seconds=60)
         asked.clear()
     assert not stop.is_set()
     signal.raise_signal(signal.SIGTERM)
-    wait_until(stop.is_set, "the stop", timeout_seconds=10)
+    wait_until(stop.is_set, "the stop", timeout_seconds=60)
 
 
 @pytest.mark.usefixtures("handlers")
