@@ -1,4 +1,4 @@
-"""Serving the status of an engine while it runs: threads look at the clusters now and then, requests read that."""
+"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.status import FlowObserver, FlowStatus
-from mirror.control.tick import now_ms
+from mirror.control.tick import TickReport, now_ms
 from mirror.engine.run import Engine
 from mirror.engine.run_log import logger_of
+from mirror.history.kept import Bounds
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.monitoring.server import Answers, StatusServer
 from mirror.monitoring.view import EngineView, FlowView
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
+
+if TYPE_CHECKING:
+    from mirror.history.store import HistoryWriter
 
 _LOG = logging.getLogger(__name__)
 _REST_SECONDS = 5.0
@@ -41,7 +46,7 @@ class _Look:
 
 
 class Watching:
-    """Looks at the flows of an engine, in a thread each, until told to stop."""
+    """Looks at the flows of an engine, in a thread each, until told to stop; what is seen goes to the history."""
 
     def __init__(self, settings: MirrorSettings, engine: Engine, stop: threading.Event) -> None:
         """Look at what ``engine`` runs; ``stop`` is what ends that."""
@@ -50,6 +55,15 @@ class Watching:
         self._stop = stop
         self._flows = {each.flow: each for each in settings.enabled_flows if each.flow in engine.standings}
         self._looks: dict[Flow, _Look] = {}
+        history = settings.engine.history
+        self._rest_seconds = _REST_SECONDS
+        self._writer: HistoryWriter | None = None
+        if history.directory is not None:
+            from mirror.history import store  # Arrow takes memory that other engines are spared
+
+            self._rest_seconds = min(_REST_SECONDS, history.interval_seconds)
+            bounds = Bounds(history.retention_seconds, history.retention_bytes)
+            self._writer = store.HistoryWriter(history.directory, bounds)
 
     def start(self, over: threading.Event) -> list[threading.Thread]:
         """Begin to look, until ``over`` is set; return the threads that do."""
@@ -71,16 +85,44 @@ class Watching:
             most_read=_MOST_READ,
             cliff_seconds=self._settings.engine.cliff_seconds,
         )
-        with closing(observer):
+        with closing(observer), self._recording(flow) as keep:
             while not over.is_set():
-                began = time.thread_time()
+                began, thread_began = time.monotonic(), time.thread_time()
                 try:
                     found = observer.look()
                     side = look_at_fenced_side(self._settings, flow, found)
-                    self._looks[flow.flow] = _Look(with_fenced_side(found, side), side, now_ms())
+                    look = _Look(with_fenced_side(found, side), side, now_ms())
+                    self._looks[flow.flow] = look
+                    keep(look)
                 except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
                     logger_of(flow.flow).warning("status: the flow cannot be looked at", exc_info=defect)
-                over.wait(max(_REST_SECONDS, _SHARE * (time.thread_time() - began)))
+                # Samples of a history are to be as far apart as the file says, whatever a look takes.
+                rest = self._rest_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
+                over.wait(max(0.0, rest, _SHARE * (time.thread_time() - thread_began)))
+
+    @contextmanager
+    def _recording(self, flow: FlowSettings) -> Iterator[Callable[[_Look], None]]:
+        """Yield what keeps a look at a flow in the history, if there is one."""
+        if (writer := self._writer) is None:
+            yield lambda _: None
+            return
+        from mirror.history.recorder import FlowRecorder
+
+        name, history = f"history {flow.flow}", self._settings.engine.history
+        source = self._settings.clusters[flow.flow.source]
+        with closing(FlowRecorder(flow, source, writer, history.interval_seconds)) as recorder:
+
+            def keep(look: _Look) -> None:
+                for line in recorder.take(look.status, look.at_ms):
+                    logger_of(flow.flow).warning("history: %s", line)
+                self._engine.standings[flow.flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
+
+            yield keep
+
+    def end(self) -> None:
+        """Write what is left of the history."""
+        for line in self._writer.close() if self._writer is not None else ():
+            _LOG.warning("history: %s", line)
 
     def view(self) -> EngineView:
         """Return what is known now; nobody is asked."""
@@ -95,6 +137,7 @@ class Watching:
             engine.epochs_failed,
             engine.seam_seconds,
             self._settings.engine.cliff_seconds,
+            self._writer.kept if self._writer is not None else None,
         )
 
     def _flow_view(self, flow: Flow, settings: FlowSettings) -> FlowView:
@@ -129,8 +172,23 @@ def _copies(status: FlowStatus, settings: FlowSettings) -> dict[TopicPartition, 
 
 
 @contextmanager
+def watched(settings: MirrorSettings, engine: Engine, stop: threading.Event) -> Iterator[Watching]:
+    """Look at the flows of an engine while it lasts, and keep their history where the file says so."""
+    watching, over = Watching(settings, engine, stop), threading.Event()
+    looking = watching.start(over)
+    try:
+        yield watching
+    finally:
+        over.set()
+        for thread in looking:
+            # Who waits for a cluster that does not answer is not waited for.
+            thread.join(_END_SECONDS)
+        watching.end()
+
+
+@contextmanager
 def served(
-    settings: MirrorSettings, engine: Engine, port: int, stop: threading.Event, asked_by: str = "mirror.status.port"
+    settings: MirrorSettings, watching: Watching, port: int, asked_by: str = "mirror.status.port"
 ) -> Iterator[str]:
     """Serve metrics, health, readiness and status of an engine; yields where. ``asked_by`` is what gave the port.
 
@@ -139,7 +197,6 @@ def served(
     ConfigError
         if nothing can listen there.
     """
-    watching, over = Watching(settings, engine, stop), threading.Event()
     address = settings.engine.status_address
     try:
         server = StatusServer(address, port, Answers(watching.view))
@@ -151,15 +208,10 @@ def served(
         raise ConfigError(settings.path, read(settings.path).line_of(key), key, said) from problem
     serving = threading.Thread(target=server.serve_forever, name="status", daemon=True)
     serving.start()
-    looking = watching.start(over)
     _LOG.info("status: %s serves /metrics, /health, /ready and /status", server.where)
     try:
         yield server.where
     finally:
-        over.set()
         server.shutdown()
         server.server_close()
         serving.join()
-        for thread in looking:
-            # Who waits for a cluster that does not answer is not waited for.
-            thread.join(_END_SECONDS)
