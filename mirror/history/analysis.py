@@ -18,12 +18,14 @@ from mirror.history.reading import HistoryFiles
 _MINUTE_MS: Final = 60_000
 # Partitions that are looked at together are summed up before anything goes on.
 _PARTITIONS_TOGETHER = 80
+# A day of 5,000 partitions is 43 million rows: of few tasks each would have to put gigabytes in order.
+_MOST_TASKS = 64
 # Samples of one engine are rarely late by more than twice their distance.
 _GAP_INTERVALS = 3.5
 _LEAST_GAP_SECONDS = 5.0
 
 _KEY = ("topic", "partition")
-_FOUND = "topic string, partition int, at_ms long, records double, seconds double, unknown int"
+_FOUND = "topic string, partition int, at_ms long, records double, seconds double, unknown int, there int"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Findings:
         the flow's rows of `mirror.history.samples.FLOWS`.
     costs
         ``at_ms, records, seconds, unknown``: what a disaster at each moment would have cost, the sum and the worst of
-        the partitions of which it is known, and of how many it is not.
+        the partitions of which it is known, and of how many it is not; 1 if there are none.
     peaks
         ``topic, partition, at_ms, records, seconds``: of each partition the worst in each bucket; not a number where
         it is not known throughout.
@@ -108,7 +110,7 @@ def analyse(spark: SparkSession, history: HistoryFiles, span: Span) -> Findings:
     found = _judged(rows, span).persist()
     try:
         costs = _costs(found)
-        peaks = found.where("topic is not null").drop("unknown").toPandas()
+        peaks = found.where("topic is not null").drop("unknown", "there").toPandas()
     finally:
         found.unpersist()
     own = (history.flows["flow"] == span.flow) & history.flows["at_ms"].between(span.from_ms, span.until_ms)
@@ -126,7 +128,7 @@ def _judged(rows: DataFrame, span: Span) -> DataFrame:
 
     def judge(samples: pd.DataFrame) -> pd.DataFrame:
         records, seconds = np.zeros(len(when)), np.zeros(len(when))
-        unknown = np.zeros(len(when), dtype=np.int32)
+        unknown, there = np.zeros((2, len(when)), dtype=np.int32)
         parts: list[pd.DataFrame] = []
         for (topic, partition), one in samples.groupby(list(_KEY), sort=False):
             one = one.sort_values("at_ms", kind="stable")  # noqa: PLW2901
@@ -139,6 +141,7 @@ def _judged(rows: DataFrame, span: Span) -> DataFrame:
             )
             own_records, own_seconds = cost(course, (when - first_ms) / 1000, gap)
             is_there = (when >= first_ms + 1000 * at[0]) & (when <= first_ms + 1000 * at[-1])
+            there += is_there
             unknown += is_there & np.isnan(own_records + own_seconds)
             records += np.nan_to_num(own_records)
             np.fmax(seconds, own_seconds, out=seconds)
@@ -151,23 +154,26 @@ def _judged(rows: DataFrame, span: Span) -> DataFrame:
                         "records": np.maximum.reduceat(own_records, starts),
                         "seconds": np.maximum.reduceat(own_seconds, starts),
                         "unknown": 0,
+                        "there": 0,
                     }
                 )
             )
-        sums = {"at_ms": when, "records": records, "seconds": seconds, "unknown": unknown}
+        sums = {"at_ms": when, "records": records, "seconds": seconds, "unknown": unknown, "there": there}
         return pd.concat([pd.DataFrame({"topic": None, "partition": None, **sums}), *parts])
 
     columns = ["at_ms", *_KEY, "position", "source_end", "lag_seconds"]
     share = F.pmod(F.hash(*_KEY), F.lit(shares)).alias("share")
-    return rows.select(share, *columns).groupBy("share").applyInPandas(judge, _FOUND)
+    together = rows.select(share, *columns).repartition(min(shares, _MOST_TASKS), "share")
+    return together.groupBy("share").applyInPandas(judge, _FOUND)
 
 
 def _costs(found: DataFrame) -> pd.DataFrame:
-    sums = found.where("topic is null").groupBy("at_ms")
+    # Before a first partition was seen, nothing is known.
+    unknown = F.sum("unknown") + F.when(F.sum("there") == 0, 1).otherwise(0)
     costs: pd.DataFrame = (
-        sums.agg(
-            F.sum("records").alias("records"), F.max("seconds").alias("seconds"), F.sum("unknown").alias("unknown")
-        )
+        found.where("topic is null")
+        .groupBy("at_ms")
+        .agg(F.sum("records").alias("records"), F.max("seconds").alias("seconds"), unknown.alias("unknown"))
         .orderBy("at_ms")
         .toPandas()
     )

@@ -6,6 +6,7 @@ Pure functions of the tables of `mirror.history.analysis.Findings`; times are in
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,9 @@ _BEFORE_MS = 30_000
 # Two bad times so close to each other are one.
 _JOINED_MS = 10_000
 _MUCH_WRITTEN = 2.0
-_MOST_CAUSES = 4
+# Of these no cause is to be looked for.
+_IN_ORDER = ("RUNNING", "STARTING")
+_NUMBER = re.compile(r"\d[\d,.]*")
 _FORECAST_MINUTES = 10
 
 
@@ -100,11 +103,12 @@ def _episode(found: Findings, first: int, last: int) -> Episode:
 
 def causes(found: Findings, first: int, last: int) -> tuple[str, ...]:
     """Return what is on record of a time and the half minute before it, in words; none if nothing is."""
-    told: list[str] = []
     near = found.flows[found.flows["at_ms"].between(first - _BEFORE_MS, last)]
-    for state, reasons in zip(near["state"], near["reasons"], strict=True):
-        if state not in ("RUNNING", "STARTING"):
-            told += [f"{state}: {reason}" for reason in reasons] or [state]
+    told = [
+        _state_words(state, rows, found.span.interval_seconds)
+        for state, rows in near.groupby("state", sort=False)
+        if state not in _IN_ORDER
+    ]
     terms = near["term"].dropna().unique()
     if len(terms) > 1:
         told.append(f"another engine took the flow over (term {int(terms[-1])})")
@@ -116,10 +120,17 @@ def causes(found: Findings, first: int, last: int) -> tuple[str, ...]:
     usual, then = _written_rate(found.minutes), _written_rate(found.minutes, first, last)
     if usual > 0 and then > _MUCH_WRITTEN * usual:
         told.append(f"{then / usual:.1f} times as much was written as usual")
-    distinct = {re.sub(r"\d[\d,.]*", "#", each): each for each in reversed(told)}
-    shown = [each for each in dict.fromkeys(told) if each in distinct.values()]
-    more = (f"and {len(shown) - _MOST_CAUSES} more",) if len(shown) > _MOST_CAUSES else ()
-    return (*shown[:_MOST_CAUSES], *more)
+    return tuple(told)
+
+
+def _state_words(state: object, rows: pd.DataFrame, interval_seconds: float) -> str:
+    """Say in which state a flow was, for about how long, and the reason that was given most often."""
+    reasons = [reason for reasons in rows["reasons"] for reason in reasons]
+    # Numbers in them change from sample to sample.
+    alike = Counter(_NUMBER.sub("#", reason) for reason in reasons)
+    most = next((each for each in reasons if _NUMBER.sub("#", each) == alike.most_common(1)[0][0]), "")
+    others = f" (and {len(alike) - 1} other reasons)" if len(alike) > 1 else ""
+    return f"{state} for {max(1.0, len(rows) * interval_seconds):,.0f} s" + (f": {most}{others}" if most else "")
 
 
 def _written_rate(minutes: pd.DataFrame, first: int | None = None, last: int | None = None) -> float:

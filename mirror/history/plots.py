@@ -70,7 +70,8 @@ def heat_map(found: Findings) -> RunFigure:
     axes = figure.subplots()
     buckets = table.columns.to_numpy()
     most = max(2.0, float(np.nanmax(table.to_numpy())))
-    norm = SymLogNorm(linthresh=1.0, vmin=0.0, vmax=most)
+    # Below a second nobody looks.
+    norm = SymLogNorm(linthresh=1.0, linscale=0.3, vmin=0.0, vmax=most)
     drawn = axes.pcolormesh(
         _times(np.append(buckets, buckets[-1] + found.span.bucket_ms)),
         np.arange(len(table) + 1),

@@ -71,20 +71,24 @@ def heat_map(analysed: Analysed) -> RunFigure:
 
 
 def worst_times(analysed: Analysed) -> pd.DataFrame:
-    """Return a row for each time beyond the objective, numbered as in the picture, with what is on record of it."""
+    """Return a row for each time beyond the objective, numbered as in the picture, with what is on record of it.
+
+    Where not all is known, records and seconds are those of the moments and partitions of which it is.
+    """
     rows = [
         {
             "no.": number,
             "from": iso_time(each.from_ms)[:19].replace("T", " "),
             "lasted_s": (each.until_ms - each.from_ms) / 1000,
-            "records": round(each.records) if each.is_known else None,
-            "seconds": each.seconds if each.is_known else None,
+            "records": round(each.records),
+            "seconds": round(each.seconds, 1),
+            "all_known": each.is_known,
             "worst_partition": each.worst,
             "what_happened": "; ".join(each.causes) or "nothing is on record",
         }
         for number, each in enumerate(analysed.episodes, start=1)
     ]
-    return pd.DataFrame(rows).astype({"records": "Int64"} if rows else {})
+    return pd.DataFrame(rows)
 
 
 def disaster_costs(analysed: Analysed) -> RunFigure:
