@@ -30,6 +30,8 @@ from mirror.recovery.run import FAILBACK
 from mirror.recovery.step_facts import named, position_rows, positions_of
 from mirror.recovery.steps import Result, StepResult
 from mirror.tables import print_rows
+from mirror.wait_lines import waits_on
+from mirror.waiting import watched
 
 PASSED, NOT_PASSED = 0, 1
 
@@ -238,7 +240,8 @@ def _perform(session: _Session) -> int:
         session.concluded(steps, planned.group_rows(), position_rows(positions))
         return NOT_PASSED if refused else PASSED
     _agree(session)
-    carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
+    with watched(waits_on(session.terminal.err, session.terminal.progress)):
+        carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
     facts = {each.name: each.result.facts for each in carried}
     rows = facts.get(GROUPS, {}).get("rows")
     return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))

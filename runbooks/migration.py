@@ -1,6 +1,6 @@
 """Migration: move to a new cluster and off the old one, group by group."""
 
-from mirror.drill.flow_parameters import MOVE, MOVE_CONDITIONS
+from mirror.drill.flow_parameters import MIGRATION_CONDITIONS, MOVE
 from mirror.drill.gates import JournalIntact
 from mirror.drill.runbook import Runbook, Step
 
@@ -9,7 +9,7 @@ RUNBOOK = Runbook(
     title="Migration",
     purpose="Move to a new cluster and off the old one, group by group.",
     parameters=MOVE,
-    conditions=MOVE_CONDITIONS,
+    conditions=MIGRATION_CONDITIONS,
     steps=(
         Step(
             name="migration",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mirror.kafka.channel import LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import CopyId
-from mirror.model.flow_state import FlowState, StateRecord, term_of
+from mirror.model.flow_state import FlowState, StateRecord, epoch_of, term_of
 from mirror.model.offset_map import OffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
@@ -61,7 +61,8 @@ class FlowLog:
         if self._tail.has_begun_anew:
             self.state, self._records = FlowState(), {}
         for record in records:
-            if not self.state.apply(record.key, record.value, term_of(record.headers)):
+            said_by = term_of(record.headers), epoch_of(record.headers)
+            if not self.state.apply(record.key, record.value, *said_by):
                 continue
             if record.key is not None:
                 self._records.pop(record.key, None)

@@ -319,13 +319,13 @@ def translate_again(checkpoint: Checkpoint, known: OffsetMap | None, copies: Cop
         whether the topic may hold records of the target itself.
     """
     said = checkpoint.downstream
-    if known is None:
-        return Bounded(said, 0)
     if not copies.is_current(checkpoint):
         lowered = copies.lowered(checkpoint)
-        if lowered is None:
+        if lowered is None or known is None:
             return NotMirrored()
         return Bounded(lowered.downstream, max(0, known.downstream_next - lowered.downstream))
+    if known is None:
+        return Bounded(said, 0)
     again = known.translate(checkpoint.upstream)
     if not isinstance(again, Exact | Bounded):
         return Bounded(said, 0)

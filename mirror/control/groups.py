@@ -101,7 +101,7 @@ class TargetGroups:
     ends
         the end offsets of those checkpointed partitions that exist.
     starts
-        and their start offsets, as far as they are known.
+        and their start offsets.
     topic_ids
         the ids of the topics that exist.
     placed
@@ -111,7 +111,7 @@ class TargetGroups:
     states: Found[str, GroupDescription]
     positions: Found[str, Found[TopicPartition, GroupPosition]]
     ends: Found[TopicPartition, int]
-    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: Found[TopicPartition, int] = field(default_factory=Found)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     placed: Mapping[tuple[str, TopicPartition], Placement] = field(default_factory=dict)
 
@@ -287,6 +287,10 @@ def _decide(checkpoint: Checkpoint, target: TargetGroups) -> GroupDecision:
         return decision(GroupAction.SKIP_UNKNOWN, f"the position of the group is not known: {why}")
     committed = positions.get(partition)
     present = committed.position if committed else None
+    if partition in target.starts.problems:
+        # Below it a reader that is told to begin at the end would pass all that is there.
+        why = f"the start of the log is not known: {target.starts.problems[partition]}"
+        return decision(GroupAction.SKIP_UNKNOWN, why, committed)
     if present == wanted.position:
         return decision(GroupAction.KEEP, f"the group is at {present} already", committed)
     if partition in target.ends.problems:

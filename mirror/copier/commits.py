@@ -268,7 +268,7 @@ class FlowCommits:
         # Only this engine's own topic: the others are read by MirrorMaker, which knows no such headers. What is
         # committed with its records counts whoever leads meanwhile.
         is_own = address == self.state_address and inside is None
-        content = stamped(records, self.work.term if is_own else None, int(time.time() * 1000))
+        content = stamped(records, self.work.term if is_own else None, int(time.time() * 1000), self.work.epoch)
         if inside is None:
             contents = list(side_batches(content))
         else:

@@ -32,6 +32,7 @@ _LOOK_SECONDS = 1.0
 _SHORTAGE_SECONDS = 5.0
 # For so long an epoch then has fewer tasks, unless executors come or go before.
 _SHORTAGE_LASTS_SECONDS = 300.0
+_OF_JAVA = ("SQLSTATE:", "Driver stacktrace:", "Caused by: java.")
 
 
 class EpochFailed(Exception):
@@ -127,7 +128,11 @@ class Epochs:
         """
         # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
         with ThreadPoolExecutor(1, "spark") as beside:
-            settings = {"spark.python.daemon.module": daemon.MODULE}
+            settings = {
+                "spark.python.daemon.module": daemon.MODULE,
+                # What tasks are handed, logins among it, would pass through a temporary file.
+                "spark.io.encryption.enabled": "true",
+            }
             context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
             self._host = context.getConf().get("spark.driver.host") or "127.0.0.1"
@@ -171,9 +176,8 @@ class Epochs:
                     wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
                 if not spark_answers():
                     self._end()
-                    is_cleaned = isinstance(error, FileNotFoundError)
-                    lost = "Spark's folder of temporary files is gone" if is_cleaned else "Spark's JVM has ended"
-                    raise EpochFailed(f"{lost}; the next epoch starts another", bell.write_until) from error
+                    lost = "Spark's JVM has ended; the next epoch starts another"
+                    raise EpochFailed(lost, bell.write_until) from error
                 raise EpochFailed(_said(error), bell.write_until) from error
             else:
                 return list(results)
@@ -240,8 +244,9 @@ class Epochs:
 
 
 def _said(error: Exception) -> str:
-    """Return what a task met; frames of Java's stack, which come behind it, say nothing to people."""
-    said = [line for line in str(error).strip().splitlines() if line.strip() and not line.startswith("\t")]
+    """Return what a task met; what comes behind it says nothing to people: frames, states and causes of Java's."""
+    lines = (line.strip() for line in str(error).strip().splitlines() if not line.startswith("\t"))
+    said = [line for line in lines if line and not line.startswith(_OF_JAVA)]
     return said[-1] if said else type(error).__name__
 
 

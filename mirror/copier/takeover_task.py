@@ -99,7 +99,8 @@ def _recorded(flow: FlowWork, place: Ready | NotYet | Refused, before: Callable[
         return place
     try:
         with contextlib.closing(LogWriter(flow.target_client, alias=flow.flow.target, before=before)) as writer:
-            writer.append(flow.state_topic, 0, stamped(place.records, flow.term, int(time.time() * 1000)))
+            at_ms = int(time.time() * 1000)
+            writer.append(flow.state_topic, 0, stamped(place.records, flow.term, at_ms, flow.epoch))
     except _PROBLEMS as problem:
         return NotYet(str(problem))
     return place
@@ -372,7 +373,8 @@ class _Progress:
         progress = Takeover(self._work.source, self._work.mm2.position, None, None, seen, span).record()
         if self._writer is None:
             self._writer = LogWriter(self._flow.target_client, alias=self._flow.flow.target, before=self._before)
-        self._writer.append(self._flow.state_topic, 0, stamped([progress], self._flow.term, int(time.time() * 1000)))
+        at_ms, flow = int(time.time() * 1000), self._flow
+        self._writer.append(flow.state_topic, 0, stamped([progress], flow.term, at_ms, flow.epoch))
 
     def close(self) -> None:
         """Close the connection."""

@@ -38,7 +38,16 @@ from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, Conne
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, NextBatch, Position, StateRecord, chunk_record, stamped, term_of
+from mirror.model.flow_state import (
+    FlowState,
+    NextBatch,
+    Position,
+    StateRecord,
+    chunk_record,
+    epoch_of,
+    stamped,
+    term_of,
+)
 from mirror.model.leader_epochs import EpochEnd, find_divergence
 from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
@@ -441,7 +450,8 @@ class _Bearings:
             self._state = FlowState()
             try:
                 for record in tail.poll():
-                    self._state.apply(record.key, record.value, term_of(record.headers))
+                    said_by = term_of(record.headers), epoch_of(record.headers)
+                    self._state.apply(record.key, record.value, *said_by)
             finally:
                 tail.close()
         position = handover.position
@@ -728,6 +738,6 @@ def _write(
     try:
         for partition, content in records.items():
             if content:
-                writer.append(topic, partition, stamped(content, term, now))
+                writer.append(topic, partition, stamped(content, term, now, flow.epoch))
     finally:
         writer.close()

@@ -79,6 +79,8 @@ class FlowWork:
         as whom all tasks write what is not written in transactions; None: with them.
     term
         the term in which this engine leads the flow, None without an election.
+    epoch
+        the number of the epoch, for the engine that runs it; None without one.
     syncs_topic
         where offset syncs go, None when they are off; ``syncs_on_source`` says on which cluster it lies.
     offset_lag_max
@@ -114,6 +116,7 @@ class FlowWork:
     slot: Slot | None = None
     producer: Producer | None = None
     term: int | None = None
+    epoch: int | None = None
     mirrors: Mapping[str, KnownWriters] = field(default_factory=dict)
 
 

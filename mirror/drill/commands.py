@@ -145,6 +145,14 @@ def resume(
     recheck: Annotated[
         list[str] | None, typer.Option("--recheck", metavar="STEP", help="Run a passed step again; repeatable.")
     ] = None,
+    seen: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Your word that a group which a migration has moved is at work there, though nobody saw it read; "
+            "repeatable.",
+        ),
+    ] = None,
     confirm: ConfirmOption = False,
     runbooks: RunbooksOption = None,
 ) -> None:
@@ -161,6 +169,7 @@ def resume(
             result = resume_run(
                 *(directory, loaded, observer),
                 recheck=recheck or (),
+                seen=seen or (),
                 confirm=_asker(confirm, observer),
                 keep=_may_go_on(),
             )

@@ -73,10 +73,15 @@ class GroupPattern:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationsOfFile:
-    """A parameter names a file of commands for the applications of the flow (`FlowOfFile`), or nothing."""
+    """A parameter names a file of commands for the applications of the flow (`FlowOfFile`), or nothing.
+
+    ``source`` and ``target`` are the commands that it must have for the flow's clusters.
+    """
 
     name: str
     of: FlowOfFile
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
 
     def problem(self, values: Mapping[str, object]) -> str | None:
         """Read the file, for the clusters of the flow."""
@@ -89,10 +94,11 @@ class ApplicationsOfFile:
             return f"parameter {self.name}: {path} is not a whole path; try {path.absolute()}"
         flow = flow_of_file(load(Path(str(values[self.of.file]))), str(values[self.of.flow])).flow
         try:
-            Commands.load(path, str(flow), (flow.source, flow.target))
+            commands = Commands.load(path, str(flow), (flow.source, flow.target))
         except ConfigError as problem:
             return f"parameter {self.name}: {problem}"
-        return None
+        lacking = commands.lacking({flow.source: self.source, flow.target: self.target})
+        return f"parameter {self.name}: {path} lacks {', '.join(lacking)}" if lacking else None
 
 
 def flow_of_file(settings: MirrorSettings, name: str) -> FlowSettings:

@@ -21,3 +21,8 @@ MOVE = (
 )
 """Of those that move applications."""
 MOVE_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), ApplicationsOfFile("applications", _FLOW))
+_STARTS = ("start_group", "start_producers")
+# On the old cluster a part that fails is started again.
+_MOVES_PARTS = ApplicationsOfFile("applications", _FLOW, ("stop_group", "stop_producers", *_STARTS), _STARTS)
+MIGRATION_CONDITIONS = (*FLOW_CONDITIONS, GroupPattern("groups"), _MOVES_PARTS)
+"""Of the one that moves groups and producers by themselves."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mirror.drill import words
 from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.gates import Gate, GateResult
 from mirror.drill.notebook import (
@@ -167,10 +168,13 @@ def resume_run(
     observer: Observer,
     *,
     recheck: Collection[str] = (),
+    seen: Collection[str] = (),
     confirm: Confirm | None = None,
     keep: bool = False,
 ) -> RunResult:
     """Go on with a run where it stopped, with the parameters it was started with; ``keep`` as for `start_run`.
+
+    Of the groups that are ``seen`` a person says that they are at work where a migration has moved them.
 
     Raises
     ------
@@ -179,6 +183,8 @@ def resume_run(
         ``recheck`` names no step.
     ParameterRefused, NotebookRefused
         when the notebooks no longer take the run's parameters.
+    NotOfTheMigration
+        when the run does not move a group that is seen.
     RunInUse
         when another process is running it.
     """
@@ -206,6 +212,7 @@ def resume_run(
         }
         planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
         plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
+        words.give(run, seen)
         run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
         return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
 

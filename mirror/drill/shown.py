@@ -13,6 +13,7 @@ import pandas as pd
 from IPython.core.getipython import get_ipython
 
 _MOST_ROWS = 100
+_SHORT = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,15 @@ def text_html(text: str) -> str:
 
 def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
     cells = "".join(
-        f"<{tag} style='vertical-align:top;text-align:{side}'>{_breakable(value)}</{tag}>"
+        f"<{tag} style='vertical-align:top;{_width(tag, value)}text-align:{side}'>{_breakable(value)}</{tag}>"
         for value, side in zip(values, sides, strict=True)
     )
     return f"<tr>{cells}</tr>"
+
+
+def _width(tag: str, text: str) -> str:
+    """Return the style of what stands in one line beside a long sentence: names, not headers."""
+    return "white-space:nowrap;" if tag == "td" and len(text) <= _SHORT else ""
 
 
 def _breakable(text: str) -> str:

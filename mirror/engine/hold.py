@@ -147,6 +147,8 @@ class FlowHold:
         self.note: str | None = None
         # Producer ids that nobody had before this engine obtained them in this term.
         self._new_ids: set[int] = set()
+        # The topics that a broker did not know when something was to be fenced in them.
+        self._lacking: Set[str] = frozenset()
         # As whom the flow was written until it was taken last.
         self._former: DataProducer | None = None
 
@@ -379,7 +381,9 @@ class FlowHold:
         # A partition without enough replicas would keep the transaction open, and the others from the next one.
         sick = partition_state.unable_to_append(channel, partitions)
         refused = sick | coordinator.abort_empty(channel, self.data_id, _producer(data), partitions - sick.keys())
-        gone = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
+        lacking = {topic for topic in {each.topic for each in refused} if not channel.has_topic(topic)}
+        # A broker that lags does not know one yet that was just created, and is asked about it again.
+        gone, self._lacking = lacking & self._lacking, lacking
         refused = {each: why for each, why in refused.items() if each.topic not in gone}
         fenced = partition_state.producer_epochs(channel, refused, data.producer_id) if refused else {}
         return {each: why for each, why in refused.items() if fenced.get(each, -1) < data.epoch}

@@ -555,6 +555,7 @@ class Engine:
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
             term=standing.term,
+            epoch=self.epochs_ended + self.epochs_failed,
             mirrors=standing.mirrors,
         )
 

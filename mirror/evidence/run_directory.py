@@ -153,8 +153,12 @@ class RunDirectory:
 
     @property
     def procedures(self) -> tuple[Path, ...]:
-        """Return the journals of the runs of the procedure that are kept in this one, in the order of their names."""
-        return tuple(sorted({*self.path.glob("fail*/journal.jsonl"), *self.path.glob("fail*/fail*/journal.jsonl")}))
+        """Return the journals of the runs of the procedure that are kept in this one, in the order of their names.
+
+        Of a migration those of its groups too.
+        """
+        kept = ("fail*", "fail*/fail*", "migration", "migration/group-*")
+        return tuple(sorted({found for each in kept for found in self.path.glob(f"{each}/journal.jsonl")}))
 
     @property
     def report(self) -> Path:

@@ -38,7 +38,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, retry_if_resu
 
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import topic_ids
-from mirror.kafka.channel import EARLIEST, LATEST, offsets_answered, offsets_request
+from mirror.kafka.channel import EARLIEST, LATEST, View, offsets_answered, offsets_request
 from mirror.kafka.client_logging import keep_client_quiet
 from mirror.kafka.connecting import (
     NOBODY_LISTENS,
@@ -670,15 +670,20 @@ class Cluster:
     # --- offsets -------------------------------------------------------------------------------------------------
 
     def offsets(
-        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest"]
+        self, partitions: Collection[TopicPartition], at: Literal["earliest", "latest", "written"]
     ) -> Found[TopicPartition, int]:
-        """Return the start offset, or the end offset (the high watermark: open transactions are counted), of each."""
-        wanted = {"earliest": EARLIEST, "latest": LATEST}[at]
+        """Return the start offset, or the end offset (the high watermark: open transactions are counted), of each.
+
+        ``written`` is the end of all that its leader has written: what readers do not see yet, since a replica in sync
+        lacks it, was acknowledged to producers with acks=1.
+        """
+        wanted = EARLIEST if at == "earliest" else LATEST
+        view = View.WRITTEN if at == "written" else View.VISIBLE
 
         def ask(asked: Sequence[TopicPartition]) -> dict[TopicPartition, _Answer]:
             answers, by_leader = self._leaders(asked)
             for leader, led in by_leader.items():
-                for partition, code, offset in offsets_answered(self.send(offsets_request(led, wanted), leader)):
+                for partition, code, offset in offsets_answered(self.send(offsets_request(led, wanted, view), leader)):
                     answers[partition] = _Answer(code, None, offset)
             return answers
 

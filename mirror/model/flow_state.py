@@ -34,7 +34,7 @@ from mirror.model.stretches import Stretch
 
 RUNS_PER_CHUNK = 256
 
-_TERM = "term"
+_TERM, _EPOCH = "term", "epoch"
 _NOT_KNOWN = -1
 _PAUSE = "pause"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
@@ -68,16 +68,33 @@ def term_header(term: int) -> Headers:
 
 
 def stamped(
-    records: Iterable[StateRecord], term: int | None, at_ms: int
+    records: Iterable[StateRecord], term: int | None, at_ms: int, epoch: int | None = None
 ) -> list[tuple[bytes, bytes | None, Headers, int]]:
-    """Return records as an engine appends them while it leads the flow in ``term``; None: of no term."""
+    """Return records as an engine appends them while it leads the flow in ``term``; None: of no term.
+
+    ``epoch``: of tasks, the number of the epoch that the engine runs them in.
+    """
     headers = () if term is None else term_header(term)
+    if headers and epoch is not None:
+        headers += ((_EPOCH, b"%d" % epoch),)
     return [(key, value, headers, at_ms) for key, value in records]
 
 
 def term_of(headers: Headers) -> int | None:
     """Return the term in which an engine wrote a record with these headers, None if it was no engine."""
-    return next((int(value) for name, value in headers if name == _TERM and value is not None), None)
+    return _number(headers, _TERM)
+
+
+def epoch_of(headers: Headers) -> int | None:
+    """Return in which epoch of its engine a task wrote a record with these headers.
+
+    None if it was no task, or one of a version that does not say.
+    """
+    return _number(headers, _EPOCH)
+
+
+def _number(headers: Headers, wanted: str) -> int | None:
+    return next((int(value) for name, value in headers if name == wanted and value is not None), None)
 
 
 def state_topic(source_alias: str) -> str:
@@ -706,8 +723,11 @@ class FlowState:
     producer: DataProducer | None = None
     #: Whether an engine has obtained that, or was about to.
     is_producer_asked_for: bool = False
-    # Keys of which a record came from an engine that no longer led: what counts is to be written again.
+    # Keys of which a record came from an engine that no longer led, or from a task of an epoch that was over: what
+    # counts is to be written again.
     overwritten: set[bytes] = field(default_factory=set)
+    # In which term, and epoch, a task has written the newest of a key.
+    _written_in: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     # How far such engines had copied, of partitions of which such a position came.
     late: dict[TopicPartition, int] = field(default_factory=dict)
     source_id: str = ""
@@ -726,12 +746,15 @@ class FlowState:
     unsettled: set[TopicPartition] = field(default_factory=set)
     unread: dict[bytes, Unread] = field(default_factory=dict)
 
-    def apply(self, key: bytes | None, value: bytes | None, term: int | None = None) -> bool:
+    def apply(self, key: bytes | None, value: bytes | None, term: int | None = None, epoch: int | None = None) -> bool:
         """Take in one record of the state topic; one that this version does not understand goes to ``unread``.
 
         One of an engine that led in an earlier ``term`` than the flow's leader by then does not count, if there is
         one that does: it was on its way when the other took over. None: it is not of an engine, or of a version without
         terms.
+
+        Nor does one of a task behind one of a task of a later ``epoch`` in that term: who is cut off from its engine,
+        or was stopped, goes on for a while.
 
         Returns
         -------
@@ -739,6 +762,8 @@ class FlowState:
         """
         if key is not None and key.startswith(_OF_THE_LEADER):
             is_late = term is not None and self.claim is not None and term < self.claim.term
+            if term is not None and epoch is not None:
+                is_late |= (term, epoch) < self._written_in.get(key, (term, epoch))
             # The first position of a partition stands there before its first record does, which may have come too; and
             # a transactional id before its first transaction.
             if is_late and (not key.startswith(_FIRST_COUNTS) or self.record_of(key)[1] is not None):
@@ -746,6 +771,8 @@ class FlowState:
                 self._note_late(key, value)
                 return False
             self.overwritten.discard(key)
+            if term is not None and epoch is not None:
+                self._written_in[key] = term, epoch
         self.unread.pop(key or b"", None)
         names: Any = None
         try:

@@ -185,9 +185,12 @@ class Person:
         what = f"{_part(group)} on {cluster}"
         return self._asked(f"Start {what}, and nothing else. Are they started?", f"{what} are started")
 
-    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:  # noqa: ARG002  # a person knows
         """See `Applications`."""
-        return self.first_reads(cluster, (group,), since_ms)[group]
+        return self._asked(
+            f"Does group {group} read on {cluster}, or has it members there and nothing to read?",
+            f"group {group} is at work on {cluster}",
+        )
 
     def _asked(self, question: str, so: str) -> Answer:
         if self.ask(question):
@@ -263,6 +266,15 @@ class Commands:
             timeout_seconds=_seconds(path, "timeout_seconds", content),
             service_seconds=_seconds(path, "service_seconds", content),
         )
+
+    def lacking(self, wanted: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the keys of the commands that the file does not have, of those that are ``wanted`` by cluster."""
+        return [
+            f"clusters.{alias}.{what}"
+            for alias, names in wanted.items()
+            for what in names
+            if getattr(self.clusters[alias], what) is None
+        ]
 
     def stop(self, cluster: str) -> Answer:
         """See `Applications`."""

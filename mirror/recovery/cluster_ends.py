@@ -115,10 +115,12 @@ class ClusterEnds:
                 if self._selects(name):
                     raise ClusterError(source.alias, f"looking at the topic {name}", why)
             chosen = [each for name, topic in topics.items() if self._selects(name) for each in topic.topic_partitions]
-            starts, ends = source.offsets(chosen, "earliest"), source.offsets(chosen, "latest")
-            for each, why in (starts.problems | ends.problems).items():
+            starts, visible = source.offsets(chosen, "earliest"), source.offsets(chosen, "latest")
+            # A broker that is not the leader any more tells what it has written itself, and no error.
+            written = source.offsets(chosen, "written")
+            for each, why in (starts.problems | visible.problems | written.problems).items():
                 raise ClusterError(source.alias, f"asking where {each} ends", why)
-            return Ends(source.cluster_id, starts, ends)
+            return Ends(source.cluster_id, starts, {each: max(end, written[each]) for each, end in visible.items()})
 
     def rewritten(self) -> Rewritten:
         """See `FlowEnds`."""

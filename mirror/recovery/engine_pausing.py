@@ -51,7 +51,8 @@ class EnginePausing:
         )
         if found.confirmed_by is None:
             raise WaitTimeout(f"nobody confirms that {flow} is paused: {found.problem}")
-        return Cut(f"{flow} is paused, confirmed by {found.confirmed_by}", found.open_ends, found.limit)
+        confirmed = f", confirmed by {found.confirmed_by}" if found.has_engine else f": {found.confirmed_by}"
+        return Cut(f"{flow} is paused{confirmed}", found.open_ends, found.limit)
 
     def resume(self, flow: Flow) -> str:
         """Return once the cut is ended; what was done, for people. What was paused by hand stays so, and is named.

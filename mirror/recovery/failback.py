@@ -18,6 +18,8 @@ from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import NOT_BEGUN, Known, Progress, Result, Step
 
+_FORWARD_AGAIN = "forward again"
+
 
 @dataclass(frozen=True, slots=True)
 class FailbackPlan:
@@ -69,7 +71,7 @@ def steps_home(move: Move, forward: FlowEnds, denying: Denying | None = None) ->
         _forward_again(move, forward),
         move.first_write(),
         move.first_reads(),
-        _finished(forward),
+        _finished(forward, move.entry.run),
     )
 
 
@@ -88,7 +90,12 @@ def look_home(
     refusal = None
     if other is not None:
         refusal = told_of(other, forward.flow)
-    elif done_of(record) is None and move.entry.run not in {each.run for each in record.failovers}:
+    elif (
+        done_of(record) is None
+        and move.entry.run not in {each.run for each in record.failovers}
+        # Then it may have ended between taking the record back and writing that down.
+        and _FORWARD_AGAIN not in progress.proven
+    ):
         refusal = f"{forward.flow} is not failed over, by what is on record on {forward.flow.target}"
     stranded = loss_of(forward, record, ask_source=True)
     refusal = refusal or _not_as_it_was(forward, record)
@@ -171,13 +178,15 @@ def _forward_again(move: Move, forward: FlowEnds) -> Step:
     def act(_: Known) -> Result:
         return Result(Verdict.PASS, "; ".join((copies_again(forward), copies_again(move.ends))))
 
-    return Step("forward again", f"have {forward.flow} copied again, and {move.flow} as well", act)
+    return Step(_FORWARD_AGAIN, f"have {forward.flow} copied again, and {move.flow} as well", act)
 
 
-def _finished(forward: FlowEnds) -> Step:
+def _finished(forward: FlowEnds, own: str) -> Step:
     def act(_: Known) -> Result:
-        for each in forward.copied().failovers:
-            forward.take(each.run)
+        runs = [each.run for each in forward.copied().failovers]
+        # Its own is taken last: without it all was taken before, and what is there by now is others'.
+        for run in (*(each for each in runs if each != own), own) if own in runs else ():
+            forward.take(run)
         return Result(Verdict.PASS, f"nothing is on record any more: the applications are on {forward.flow.source}")
 
     return Step("finish", f"take the failover off the record on {forward.flow.target}", act)

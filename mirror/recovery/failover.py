@@ -248,12 +248,16 @@ def loss_of(ends: FlowEnds, copied: Copied, *, ask_source: bool) -> Loss:
 
 
 def _unseen_since(copied: Copied) -> str:
-    """Return since when what the source has acknowledged was not seen; an engine reports on without its source."""
+    """Return since when what the source has acknowledged was not seen; an engine reports on without its source.
+
+    It writes down where logs end once a second, while it copies: a report may be younger than that.
+    """
     if copied.report_at_ms is None:
         return "ever"
     at = iso_time(copied.report_at_ms)
     if not copied.report_troubles:
-        return f"since {at}, the engine's last report"
+        paused = f", and to {named(copied.paused)} since that was paused" if copied.paused else ""
+        return f"since some seconds before {at}, the engine's last report{paused}"
     told = named(copied.report_troubles)
     return f"since the engine last copied from it without trouble, longer ago than its last report, {at} ({told})"
 

@@ -91,7 +91,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where the logs of the source begin and end, of every partition that the flow selects."""
+    """Where the logs of the source begin and end, of every partition that the flow selects.
+
+    An end is that of all that was acknowledged: of what the leader has written, also where readers do not see it yet.
+    """
 
     cluster_id: str
     starts: Mapping[TopicPartition, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from mirror.control.groups import (
     read_target_groups,
     recorder,
 )
-from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition
-from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, describe
+from mirror.model.translation import Exact, NothingRead, NotMirrored, TooOld, Translation, describe
 from mirror.recovery.group_snapshot import GroupSnapshot, SavedPosition
 from mirror.recovery.unseen_readers import unseen_readers
 
@@ -63,6 +63,8 @@ class MovePlan:
         that no group matches the pattern, in words; None: some do.
     unseen
         where the checkpoints tell: the groups that may have read copies of which there are none, in words for people.
+    resting
+        where groups stand on the target that have read nothing since they were put where they are: they stay there.
     """
 
     settings: FlowSettings
@@ -73,6 +75,7 @@ class MovePlan:
     source_problem: str | None = None
     unmatched: str | None = None
     unseen: tuple[str, ...] = ()
+    resting: Mapping[str, Mapping[TopicPartition, GroupPosition]] = field(default_factory=dict)
 
     @property
     def writes(self) -> tuple[GroupDecision, ...]:
@@ -122,8 +125,10 @@ class MovePlan:
         decided = {(each.group, each.partition): each for each in self.decisions}
         rows = []
         for each in self.positions:
-            decision = decided.get((each.group, TopicPartition(each.topic, each.partition)))
-            before = decision.present.position if decision and decision.present else None
+            partition = TopicPartition(each.topic, each.partition)
+            decision = decided.get((each.group, partition))
+            present = decision.present if decision else self._resting(each, partition)
+            before = present.position if present else None
             after = decision.wanted.position if decision and decision.action is GroupAction.WRITE else before
             rows.append(
                 {
@@ -134,12 +139,22 @@ class MovePlan:
                     "before": before,
                     "after": after,
                     # Of what stays where the group was on the target nobody can say that it has not passed a record.
-                    "exact": each.translation == Exact(after) if after is not None else False,
-                    "action": str(decision.action) if decision else "skip: no position",
+                    "exact": after is not None and _is_exactly(each.translation, after),
+                    "action": str(decision.action) if decision else "keep" if present else "skip: no position",
                     "reason": decision.reason if decision else describe(each.translation),
                 }
             )
         return rows
+
+    def _resting(self, position: TranslatedPosition, partition: TopicPartition) -> GroupPosition | None:
+        if not isinstance(position.translation, NothingRead):
+            return None
+        return self.resting.get(position.group, {}).get(partition)
+
+
+def _is_exactly(translation: Translation, position: int) -> bool:
+    """Tell whether who goes on at a position of the target goes on at the very record."""
+    return translation == Exact(position) or (isinstance(translation, NothingRead) and translation.home == position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +232,14 @@ def plan_moves(
     decisions: tuple[GroupDecision, ...] = ()
     there = back if view.source_problem is not None else None
     unseen: tuple[str, ...] = ()
-    if checkpoints or there is not None:
+    resting: Mapping[str, Mapping[TopicPartition, GroupPosition]] = {}
+    idle = sorted({each.group for each in view.positions if isinstance(each.translation, NothingRead)})
+    if checkpoints or idle or there is not None:
         with Cluster.connect(clusters[settings.flow.target]) as target:
             if checkpoints:
                 decisions = plan_group_writes(checkpoints, read_target_groups(checkpoints, target))
+            if idle:
+                resting = target.positions_of_groups(idle)
             if there is not None:
                 told = {(each.group, each.topic) for each in view.positions}
                 unseen = unseen_readers(settings, there, target, told, chosen)
@@ -233,6 +252,7 @@ def plan_moves(
         view.source_problem,
         view.unmatched,
         unseen,
+        resting,
     )
 
 

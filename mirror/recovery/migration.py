@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mirror.config.errors import ConfigError
+from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
 from mirror.evidence.journal import Journal
 from mirror.evidence.seals import end_problem, seal_end
@@ -74,7 +75,19 @@ class _Part:
         return self.all_of_them.group_reads(cluster, group, since_ms)
 
 
-def steps_of_group(move: Move, group: str, directory: Path) -> tuple[Step, ...]:
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A person's word that a group is at work on the new cluster: whose, and when it was given, in ms since 1970."""
+
+    by: str
+    at_ms: int
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        return f"{self.by}, {iso_time(self.at_ms)}"
+
+
+def steps_of_group(move: Move, group: str, directory: Path, word: Word | None = None) -> tuple[Step, ...]:
     """Return the steps of one group's chapter, whose snapshots lie in ``directory``."""
     own = replace(
         move,
@@ -85,11 +98,16 @@ def steps_of_group(move: Move, group: str, directory: Path) -> tuple[Step, ...]:
     )
     doing = f"start the applications of group {group} on {move.flow.target}; from here on it is not taken back"
     start = replace(own.start(), doing=doing)
-    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), start, _reads(own, group))
+    return (_stop(own, group), _copied(own, group), own.groups(), _positions(own), start, _reads(own, group, word))
 
 
-def steps_of_producers(move: Move, back: FlowEnds | None, groups: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps around the groups' chapters: the first is taken before these, the others behind them."""
+def steps_of_producers(
+    move: Move, back: FlowEnds | None, groups: Sequence[str], words: Mapping[str, Word] | None = None
+) -> tuple[Step, ...]:
+    """Return the steps around the groups' chapters: the first is taken before these, the others behind them.
+
+    Groups of which somebody has said that they are at work (``words``) are not waited for.
+    """
     own = replace(move, applications=_Part(move.applications, None))
     return (
         # Groups that are on the new cluster stay there whatever becomes of the rest, and so does the record.
@@ -103,7 +121,7 @@ def steps_of_producers(move: Move, back: FlowEnds | None, groups: Sequence[str])
         replace(own.start(), doing=f"start the producers on {move.flow.target}; from here on nothing is taken back"),
         copy_back(own, back),
         own.first_write(),
-        own.first_reads(groups),
+        own.first_reads([each for each in groups if each not in (words or {})]),
         own.finish(),
         _remains(own, groups),
     )
@@ -168,14 +186,27 @@ def _positions(move: Move) -> Step:
     return replace(step, act=act)
 
 
-def _reads(move: Move, group: str) -> Step:
+def _reads(move: Move, group: str, word: Word | None) -> Step:
     target = move.flow.target
 
     def act(known: Known) -> Result:
-        since = known[START].get("at_ms")
-        answer = move.applications.group_reads(target, group, since if isinstance(since, int) else 0)
+        at_ms = known[START].get("at_ms")
+        since = at_ms if isinstance(at_ms, int) else 0
+        # What was said before it was started is not about this start.
+        if word is not None and word.at_ms >= since:
+            return Result(Verdict.PASS, f"not seen; a person says that group {group} is at work on {target} ({word})")
+        answer = move.applications.group_reads(target, group, since)
         times: dict[str, Json] = {group: answer.at_ms} if isinstance(answer, Done) else {}
-        return result_of(answer, cluster=target, first_at_ms=times)
+        found = result_of(answer, cluster=target, first_at_ms=times)
+        if found.verdict is not Verdict.FAIL:
+            return found
+        advice = (
+            f"Its positions are moved, and the groups behind it stay on {move.flow.source} until this is settled. Look "
+            f"at its members: kafka-consumer-groups.sh --describe --members --group '{group}' on {target}. Without "
+            "members, start its applications there and resume the run. With members and nothing to read, say so: "
+            f"mirror runbook resume DIRECTORY --seen '{group}'"
+        )
+        return replace(found, detail=f"{found.detail}. {advice}")
 
     return Step(READS, f"wait until group {group} reads on {target}", act, moments=first_read)
 
@@ -204,12 +235,15 @@ class Migration:
     ----------
     directory
         of the run; the journal there is that of the producers' chapter.
+    words
+        of which groups somebody has said that they are at work on the new cluster.
     """
 
     move: Move
     back: FlowEnds | None
     groups: tuple[str, ...]
     directory: Path
+    words: Mapping[str, Word] = field(default_factory=dict)
 
     def plan(self, progress: Progress) -> FailoverPlan:
         """Return what will be done, and what is known before it; ``progress`` is that of the producers' chapter."""
@@ -237,8 +271,8 @@ class Migration:
 
     def steps(self) -> tuple[Step, ...]:
         """Return all steps in order, under the names under which they are told."""
-        first, *rest = steps_of_producers(self.move, self.back, self.groups)
-        chapters = ((each, steps_of_group(self.move, each, self.home_of(each))) for each in self.groups)
+        first, *rest = steps_of_producers(self.move, self.back, self.groups, self.words)
+        chapters = ((each, self._steps_of(each)) for each in self.groups)
         of_groups = [replace(step, name=_named(group, step.name)) for group, steps in chapters for step in steps]
         return (first, *of_groups, *(replace(step, name=_named(PRODUCERS, step.name)) for step in rest))
 
@@ -254,7 +288,7 @@ class Migration:
             return take
 
         self._keep_groups()
-        first, *rest = steps_of_producers(self.move, self.back, self.groups)
+        first, *rest = steps_of_producers(self.move, self.back, self.groups, self.words)
         journal = Journal(self.directory / _JOURNAL)
         StepsUnderWay((first,), journal, goes_back=False, told=telling(None)).carry_out()
         for group in self.groups:
@@ -271,8 +305,11 @@ class Migration:
         if (problem := _broken(journal, home)) is not None:
             told(StepResult(STOP, Result(Verdict.FAIL, problem), 0.0))
             return
-        StepsUnderWay(steps_of_group(self.move, group, home), journal, goes_back=True, told=told).carry_out()
+        StepsUnderWay(self._steps_of(group), journal, goes_back=True, told=told).carry_out()
         seal_end(home / _SEAL, journal.read().entries[-1])
+
+    def _steps_of(self, group: str) -> tuple[Step, ...]:
+        return steps_of_group(self.move, group, self.home_of(group), self.words.get(group))
 
     def home_of(self, group: str) -> Path:
         """Return the directory of a group's chapter; ids of groups are no names of files."""

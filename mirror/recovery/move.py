@@ -24,7 +24,7 @@ from mirror.recovery.set_by_hand import set_ahead
 from mirror.recovery.step_facts import mappings_of, named, positions_named, rows_of
 from mirror.recovery.steps import Known, Moment, NotTakenBack, Result, Step, TakenByOthers, when_passed
 from mirror.recovery.unsure_groups import further_on_the_target, left_out, without_checkpoint
-from mirror.waiting import WaitTimeout, wait_until
+from mirror.waiting import Counted, WaitTimeout, wait_until
 
 _SNAPSHOT = "groups-before"
 _COLUMNS = ("group", "topic", "partition", "upstream", "before", "after", "exact")
@@ -277,18 +277,28 @@ class Move:
 
         ran_at = self.monotonic()
         is_alone = False
+        most = 0
 
-        def look() -> bool:
-            nonlocal ran_at, is_alone
+        def look() -> Counted:
+            nonlocal ran_at, is_alone, most
             copied, now = self.ends.copied(), self.monotonic()
-            left[:] = self.behind(fixed, copied)
+            lacking = self._lacking(fixed, copied)
+            left[:] = _stretches_told(lacking)
             stopped[:] = [f"{each}: {why}" for each, why in copied.stops.items() if each in fixed]
             ran_at = now if copied.is_running else ran_at
             is_alone = now - ran_at > self.times.engine
-            return not left or bool(stopped) or is_alone
+            count = sum(end - start for start, end in lacking.values())
+            most = max(most, count)
+            return Counted(most - count, most)
 
+        what = f"{self.flow.target} to have the records of {self.flow.source}"
         try:
-            wait_until(look, "the copy", timeout_seconds=self.times.drain)
+            wait_until(
+                look,
+                what,
+                timeout_seconds=self.times.drain,
+                until=lambda _: not left or bool(stopped) or is_alone,
+            )
         except WaitTimeout:
             said = f"after {self.times.drain:g} s {self.flow.target} lacks records: {named(left)}"
             raise WaitTimeout(said) from None
@@ -301,14 +311,17 @@ class Move:
 
     def behind(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> list[str]:
         """Return, for people, what of the source's logs up to these ends is not copied."""
+        return _stretches_told(self._lacking(fixed, copied))
+
+    def _lacking(self, fixed: Mapping[TopicPartition, int], copied: Copied) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Return the offsets, from one up to, not including, another, in which there are records to be copied."""
         short = {
             each: (copied.positions[each].upstream if each in copied.positions else 0, end)
             for each, end in fixed.items()
             if end > (copied.positions[each].upstream if each in copied.positions else 0)
         }
         # Markers of transactions are not copied, nor is what retention has removed.
-        held = self.ends.holding(short) if short else {}
-        return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(held.items())]
+        return self.ends.holding(short) if short else {}
 
     def cut(self, *, holds_on: bool) -> Step:
         """Return the step behind which the flow copies nothing: where it stands then is final.
@@ -480,6 +493,10 @@ class Move:
             return Result(Verdict.PASS, f"on record: the applications are on {self.flow.target}")
 
         return Step("finish", f"put on record, on {self.record.flow.target}, that they are on {self.flow.target}", act)
+
+
+def _stretches_told(stretches: Mapping[TopicPartition, tuple[int, int]]) -> list[str]:
+    return [f"{each} from {start} to {end - 1}" for each, (start, end) in sorted(stretches.items())]
 
 
 def _first_written(facts: Mapping[str, Json]) -> Sequence[Moment]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from mirror.recovery.engine_pausing import EnginePausing
 from mirror.recovery.failback import FailbackPlan, look_home, steps_home
 from mirror.recovery.failover import FailoverPlan, Mode, look_ahead, steps_of
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.migration import Migration, groups_to_move, kept_groups
+from mirror.recovery.migration import Migration, Word, groups_to_move, kept_groups
 from mirror.recovery.move import Move, Times
 from mirror.recovery.run import FAILBACK, FAILOVER, MIGRATION, Run, Wanted, is_fencing, read_run
 from mirror.recovery.step_facts import named
@@ -65,6 +65,8 @@ class Request:
         compares a flow's copies with their sources; None: this process does.
     fences
         whether a failover denies writes to the source by ACLs.
+    words
+        of which groups of a migration somebody has said that they are at work on the new cluster.
     """
 
     settings: MirrorSettings
@@ -76,6 +78,7 @@ class Request:
     given_up: str | None = None
     verify: Callable[[FlowSettings], Equivalence] | None = None
     fences: bool = False
+    words: Mapping[str, Word] = field(default_factory=dict)
 
     @property
     def flow(self) -> Flow:
@@ -294,7 +297,7 @@ def plan_migration(request: Request) -> MigrationProcedure:
     path = run.directory.path
     kept = kept_groups(path)
     chosen = kept if kept is not None else groups_to_move(ends.plan_groups(ask_source=True))
-    migration = Migration(move, back_ends, chosen, path)
+    migration = Migration(move, back_ends, chosen, path, request.words)
     plan = migration.plan(_progress(run))
     return MigrationProcedure(
         MIGRATION, request.flow, Mode.PLANNED, run, plan, move, lambda _: migration.steps(), migration

@@ -105,7 +105,7 @@ class Run:
             return cls(RunDirectory((_RUNS / name).absolute()), wanted, uuid.uuid4().hex, is_new=True)
         directory = RunDirectory(path.absolute())
         if not directory.run_json.exists():
-            if path.exists() and not (path.is_dir() and {each.name for each in path.iterdir()} <= {_LOCK}):
+            if path.exists() and not (path.is_dir() and all(map(_is_of_a_beginning, path.iterdir()))):
                 raise ConfigError(path, None, "--run-directory", "is not empty, and has no run.json: name another one")
             return cls(directory, wanted, uuid.uuid4().hex, is_new=True)
         found = read_run(path)
@@ -143,6 +143,11 @@ class Run:
         entries = self.directory.journal.read().entries
         if entries:
             seal_end(self.directory.seal, entries[-1])
+
+
+def _is_of_a_beginning(path: Path) -> bool:
+    """Tell whether a file is what a process leaves that was killed before it had written down what its run is about."""
+    return path.name == _LOCK or path.name.startswith(f".{RunDirectory(path.parent).run_json.name}.")
 
 
 def read_run(path: Path) -> Mapping[str, str]:

@@ -160,3 +160,12 @@ def engines(
     yield made
     for each in made.running.values():
         each.kill()
+
+
+@pytest.fixture
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
+    """Three brokers of the test's own, to be hurt."""
+    directory = tmp_path_factory.mktemp("trio")
+    lab = clusters.up(directory, ["trio"], brokers=3, owner_pid=os.getpid())
+    yield lab.clusters["trio"]
+    clusters.down(directory, discard_data=True)

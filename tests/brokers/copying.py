@@ -191,7 +191,7 @@ class Copying:
             self.flow = replace(self.flow, producer=producer, writers=self.flow.writers | {producer.producer_id})
             self.sequences = {}
 
-    def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 20.0) -> None:
+    def until_caught_up(self, sources: Sequence[TopicPartition] = (), timeout_seconds: float = 120.0) -> None:
         """Copy until everything that the sources hold is acknowledged and recorded; nobody may be writing to them."""
         awaited = list(sources or self.pairs)
 

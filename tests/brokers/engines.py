@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
+import urllib.error
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,22 @@ from tests.brokers.copying import ends_of
 
 PARTITIONS = 4
 _PATIENCE_SECONDS = 120
+
+
+def address_of(engine: ManagedProcess) -> str:
+    """Return where an engine says that it serves its status."""
+    return wait_until(
+        lambda: re.findall(r"status: (http://\S+) serves", engine.log_tail(200)), "the address", timeout_seconds=60
+    )[0]
+
+
+def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
+    """Return what an engine answers."""
+    try:
+        with urllib.request.urlopen(f"{address_of(engine)}{path}", timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
 
 
 @dataclass
@@ -49,10 +68,10 @@ class Engines:
             f"mirror.tasks = 2\n{FACTORS}{self.settings}",
         )
 
-    def start(self, *options: str) -> ManagedProcess:
+    def start(self, *options: str, env: dict[str, str] | None = None) -> ManagedProcess:
         self._lives += 1
         argv = [sys.executable, "-m", "mirror", "run", str(self.file), *options]
-        return processes.start(self.directory, f"engine-{self._lives}", argv, owner_pid=os.getpid())
+        return processes.start(self.directory, f"engine-{self._lives}", argv, env=env, owner_pid=os.getpid())
 
     def send(self, count: int) -> None:
         producer = confluent_kafka.Producer({**self.source, "linger.ms": 5})

@@ -64,6 +64,10 @@ def test_who_writes_to_the_old_cluster_behind_a_failover_is_named_in_the_status_
         "where": "elsewhere",
     }
     assert "failed over: the applications are on west" in found["reasons"][0]
+    ready = json.loads(mirror("readiness", str(file), "--json").stdout)
+    assert [(each["class"], each["where"]) for each in ready["differences"] if each["rule"] == "moved"] == [
+        ("blocks", "elsewhere")
+    ]
 
     producer = confluent_kafka.Producer({**client, "enable.idempotence": True})
     producer.produce(source.topic, b"late", partition=source.partition)

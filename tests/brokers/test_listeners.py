@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.server
 import json
 import math
 import os
 import subprocess
+import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka.admin import ScramMechanism
 
@@ -29,23 +33,31 @@ from mirror.lab import brokers, clusters, ports, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
+from tests.brokers.command import mirror
+from tests.brokers.copying import ends_of
+from tests.brokers.engines import PARTITIONS, Engines, asked
 from tests.certificates import self_signed
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SECRET = "wrong-and-secret"
+KNOWN_TO_NOBODY = "Kn0wn-to-nobody"
 TOPIC = "orders"
 
 
 @dataclass(frozen=True)
 class Doors:
-    """The addresses of one broker, the certificate that it shows with TLS, and the one that it asks for at ``mutual``."""
+    """The addresses of one broker, the certificate that it shows with TLS, and the one that it asks for at ``mutual``.
+
+    At ``both`` it asks for a login, too.
+    """
 
     plain: str
     login: str
     tls: str
     mutual: str
+    both: str
     scram_256_only: str
     certificate: Path
     client: Path
@@ -57,13 +69,14 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     directory = tmp_path_factory.mktemp("doors")
     certificate = new_identity(directory, "127.0.0.1")
     client = new_identity(directory / "client", "ann")
-    address, mutual, only = (f"127.0.0.1:{port}" for port in ports.choose(3))
+    address, mutual, both, only = (f"127.0.0.1:{port}" for port in ports.choose(4))
     usual = brokers.node_properties
 
     def with_tls(layout: brokers.ClusterLayout, node: brokers.Node, data: Path) -> dict[str, str]:
         properties = usual(layout, node, data)
-        more = f"TLS://{address},MUTUAL://{mutual},ONLY://{only}"
-        protocols = f"{properties['listener.security.protocol.map']},TLS:SSL,MUTUAL:SSL,ONLY:SASL_PLAINTEXT"
+        more = f"TLS://{address},MUTUAL://{mutual},BOTH://{both},ONLY://{only}"
+        usual_protocols = properties["listener.security.protocol.map"]
+        protocols = f"{usual_protocols},TLS:SSL,MUTUAL:SSL,BOTH:SASL_SSL,ONLY:SASL_PLAINTEXT"
         return properties | {
             "listeners": f"{properties['listeners']},{more}",
             "advertised.listeners": f"{properties['advertised.listeners']},{more}",
@@ -75,6 +88,12 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
             "listener.name.mutual.ssl.client.auth": "required",
             "listener.name.mutual.ssl.truststore.type": "PEM",
             "listener.name.mutual.ssl.truststore.location": str(client),
+            "listener.name.both.ssl.client.auth": "required",
+            "listener.name.both.ssl.truststore.type": "PEM",
+            "listener.name.both.ssl.truststore.location": str(client),
+            "listener.name.both.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.both.plain.connections.max.reauth.ms": "0",
+            "listener.name.both.plain.sasl.jaas.config": f'{PLAIN_LOGIN} required user_ann="{KNOWN_TO_NOBODY}";',
             "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN} required;",
             # Sessions are short: who goes on must log in again.
@@ -92,7 +111,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         users.add_user(east.bootstrap_servers, "ann", "right", mechanism)
     with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": east.bootstrap_servers})) as cluster:
         cluster.create_topics([NewTopic(TOPIC, 1, 1, {})])
-    yield Doors(east.bootstrap_servers, east.secured_servers, address, mutual, only, certificate, client)
+    yield Doors(east.bootstrap_servers, east.secured_servers, address, mutual, both, only, certificate, client)
     clusters.down(directory / "lab", discard_data=True)
 
 
@@ -201,13 +220,13 @@ def certificate_of(both: Path) -> str:
     return text[text.index("-----BEGIN CERTIFICATE") :]
 
 
-def as_pem_with_a_passphrase(doors: Doors, directory: Path) -> dict[str, str]:
+def as_pem_with_a_passphrase(doors: Doors, directory: Path, phrase: str = "phrase") -> dict[str, str]:
     """Encrypt the key as Java wants it, PKCS#8."""
     key = directory / "ann.key"
-    run("openssl", "pkcs8", "-topk8", "-in", str(doors.client), "-passout", "pass:phrase", "-out", str(key))
+    run("openssl", "pkcs8", "-topk8", "-in", str(doors.client), "-passout", f"pass:{phrase}", "-out", str(key))
     both = directory / "ann.pem"
     both.write_text(key.read_text() + certificate_of(doors.client))
-    return with_identity(doors, ssl_keystore_type="PEM", ssl_keystore_location=str(both), ssl_key_password="phrase")
+    return with_identity(doors, ssl_keystore_type="PEM", ssl_keystore_location=str(both), ssl_key_password=phrase)
 
 
 def as_pkcs12(doors: Doors, directory: Path) -> dict[str, str]:
@@ -331,3 +350,86 @@ def test_whose_session_is_over_logs_in_again_before_the_broker_hangs_up(doors: D
     assert second is not first
     second.close()
     held.close()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder in which names of sockets are not too long."""
+    with tempfile.TemporaryDirectory(prefix="mirror-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_an_engine_leaves_its_passwords_nowhere(
+    doors: Doors,
+    settings_of: Callable[[str], ClusterSettings],
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    short_folder: Path,
+) -> None:
+    """Not in its log, topics, files, answers, nor in arguments and environment of its processes."""
+    topic = unique("orders")
+    with Cluster.connect(ClusterSettings("east", {"bootstrap.servers": doors.plain})) as cluster:
+        cluster.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    login_and_key = as_pem_with_a_passphrase(doors, tmp_path, KNOWN_TO_NOBODY) | {
+        "bootstrap.servers": doors.both,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN_LOGIN} required username="ann" password="{KNOWN_TO_NOBODY}";',
+    }
+    source, target = {"bootstrap.servers": doors.plain}, dict(settings_of("west").client)
+    engines = Engines(source, target, topic, unique("shop").replace("-", ""), tmp_path)
+    given = "".join(f"{engines.alias}.{key} = {value}\n" for key, value in login_and_key.items())
+    engines.settings = f"{given}mirror.epoch.seconds = 1\nemit.checkpoints.interval.seconds = 1\n"
+    elsewhere = {"TMPDIR": str(short_folder), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={short_folder}"}
+    engine = engines.start("--status-port", "0", "--log-level", "debug", env=elsewhere)
+    try:
+        engines.send(1_000)
+        engines.commit("shop", 100)
+        engines.await_all()
+        wait_until(lambda: asked(engine, "/ready") == (200, "ok\n"), "the engine to be in order", timeout_seconds=60)
+        found = {path: asked(engine, path)[1] for path in ("/metrics", "/health", "/ready", "/status")}
+        for command in ("status", "plan", "readiness"):
+            told = mirror(command, str(engines.file), "--json")
+            found[command] = told.stdout + told.stderr
+        found["plan --explain"] = mirror("plan", str(engines.file), "--explain").stdout
+        processes = texts_of_processes(engine.pid)
+        assert any("mirror.copier.daemon" in text for text in processes.values())
+        found |= processes
+        found |= texts_below(short_folder)
+    finally:
+        # Nothing is cleaned up then.
+        engine.kill()
+    found["log"] = engine.log_path.read_text()
+    assert "DEBUG" in found["log"]
+    found |= texts_below(short_folder) | written_by(engines.alias, target) | written_by("west", source)
+    assert f"mm2-state.{engines.alias}.internal" in found
+    assert [where for where, text in found.items() if KNOWN_TO_NOBODY in text] == []
+
+
+def texts_of_processes(pid: int) -> dict[str, str]:
+    """Return arguments and environment of a process's children, and theirs; those that go meanwhile are left out."""
+    found = {}
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found[f"process {child.pid}"] = f"{child.cmdline()} {child.environ()}"
+    return found
+
+
+def texts_below(directory: Path) -> dict[str, str]:
+    """Return what the files of a directory hold; those that go meanwhile are left out."""
+    found = {}
+    for file in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            found[str(file)] = file.read_bytes().decode("latin-1")
+    return found
+
+
+def written_by(alias: str, client: dict[str, str]) -> dict[str, str]:
+    """Return what the internal topics of a cluster hold that have an alias in their name."""
+    with Cluster.connect(ClusterSettings("any", client)) as cluster:
+        topics = cluster.topics()
+    found: defaultdict[str, str] = defaultdict(str)
+    for name in (each for each in topics if alias in each and each.endswith(".internal")):
+        for partition, end in ends_of(client, topics[name].topic_partitions).items():
+            found[name] += "".join(f"{each.key!r} {each.value!r}" for each in read_records(client, partition, 0, end))
+    return found

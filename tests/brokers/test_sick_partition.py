@@ -46,15 +46,6 @@ Load: TypeAlias = Callable[[Mapping[str, str], Iterable[TopicPartition]], EndLoa
 
 
 @pytest.fixture
-def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.LabCluster]:
-    """Three brokers of the test's own, to be hurt."""
-    directory = tmp_path_factory.mktemp("trio")
-    lab = clusters.up(directory, ["trio"], brokers=3, owner_pid=os.getpid())
-    yield lab.clusters["trio"]
-    clusters.down(directory, discard_data=True)
-
-
-@pytest.fixture
 def frozen(trio: clusters.LabCluster) -> Iterator[Callable[[int], None]]:
     """Freeze one of the three brokers until the test is over."""
     found: list[psutil.Process] = []

@@ -8,8 +8,6 @@ import os
 import random
 import re
 import threading
-import urllib.error
-import urllib.request
 from collections import Counter
 from importlib.resources import files
 
@@ -20,25 +18,9 @@ from mirror.lab import faults
 from mirror.lab.processes import ManagedProcess
 from mirror.waiting import wait_until
 from tests.brokers.command import mirror
-from tests.brokers.engines import Engines
+from tests.brokers.engines import Engines, address_of, asked
 
 SOURCE, CHECKPOINT = (f"kafka_connect_mirror_mirror{connector}connector_" for connector in ("source", "checkpoint"))
-
-
-def address_of(engine: ManagedProcess) -> str:
-    """Return where an engine says that it serves its status."""
-    return wait_until(
-        lambda: re.findall(r"status: (http://\S+) serves", engine.log_tail(200)), "the address", timeout_seconds=60
-    )[0]
-
-
-def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
-    """Return what an engine answers."""
-    try:
-        with urllib.request.urlopen(f"{address_of(engine)}{path}", timeout=20) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.read().decode()
 
 
 def scraped(engine: ManagedProcess, copy: str) -> dict[str, float]:

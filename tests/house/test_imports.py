@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"cache", "no_spark"},
     "model": set(),
     "parts": {"model"},
+    "wait_lines": {"waiting", "model"},
     "config": {"model"},
     "kafka": {"clock", "model", "config", "waiting"},
     # The library for applications: no engine behind it, and nothing a replicator needs.
@@ -131,7 +132,16 @@ MAY_IMPORT["scenario"] = {
 }
 MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
 MAY_IMPORT["status_page"] = {"printable", "tables", "config", "control", "recovery"}
-MAY_IMPORT["failing_over"] = {"model", "config", "control", "evidence", "recovery", "tables"}
+MAY_IMPORT["failing_over"] = {
+    "wait_lines",
+    "waiting",
+    "model",
+    "config",
+    "control",
+    "evidence",
+    "recovery",
+    "tables",
+}
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
 MAY_IMPORT["cli"] = {
     "detaching",

@@ -68,7 +68,7 @@ def main() -> None:
     context = SparkContext._active_spark_context
     assert context is not None
     shutil.rmtree(Path(context._temp_dir).parent)
-    said = [failure_of(epochs), failure_of(epochs), killed_at_work(epochs), failure_of(epochs)]
+    said = [failure_of(epochs), killed_at_work(epochs), failure_of(epochs)]
     second = jvm()
     # Nobody waits for its end: its connections are gone before the process is.
     second.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mirror.model.flow import Flow
 from mirror.recovery import procedure
 from mirror.recovery.applications import Applications
 from mirror.recovery.move import Times
-from tests.unit.recovery.world import EAST, HOME, THERE, WEST, StandInApplications, StandInEnds, World
+from tests.unit.recovery.world import EAST, HOME, THERE, WEST, Killed, StandInApplications, StandInEnds, World
 
 SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
 
@@ -209,3 +210,50 @@ def test_there_is_no_way_home_without_a_flow_home(world: World, tmp_path: Path) 
     code, said = done(world, "failback", one_way, "--yes")
     assert (code, "west->east.enabled" in said) == (2, True)
     assert HOME.flow == Flow(WEST, EAST)
+
+
+@pytest.mark.parametrize("what", ["failover", "failback"])
+def test_a_command_that_was_killed_anywhere_ends_by_its_run_directory_as_if_it_had_not_been(
+    world: World, file: Path, tmp_path: Path, what: str
+) -> None:
+    """The plan is made anew by what the killed one has left on record, and must not refuse it."""
+    if what == "failback":
+        there = tmp_path / "there"
+        assert done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", str(there))[0] == 0
+    before = deepcopy(vars(world) | {"calls": 0})
+
+    def performed(run: Path) -> tuple[int, Any]:
+        mode = ("--mode", "planned") if what == "failover" else ()
+        return done(world, what, file, *mode, "--yes", "--json", "--run-directory", str(run))
+
+    def state() -> object:
+        return deepcopy((world.at_work, world.paused, world.groups, [each.phase for each in world.record.values()]))
+
+    vars(world).update(deepcopy(before))
+    code, whole = performed(tmp_path / "whole")
+    assert code == 0
+    calls, ended = world.calls, state()
+    for number in range(1, calls + 1):
+        run = tmp_path / str(number)
+        vars(world).update(deepcopy(before) | {"dies_at": number})
+        with pytest.raises(Killed):
+            performed(run)
+        code, told = performed(run)
+        assert (code, told["verdict"] if isinstance(told, dict) else told) == (0, "PASS"), number
+        assert names(told) == names(whole), number
+        assert state() == ended, number
+
+
+def test_a_directory_in_which_a_run_was_about_to_begin_when_it_was_killed_is_taken(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".run.json.4711").write_text('{"procedure"')
+    options = ("--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert done(world, "failover", file, *options)[0] == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").touch()
+    code, said = done(world, "failover", file, "--yes", "--run-directory", str(other))
+    assert (code, "is not empty, and has no run.json" in " ".join(said.split())) == (2, True)

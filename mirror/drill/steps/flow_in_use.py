@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.tick import now_ms
+from mirror.drill import words
 from mirror.drill.by_hand import ByHand, keep_in_use, take_up
 from mirror.drill.conditions import flow_of_file
 from mirror.drill.live import show_waits
@@ -100,7 +101,9 @@ class FlowInUse:
 
     def request(self, directory: str) -> Request:
         """Return what the procedure is asked for; its own run is kept in ``directory`` of this one."""
-        return Request(self.settings, self.chosen, self.groups, self.run.path / directory, self._applications, _quietly)
+        where = self.run.path / directory
+        said = words.given(self.run)
+        return Request(self.settings, self.chosen, self.groups, where, self._applications, _quietly, words=said)
 
     def confirm(self, consequence: str) -> None:
         """Have a person type the flow's name before the point of no return; the runner has settled that before.

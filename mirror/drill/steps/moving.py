@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -38,6 +39,7 @@ _MODES = {
 }
 _PRACTICE_FAILOVER = "practice-failover"
 _SERVED_SECONDS = 1.0
+_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,9 @@ def _facts(procedure: Procedure) -> Factual:
 
 def _tell(step: StepResult) -> None:
     time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
-    print(f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}", flush=True)
+    said = f"{step.result.verdict:>8}  {step.name} ({time}): {step.result.detail}"
+    # Jupyter breaks longer lines in the middle of words.
+    print(fill(said, _LINE, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False), flush=True)
 
 
 def _started_where_they_belong(used: FlowInUse, stage: Stage) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from mirror.control.gaps import iso_time
 from mirror.control.status import PartitionStatus
 from mirror.model.counts import counted
+from mirror.model.failover import Phase
 from mirror.model.partition import TopicPartition
 from mirror.recovery.differences import Difference, Impact, Rule
 from mirror.recovery.readiness_facts import Configs, Ends, Facts, NotLookedAt, NotSeen, seen
@@ -15,6 +17,7 @@ from mirror.recovery.readiness_rules import mends
 # From this share of its retention on, an uncopied record is near its deletion.
 _NEAR = 0.5
 _COPYING = ("RUNNING", "DEGRADED", "PAUSED")
+_TOLD_AS_MOVED = ("failed over: ", "a failover is under way", "a failback is under way")
 _TOLD_BY_OTHERS = " is stopped: ", " in the copy: ", "the oldest unmirrored record of "
 
 
@@ -80,9 +83,27 @@ def partitions_stopped(facts: Facts) -> Iterator[Difference]:
         )
 
 
+def moved(facts: Facts) -> Iterator[Difference]:
+    """A run of the procedure that is on record refuses the next one, and one that is done is led home first."""
+    for each in seen(facts.status).failovers:
+        is_done = each.phase is Phase.DONE
+        yield Difference(
+            Impact.BLOCKS,
+            "the flow is failed over already" if is_done else "a failover or failback of the flow is under way",
+            each.where,
+            None,
+            f"{each.mode}, since {iso_time(each.at_ms)}",
+            _way_home(facts)
+            if is_done
+            else f"go on with it by its run directory, or give it up where a new run begins: --give-up {each.run}",
+        )
+
+
 def topics_paused(facts: Facts) -> Iterator[Difference]:
     """What is paused falls behind until somebody resumes it (KIP-875 stops a connector in the same way)."""
-    paused = Counter(each.topic for each in seen(facts.status).partitions if each.is_paused)
+    status = seen(facts.status)
+    paused = Counter(each.topic for each in status.partitions if each.is_paused)
+    mend = _way_home(facts) if status.pauses.is_cut else f"mirror resume {facts.file} --flow '{facts.flow}'"
     for topic, partitions in paused.items():
         yield Difference(
             Impact.LOSES,
@@ -90,7 +111,7 @@ def topics_paused(facts: Facts) -> Iterator[Difference]:
             topic,
             None,
             f"{counted(partitions, 'partition')} paused",
-            f"mirror resume {facts.file} --flow '{facts.flow}'",
+            mend,
         )
 
 
@@ -99,7 +120,7 @@ def flow_troubled(facts: Facts) -> Iterator[Difference]:
     status = seen(facts.status)
     if status.state == "DEGRADED":
         for reason in status.reasons:
-            if not any(each in reason for each in _TOLD_BY_OTHERS):
+            if not any(each in reason for each in _TOLD_BY_OTHERS) and not reason.startswith(_TOLD_AS_MOVED):
                 what = f"the engine complains: {reason}"
                 yield Difference(Impact.DEGRADES, what, facts.flow, None, None, f"mirror status {facts.file}")
 
@@ -224,6 +245,7 @@ RULES = (
     Rule("same-cluster", Impact.BLOCKS, same_cluster),
     Rule("not-copying", Impact.BLOCKS, not_copying),
     Rule("partition-stopped", Impact.BLOCKS, partitions_stopped),
+    Rule("moved", Impact.BLOCKS, moved),
     Rule("paused", Impact.LOSES, topics_paused),
     Rule("flow-troubled", Impact.DEGRADES, flow_troubled),
     Rule("lag", Impact.LOSES, behind),
@@ -297,6 +319,10 @@ def _without_position(facts: Facts, sources: Iterable[TopicPartition]) -> list[T
     """Return those of some partitions of which no position is on record, in order."""
     positioned = {TopicPartition(each.topic, each.partition) for each in seen(facts.status).partitions}
     return sorted(each for each in {*sources} - positioned if each.topic in facts.copies)
+
+
+def _way_home(facts: Facts) -> str:
+    return f"{mends.mirror(facts, 'failback')} leads the applications home, and ends the cut"
 
 
 def _named(each: PartitionStatus) -> str:

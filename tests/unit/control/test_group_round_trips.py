@@ -30,7 +30,7 @@ def decide(
         Found({"billing": GroupDescription("Empty", 0)}),
         Found({"billing": positions}),
         Found({partition: log[1]}),
-        {partition: log[0]},
+        Found({partition: log[0]}),
     )
     (decision,) = plan_group_writes([Checkpoint("billing", partition, upstream, downstream)], target)
     return decision

@@ -169,6 +169,7 @@ def test_of_an_earlier_copy_the_lowered_position_counts_or_none() -> None:
     lower = Checkpoint("billing", COPY, 180, 130)
     assert translate_again(old, KNOWN, Told(lower, current=False), shares=False) == Bounded(130, 20)
     assert translate_again(old, KNOWN, Told(current=False), shares=False) == NotMirrored()
+    assert translate_again(old, None, Told(current=False), shares=False) == NotMirrored(), "its map is not understood"
 
 
 def test_what_is_no_further_than_was_said_is_as_exact_as_the_map() -> None:

@@ -36,6 +36,7 @@ def plan_one(
     start: int = 0,
     unread_partition: str | None = None,
     placed: Placement | None = None,
+    unread_start: str | None = None,
 ) -> GroupDecision:
     """Return what becomes of a checkpoint at 42, for a group in ``state`` that is at ``present``."""
     positions: Found[TopicPartition, GroupPosition] = Found(
@@ -46,7 +47,7 @@ def plan_one(
         Found({} if state is None else {"billing": state}, {"billing": "NOT_COORDINATOR"} if state is None else {}),
         Found({}, {"billing": unread}) if unread else Found({"billing": positions}),
         Found({} if end is None else {COPY: end}),
-        {COPY: start},
+        Found({COPY: start}) if unread_start is None else Found({}, {COPY: unread_start}),
         placed={("billing", COPY): placed} if placed else {},
     )
     (decision,) = plan_group_writes([Checkpoint("billing", COPY, 100, 42, "note")], target)
@@ -264,11 +265,19 @@ def test_a_group_that_stands_where_it_was_put_was_not_set_back() -> None:
 
 def test_where_the_end_of_the_log_is_not_told_nothing_is_written_and_the_reason_is_named() -> None:
     target = TargetGroups(
-        Found({"billing": EMPTY}), Found({"billing": Found({})}), Found({}, {COPY: "NOT_LEADER_OR_FOLLOWER"}), {}
+        Found({"billing": EMPTY}), Found({"billing": Found({})}), Found({}, {COPY: "NOT_LEADER_OR_FOLLOWER"})
     )
     (decision,) = plan_group_writes([Checkpoint("billing", COPY, 100, 42)], target)
     assert (decision.action, decision.is_problem) == (GroupAction.SKIP_UNKNOWN, True)
     assert "NOT_LEADER_OR_FOLLOWER" in decision.reason
+
+
+@pytest.mark.parametrize("present", [None, 20, 42])
+def test_where_the_start_of_the_log_is_not_told_nothing_is_written_nor_taken_for_right(present: int | None) -> None:
+    """The log may begin behind it: a reader told to begin at the end would pass all that is there."""
+    decision = plan_one(present=present, unread_start="LEADER_NOT_AVAILABLE")
+    assert (decision.action, decision.is_problem) == (GroupAction.SKIP_UNKNOWN, True)
+    assert "LEADER_NOT_AVAILABLE" in decision.reason
 
 
 def test_that_a_checkpoint_lies_before_the_log_is_said_only_where_it_does() -> None:

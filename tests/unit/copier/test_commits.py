@@ -19,7 +19,7 @@ from mirror.kafka import batch
 from mirror.kafka.batch import CorruptBatch, Record
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model import connect_offsets
-from mirror.model.flow_state import FlowState, Gap, Position, term_of
+from mirror.model.flow_state import FlowState, Gap, Position, epoch_of, term_of
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
@@ -370,15 +370,17 @@ def test_where_it_cannot_be_told_what_was_parked_nothing_is_parked(monkeypatch: 
     assert lane.is_over
 
 
-def test_what_is_written_of_a_flow_has_the_term_of_its_leader_in_the_state_topic_and_nowhere_else() -> None:
+def test_what_is_written_of_a_flow_has_the_term_of_its_leader_and_the_epoch_in_the_state_topic_and_nowhere_else() -> (
+    None
+):
     """MirrorMaker reads the other topics, and knows no such headers."""
     copied = Copied()
-    copied.commits = FlowCommits(flow_work(syncs_topic="syncs", offsets_partitions=1, term=4))
+    copied.commits = FlowCommits(flow_work(syncs_topic="syncs", offsets_partitions=1, term=4, epoch=7))
     state, offsets = copied.commits.work.state_topic, copied.commits.work.offsets_topic
     copied.copy(5)
     copied.emit()
     copied.commit()
-    assert {term_of(each.headers) for each in copied.sent(state)} == {4}
+    assert {(term_of(each.headers), epoch_of(each.headers)) for each in copied.sent(state)} == {(4, 7)}
     copied.answer(state)
     for topic in (offsets, "syncs"):
         assert {each.headers for each in copied.sent(topic)} == {()}

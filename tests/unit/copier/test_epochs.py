@@ -39,6 +39,36 @@ def test_a_takeover_on_a_spark_that_is_given_up_fails_and_a_defect_stays_a_defec
         epochs.take_over(NOTHING)
 
 
+class Failing:
+    """A Spark that says what became of a job as Java says it."""
+
+    def __init__(self, *said: str) -> None:
+        self._said = "\n".join(said)
+
+    def parallelize(self, *_: object) -> Any:
+        raise EOFError(self._said)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            ("PythonException: Traceback", "    run()", "AttributeError: no begun", " SQLSTATE: 38000", "\tat Runner"),
+            "AttributeError: no begun",
+        ),
+        (
+            ("SparkException: worker crashed", "Caused by: java.io.EOFException", "", "Driver stacktrace:", "\tat Dag"),
+            "SparkException: worker crashed",
+        ),
+    ],
+)
+def test_why_a_task_failed_is_told_and_not_what_java_says_behind_it(said: tuple[str, ...], told: str) -> None:
+    epochs = Epochs(None, 1)
+    epochs._spark = Failing(*said)  # type: ignore[assignment]
+    with pytest.raises(EpochFailed, match=f"^{told}$"):
+        epochs.take_over(NOTHING)
+
+
 class OneTask:
     """A Spark whose only task listens to the driver, and ends."""
 

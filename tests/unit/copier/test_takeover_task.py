@@ -12,7 +12,7 @@ from mirror.copier.resume import Refused
 from mirror.copier.task import always
 from mirror.copier.work import PartitionWork
 from mirror.kafka.log import NewRecord
-from mirror.model.flow_state import Gap, GapKind, term_of
+from mirror.model.flow_state import Gap, GapKind, epoch_of, term_of
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST, flow_work
@@ -42,13 +42,14 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[NewRecord]:
 
 def test_why_a_partition_is_refused_bears_the_term(written: list[NewRecord]) -> None:
     gap = Gap(ORDERS, 0, 10, "nobody knows", 5, GapKind.UNKNOWN_ORIGIN, passed=False)
-    takeover_task._recorded(flow_work(term=17), Refused("nobody knows", (gap.record(),)), always)
-    assert [(key, value, term_of(headers)) for key, value, headers, _ in written] == [(*gap.record(), 17)]
+    takeover_task._recorded(flow_work(term=17, epoch=3), Refused("nobody knows", (gap.record(),)), always)
+    said = [(key, value, term_of(headers), epoch_of(headers)) for key, value, headers, _ in written]
+    assert said == [(*gap.record(), 17, 3)]
 
 
 def test_how_far_the_match_is_bears_the_term(written: list[NewRecord]) -> None:
     work = PartitionWork(EAST_WEST, ORDERS, TopicPartition("east.orders", 0), "", None, Mm2Trace(20))
-    progress = takeover_task._Progress(flow_work(term=17), work, always)
+    progress = takeover_task._Progress(flow_work(term=17, epoch=3), work, always)
     progress._tell_at = 0.0
     progress.seen(5, 10)
-    assert [term_of(headers) for _, _, headers, _ in written] == [17]
+    assert [(term_of(headers), epoch_of(headers)) for _, _, headers, _ in written] == [(17, 3)]

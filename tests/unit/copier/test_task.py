@@ -13,7 +13,7 @@ from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import Gap, GapKind, chunk_record, term_of
+from mirror.model.flow_state import Gap, GapKind, chunk_record, epoch_of, term_of
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
@@ -335,11 +335,11 @@ def test_nothing_is_written_down_while_the_driver_does_not_allow_it(copying: Cop
 
 
 def test_what_is_found_bears_the_term_of_who_leads(copying: Copying) -> None:
-    copying.told(term=17)
+    copying.told(term=17, epoch=3)
     copying.source().write(b"0")
     copying.epoch()
-    terms = {term_of(each.headers) for content, _ in copying.state_log.log for each in batch.records(content)}
-    assert terms == {17}
+    said = [each.headers for content, _ in copying.state_log.log for each in batch.records(content)]
+    assert {(term_of(headers), epoch_of(headers)) for headers in said} == {(17, 3)}
     mm2 = copying.west[TopicPartition(MM2, 0)]
     assert {each.headers for content, _ in mm2.log for each in batch.records(content)} == {()}
 

@@ -19,9 +19,9 @@ LINES = (
 )
 
 
-def tried(tmp_path: Path, *parameters: str, dry: bool) -> tuple[int, str]:
+def tried(tmp_path: Path, *parameters: str, dry: bool, runbook: str = "test-failover") -> tuple[int, str]:
     given = [part for each in parameters for part in ("-p", each)]
-    argv = ["run", "test-failover", "--runbooks", str(ROOT / "runbooks"), "--runs-directory", str(tmp_path / "runs")]
+    argv = ["run", runbook, "--runbooks", str(ROOT / "runbooks"), "--runs-directory", str(tmp_path / "runs")]
     done = CliRunner().invoke(app, [*argv, *given, *(["--dry-run"] if dry else [])])
     assert not (tmp_path / "runs").exists()
     return done.exit_code, " ".join((done.output + done.stderr).split())
@@ -99,3 +99,29 @@ def test_commands_that_nobody_understands_are_refused_before_the_run(
 def test_a_pattern_that_is_no_expression_is_refused_before_the_run() -> None:
     (told,) = problems(given(practice=True, groups="(billing"))
     assert told.startswith("parameter groups: '(billing' is no regular expression")
+
+
+PARTS = "stop_group = 'true'\nstart_group = 'true'\nstop_producers = 'true'\nstart_producers = 'true'\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "lacking"),
+    [
+        (
+            "[clusters.east]\nstop = 'true'\n[clusters.west]\nstart = 'true'",
+            ["clusters.east.stop_group", "clusters.west.start_group"],
+        ),
+        (f"[clusters.east]\n{PARTS}", ["clusters.west.start_group, clusters.west.start_producers"]),
+        (f"[clusters.east]\n{PARTS}[clusters.west]\n{PARTS}", []),
+    ],
+    ids=["no part", "one cluster", "both"],
+)
+def test_a_migration_takes_no_commands_that_cannot_move_a_part(
+    tmp_path: Path, commands: str, lacking: list[str]
+) -> None:
+    file, applications = tmp_path / "mirror.properties", tmp_path / "shop.toml"
+    file.write_text("\n".join(LINES))
+    applications.write_text(commands)
+    given = (f"properties_file={file}", f"applications={applications}")
+    status, said = tried(tmp_path, *given, dry=True, runbook="migration")
+    assert (status, [each for each in lacking if each not in said]) == (2 if lacking else 0, []), said

@@ -21,6 +21,7 @@ from mirror.recovery import procedure
 from mirror.recovery.applications import Applications, Nobody
 from mirror.recovery.group_moves import Unmoved
 from mirror.recovery.move import Times
+from mirror.recovery.steps import Result, StepResult
 from tests.unit.recovery.world import EAST, WEST, StandInApplications, StandInEnds, World
 
 
@@ -81,6 +82,17 @@ def test_the_step_is_the_procedure_whose_run_is_kept_and_sealed_in_the_run(step:
     entries = used.run.journal.read().entries
     assert {"failover/run.json", "failover/journal.jsonl", "failover/seal.json"} <= seals(entries).keys()
     assert broken(used.run, entries) == ()
+
+
+def test_what_a_step_says_breaks_between_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Jupyter breaks lines that are too long wherever they end."""
+    words = " ".join(f"orders-{number}" for number in range(40))
+    moving._tell(StepResult("fence", Result(Verdict.PASS, words), 3.4))
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("    PASS  fence (3.4 s): orders-0 ")
+    assert max(map(len, (first, *others))) <= 100
+    assert {each[:17] for each in others} == {" " * 10 + "orders-"}
+    assert " ".join(map(str.strip, (first, *others))).endswith(words)
 
 
 def test_what_is_known_is_shown_before_anything_is_changed(world: World, file: Path) -> None:

@@ -23,6 +23,12 @@ def test_words_stand_on_the_left_and_numbers_on_the_right() -> None:
     assert ">yes</td>" in html
 
 
+def test_short_names_stay_in_one_line_beside_long_sentences_and_headers_break() -> None:
+    html = table_html(pd.DataFrame([{"step name": "audit: copied", "detail": "word " * 40}]))
+    assert "white-space:nowrap;text-align:left'>audit: copied</td>" in html
+    assert html.count("nowrap") == 1
+
+
 def test_what_is_missing_is_a_dash() -> None:
     html = table_html(pd.DataFrame([{"a": None, "b": float("nan"), "c": ["x", "y"]}]))
     assert html.count("'>-</td>") == 2

@@ -69,6 +69,15 @@ def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, sta
     assert standing.handovers == {ORDERS: FURTHER}
 
 
+def test_tasks_say_in_what_they_write_down_of_which_epoch_they_are(engine: Engine, standing: FlowStanding) -> None:
+    """What one of an earlier epoch writes late does not count, whether that ended well or failed."""
+    said = []
+    for engine.epochs_ended, engine.epochs_failed in ((0, 0), (1, 0), (1, 1)):
+        (work,) = engine._plan_epoch(1.0, 1)
+        said += [(flow.term, flow.epoch) for flow in work.flows]
+    assert said == [(standing.term, 0), (standing.term, 1), (standing.term, 2)]
+
+
 def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_since(
     engine: Engine, standing: FlowStanding
 ) -> None:

@@ -107,3 +107,11 @@ def test_a_run_is_owned_by_one_at_a_time(run: RunDirectory) -> None:
         pass
     with run.owned():
         pass
+
+
+def test_a_run_keeps_the_procedure_and_that_of_each_group_of_a_migration(run: RunDirectory) -> None:
+    kept = ("failover/failback", "failover", "migration/group-001", "migration/group-002", "migration")
+    for each in (*kept, "practice-failover"):
+        (run.path / each).mkdir(parents=True, exist_ok=True)
+        (run.path / each / "journal.jsonl").touch()
+    assert [str(each.parent.relative_to(run.path)) for each in run.procedures] == list(kept)

@@ -21,7 +21,9 @@ from mirror.model.flow_state import (
     WrittenAs,
     chunk_record,
     claim_record,
+    epoch_of,
     no_standby_record,
+    stamped,
     term_header,
     term_of,
     transactional_id_record,
@@ -30,6 +32,7 @@ from mirror.model.flow_state import (
 from mirror.model.leadership import Claim, Silence, differing, newest
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.translation import Exact
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -172,6 +175,48 @@ def test_a_late_position_of_an_earlier_leader_does_not_count_and_is_written_agai
     for key, value in repaired:
         state.apply(key, value, 2)
     assert state.overwritten == set()
+
+
+FULL = [Run(10 * each, 11 * each, 9) for each in range(300)]
+
+
+def test_what_a_task_writes_behind_those_that_have_taken_its_place_does_not_count() -> None:
+    """One that is cut off from its engine goes on for a while. A group in the hole of the map would pass records."""
+
+    def of_epoch(epoch: int, *records: StateRecord) -> None:
+        for key, value, headers, _ in stamped(records, 1, 0, epoch):
+            state.apply(key, value, term_of(headers), epoch_of(headers))
+
+    state = state_of((claim_record(bid("a", 1)), None))
+    before = Position(2_499, 2_748, 0, True, chunk=0)
+    of_epoch(1, chunk_record(ORDERS, 0, FULL[:250]), before.record(ORDERS))
+    matched = Position(2_999, 3_298, 0, True, chunk=1)
+    of_epoch(2, chunk_record(ORDERS, 0, FULL[:256]), chunk_record(ORDERS, 1, FULL[256:]), matched.record(ORDERS))
+    of_epoch(1, chunk_record(ORDERS, 0, FULL[:251]), replace(before, upstream=2_509).record(ORDERS))
+    known = state.offset_map(ORDERS)
+    assert known is not None
+    assert [known.translate(each) for each in (2_505, 2_555, 2_999)] == [Exact(2_755), Exact(2_810), Exact(3_298)]
+    assert state.positions[ORDERS] == matched
+    assert state.overwritten == {key for key, _ in (chunk_record(ORDERS, 0, []), matched.record(ORDERS))}
+    for key in sorted(state.overwritten):
+        state.apply(*state.record_of(key), 1)
+    assert state.overwritten == set()
+
+
+def test_in_another_term_epochs_are_counted_anew() -> None:
+    state = state_of((claim_record(bid("a", 1)), None))
+    state.apply(*OLD.record(ORDERS), 1, 7)
+    state.apply(*claim_record(bid("b", 2)))
+    state.apply(*NEW.record(ORDERS), 2, 1)
+    assert (state.positions, state.overwritten) == ({ORDERS: NEW}, set())
+
+
+def test_what_a_task_says_first_of_a_partition_counts_in_whichever_epoch() -> None:
+    state = state_of((claim_record(bid("a", 1)), None))
+    state.apply(*OLD.record(ORDERS), 1, 2)
+    other = TopicPartition("orders", 1)
+    state.apply(*NEW.record(other), 1, 1)
+    assert state.positions == {ORDERS: OLD, other: NEW}
 
 
 def test_the_first_position_of_a_partition_counts_however_late() -> None:

@@ -45,12 +45,14 @@ def test_a_pause_counts_once_it_is_confirmed(pausing: EnginePausing, monkeypatch
         pausing.pause(FLOW)
     position = PausedPosition(ORDERS, 5, ORDERS, 5, open_end="it was killed")
     found = replace(found, confirmed_by="no engine leads the flow", positions=(position,), problem=None)
-    confirmed = "east->west is paused, confirmed by no engine leads the flow"
+    confirmed = "east->west is paused: no engine leads the flow"
     assert pausing.pause(FLOW) == Cut(confirmed, {ORDERS: "it was killed"})
     assert asked == [(FLOW, False, True)] * 2
     found = replace(found, positions=(PausedPosition(ORDERS, 5, ORDERS, 5, may_arrive="grant Write"),))
     assert pausing.pause(FLOW) == Cut(confirmed, {}, found.limit), "what may still be appended is told"
     assert "grant Write" in str(found.limit)
+    found = replace(found, confirmed_by="engine 7 on host", has_engine=True)
+    assert pausing.pause(FLOW).detail == "east->west is paused, confirmed by engine 7 on host"
 
 
 def test_so_does_a_resumption_of_what_was_cut(pausing: EnginePausing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,20 @@ def test_who_has_read_nothing_is_left_where_it_is_and_named(position: Translated
     assert (refused, left.group, left.partition) == ([], "billing", COPY)
 
 
+def test_where_a_group_stands_that_has_read_nothing_is_told_and_it_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Home(Standby):
+        def positions_of_groups(self, groups: Collection[str]) -> Found[str, Found[TopicPartition, GroupPosition]]:
+            assert list(groups) == ["billing"]
+            return Found({"billing": Found({COPY: GroupPosition(7)})})
+
+    monkeypatch.setattr(group_moves, "view_groups", lambda *_, **__: seen(at(5, NothingRead(5, 7))))
+    monkeypatch.setattr(group_moves.Cluster, "connect", lambda *_: Home([]))
+    plan = plan_moves(FLOW, {"B": ClusterSettings("B", {})})
+    (row,) = plan.rows()
+    assert (row["before"], row["after"], row["exact"], row["action"]) == (7, 7, True, "keep")
+    assert plan.writes == ()
+
+
 def test_who_has_a_position_is_neither() -> None:
     assert untranslated(seen(at(5, Exact(5))), ["billing"], FLOW) == ([], [])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mirror.model.translation import Bounded, Exact
 from mirror.model.verdict import Verdict
 from mirror.recovery.applications import Answer, Done, NotDone
 from mirror.recovery.group_moves import MovePlan
-from mirror.recovery.migration import Migration, kept_groups
+from mirror.recovery.migration import Migration, Word, kept_groups
 from mirror.recovery.remaining import Remaining
 from mirror.recovery.steps import NOT_BEGUN, StepResult
 from tests.unit.recovery.world import (
@@ -179,6 +179,47 @@ def test_a_kill_anywhere_leaves_what_the_same_run_goes_on_from(tmp_path: Path) -
             assert world.done.count(f"write {group} on west") == 1, number
             began = [each for each in world.done if each == f"start {group} on west"]
             assert len(began) <= 2, "started once more only where nobody knew that it was"
+
+
+@dataclass(frozen=True)
+class WithIdleGroups(TownApplications):
+    """Applications of which some groups have nothing to read: nobody ever sees those reading."""
+
+    idle: frozenset[str] = frozenset({"audit"})
+
+    def group_reads(self, cluster: str, group: str, since_ms: int) -> Answer:
+        return NotDone("not within 300 s") if group in self.idle else super().group_reads(cluster, group, since_ms)
+
+    def first_reads(self, cluster: str, groups: Sequence[str], since_ms: int) -> Mapping[str, Answer]:
+        answers = super().first_reads(cluster, groups, since_ms)
+        return {group: NotDone("not within 300 s") if group in self.idle else each for group, each in answers.items()}
+
+
+def idle_one(world: Town, directory: Path, **words: Word) -> tuple[StepResult, ...]:
+    planned = migration(world, directory)
+    move = replace(planned.move, applications=WithIdleGroups(world))
+    return replace(planned, move=move, words=words).carry_out(lambda _: None)
+
+
+def test_a_group_that_nobody_sees_reading_stops_the_migration_and_says_what_a_person_does(tmp_path: Path) -> None:
+    world = Town()
+    for _ in range(2):
+        last = idle_one(world, tmp_path)[-1]
+        assert (last.name, last.result.verdict) == ("audit: reads", Verdict.FAIL)
+        assert "start its applications there and resume the run" in last.result.detail
+        assert "mirror runbook resume DIRECTORY --seen 'audit'" in last.result.detail
+        assert world.places == {None: EAST, "audit": WEST, "billing": EAST}
+
+
+def test_a_persons_word_for_such_a_group_lets_the_migration_go_on(tmp_path: Path) -> None:
+    world = Town()
+    idle_one(world, tmp_path)
+    # The group was started at 100: what was said before is not about that.
+    assert idle_one(world, tmp_path, audit=Word("ann", 99))[-1].name == "audit: reads"
+    results = idle_one(world, tmp_path, audit=Word("ann", 100))
+    assert_there(world, results)
+    (told,) = [each.result.detail for each in results if each.name == "audit: reads"]
+    assert told == "not seen; a person says that group audit is at work on west (ann, 1970-01-01T00:00:00Z)"
 
 
 def test_what_a_group_has_read_of_a_topic_mirrored_from_the_new_cluster_is_not_waited_for(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster import ClusterError, GroupPosition
 from mirror.model.failover import Phase
+from mirror.model.flow_state import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody, NotDone
@@ -28,7 +30,7 @@ from mirror.recovery.move import Times
 from mirror.recovery.recent_writers import RecentWriter, Writers
 from mirror.recovery.rewritten import Rewritten
 from mirror.recovery.steps import NotTakenBack, Progress, Result, Step, StepResult, carry_out, take_back
-from mirror.waiting import WaitTimeout
+from mirror.waiting import Counted, Tell, WaitTimeout, watched
 from tests.unit.recovery.world import (
     EAST,
     ENTRY,
@@ -105,6 +107,31 @@ def test_a_planned_failover_copies_everything_before_the_applications_move(tmp_p
         "stop on east", "pause east->west", "verify", "write audit on west", "start on west"
     ]  # fmt: skip
     assert world.record["ours"].phase is Phase.DONE
+
+
+def test_a_copy_that_is_waited_for_tells_how_many_records_are_left(tmp_path: Path) -> None:
+    class Behind(StandInEnds):
+        """Four records are copied between two looks."""
+
+        at = 0
+
+        def copied(self) -> Copied:
+            Behind.at = min(10, Behind.at + 4)
+            return replace(super().copied(), positions={ORDERS: Position(Behind.at, Behind.at, 0, complete=True)})
+
+    seen: list[object] = []
+    waits: list[str] = []
+
+    @contextmanager
+    def watcher(what: str) -> Iterator[Tell]:
+        waits.append(what)
+        yield seen.append
+
+    world = World()
+    with watched(watcher):
+        replace(move_of(world, tmp_path), ends=Behind(world, THERE.flow)).await_copy({ORDERS: 10})
+    assert waits == ["west to have the records of east"]
+    assert seen == [Counted(0, 6), Counted(4, 6), Counted(6, 6)]
 
 
 def test_an_unplanned_failover_asks_nothing_of_the_source_but_whether_it_is_gone(tmp_path: Path) -> None:
@@ -236,6 +263,25 @@ def test_a_process_may_be_killed_anywhere_and_the_next_one_ends_in_the_same_stat
         assert verdict(results) is Verdict.PASS, (number, results)
         assert state(world) == state(whole), number
         assert world.copied[EAST] == world.written[EAST] or make is not steps
+
+
+def test_a_failback_that_ended_before_it_had_said_so_takes_nothing_that_others_have_put_on_record(
+    tmp_path: Path,
+) -> None:
+    world = World(
+        at_work={WEST}, paused={THERE.flow}, record={"before": replace(ENTRY, run="before", phase=Phase.DONE)}
+    )
+    directory = tmp_path / "run"
+    whole = list(homeward(world, tmp_path / "run"))
+    finish = whole.pop()
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl")
+    carry_out(whole, journal, goes_back=True)
+    finish.act({})
+    assert world.record == {}
+    world.record["theirs"] = replace(ENTRY, run="theirs", phase=Phase.DONE)
+    assert verdict(carry_out([*whole, finish], journal, goes_back=True)) is Verdict.PASS
+    assert list(world.record) == ["theirs"]
 
 
 @pytest.mark.parametrize("spoil", ["verify", "groups"])
@@ -533,7 +579,10 @@ def test_the_plan_says_what_lacks_and_changes_nothing(tmp_path: Path) -> None:
     assert str(plan.loss) == "4 offsets missing: orders-0: 4 offsets, from 10 to 13, as the source tells"
     plan = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None)
     assert plan.loss.bound is not None
-    assert "what east has acknowledged since 1970-01-01T00:00:00Z" in plan.loss.bound
+    assert (
+        "what east has acknowledged since some seconds before 1970-01-01T00:00:00Z, the engine's last"
+        in plan.loss.bound
+    )
     assert any("enables no flow west->east" in note for note in plan.notes)
     assert world.done == []
 
@@ -563,6 +612,13 @@ def test_an_engine_that_reports_on_without_its_source_does_not_narrow_what_is_lo
         "what east has acknowledged since the engine last copied from it without trouble, longer ago than its last "
         "report, 1970-01-01T00:00:00Z (east: connection refused), is not known (it was not asked)"
     )
+
+
+def test_of_what_is_paused_by_hand_more_may_be_lost_than_since_the_last_report(tmp_path: Path) -> None:
+    """Nobody looks where the log of a topic ends that is not copied."""
+    world = replace(lost(), paused_topics=("bills",))
+    bound = look_ahead(Mode.UNPLANNED, move_of(world, tmp_path, mode="unplanned"), None).loss.bound
+    assert "the engine's last report, and to bills since that was paused, is not known" in str(bound)
 
 
 @pytest.mark.parametrize("mode", Mode)

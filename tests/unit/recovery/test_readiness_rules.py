@@ -15,8 +15,10 @@ from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
 from mirror.kafka.cluster import GroupListing, GroupPosition
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.checkpoint import Checkpoint
+from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import ForeignWriter, Gap
 from mirror.model.partition import TopicPartition
+from mirror.model.pause import Pauses, PauseWish
 from mirror.model.placement import Placement
 from mirror.model.shadow import SHADOW_PREFIX
 from mirror.model.translation import Bounded, NotMirrored, TooOld
@@ -82,6 +84,13 @@ def listing(kind: str) -> GroupListing:
     return GroupListing("newer", "consumer", "Stable", kind)
 
 
+CUT = Pauses(cut=PauseWish("w", None, True, "mirror failover", 5, is_cut=True))
+
+
+def on_record(phase: Phase) -> Change:
+    return status(failovers=(FailoverEntry("theirs", "planned", phase, "run directory runs/one on host", 7),))
+
+
 # The rule, what it says the impact is, what is changed, where that is found, and a part of how it is mended.
 CASES: list[tuple[str, Impact, Change, str, str]] = [
     ("target-away", BLOCKS, lambda known: replace(known, target=AWAY), "west", "start west"),
@@ -89,6 +98,10 @@ CASES: list[tuple[str, Impact, Change, str, str]] = [
     ("not-copying", BLOCKS, status(state="STOPPED", reasons=("silent",)), "east->west", "mirror run mm2.properties"),
     ("not-copying", BLOCKS, status(state="STARTING"), "east->west", "again"),
     ("partition-stopped", BLOCKS, partition(stopped="too large"), "orders-0", "--topic orders --partition 0"),
+    ("moved", BLOCKS, on_record(Phase.DONE), "run directory runs/one on host", "mirror failback mm2.properties"),
+    ("moved", BLOCKS, on_record(Phase.UNDER_WAY), "run directory runs/one on host", "--give-up theirs"),
+    ("moved", BLOCKS, on_record(Phase.RETURNING), "run directory runs/one on host", "--give-up theirs"),
+    ("paused", LOSES, both(partition(is_paused=True), status(pauses=CUT)), "orders", "mirror failback mm2.properties"),
     ("paused", LOSES, partition(is_paused=True), "orders", "mirror resume mm2.properties --flow 'east->west'"),
     ("flow-troubled", DEGRADES, status(state="DEGRADED", reasons=("x",)), "east->west", "mirror status mm2.properties"),
     ("lag", LOSES, partition(lag_records=9, lag_seconds=31.0), "orders-0", "tasks.max"),
@@ -475,6 +488,7 @@ SOON_DELETED = PartitionStatus(TOPIC, 0, 1, 9, 1, 8, 9_000.0, deleted_in_seconds
 NONE: list[tuple[str, Change]] = [
     ("lag", partition(lag_records=9, lag_seconds=29.0)),
     ("flow-troubled", status(state="DEGRADED", reasons=(SOON_DELETED.cliff_words,))),
+    ("flow-troubled", both(on_record(Phase.DONE), status(state="DEGRADED", reasons=("failed over: to west (x)",)))),
     # What holds nothing has nothing to copy.
     (
         "not-begun",

@@ -47,6 +47,7 @@ class World:
     copied: dict[str, int] = field(default_factory=lambda: {EAST: 10, WEST: 0})
     paused: set[Flow] = field(default_factory=set)
     by_hand: dict[Flow, str] = field(default_factory=dict)
+    paused_topics: tuple[str, ...] = ()
     open_ends: dict[TopicPartition, str] = field(default_factory=dict)
     limit: str | None = None
     troubles: tuple[str, ...] = ()
@@ -110,7 +111,8 @@ class StandInEnds:
         failovers = tuple(world.record.values()) if self.flow == THERE.flow else ()
         by_hand = world.by_hand.get(self.flow)
         pauses = () if by_hand is None else (by_hand,)
-        return Copied({ORDERS: position}, {}, (), f"id of {source}", True, 5, failovers, (), pauses, {}, world.troubles)
+        said = f"id of {source}", True, 5, failovers, world.paused_topics, pauses
+        return Copied({ORDERS: position}, {}, (), *said, {}, world.troubles)
 
     def ends(self) -> Ends:
         self.world.call()
