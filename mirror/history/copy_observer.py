@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.status import FlowStatus, PartitionStatus
+from mirror.kafka.batch import Record
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model import connect_offsets
@@ -118,7 +119,7 @@ class CopyObserver:
         for record in self._poll("positions"):
             self._recorded[record.key] = record.value
 
-    def _poll(self, name: str):  # type: ignore[no-untyped-def]
+    def _poll(self, name: str) -> list[Record]:
         try:
             return self._tails[name].poll()
         except LeaderUnknown:

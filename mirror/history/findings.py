@@ -117,6 +117,8 @@ def causes(found: Findings, first: int, last: int) -> tuple[str, ...]:
     silent = (apart > 1000 * found.span.longest_gap) & (at[1:] >= first) & (at[:-1] <= last)
     if silent.any():
         told.append(f"nothing was recorded for {apart[silent].max() / 1000:,.0f} s")
+    if still := _minutes_without_a_copy(found.minutes, first, last):
+        told.append(f"nothing was copied in {counted(still, 'minute')} in which records were written")
     usual, then = _written_rate(found.minutes), _written_rate(found.minutes, first, last)
     if usual > 0 and then > _MUCH_WRITTEN * usual:
         told.append(f"{then / usual:.1f} times as much was written as usual")
@@ -131,6 +133,12 @@ def _state_words(state: object, rows: pd.DataFrame, interval_seconds: float) -> 
     most = next((each for each in reasons if _NUMBER.sub("#", each) == alike.most_common(1)[0][0]), "")
     others = f" (and {len(alike) - 1} other reasons)" if len(alike) > 1 else ""
     return f"{state} for {max(1.0, len(rows) * interval_seconds):,.0f} s" + (f": {most}{others}" if most else "")
+
+
+def _minutes_without_a_copy(minutes: pd.DataFrame, first: int, last: int) -> int:
+    """Return in how many of the minutes that lie in a time records were written, and none was copied."""
+    whole = minutes[minutes["at_ms"].between(first, last - 60_000)].groupby("at_ms")[["written", "copied"]].sum()
+    return int(((whole["written"] > 0) & (whole["copied"] == 0)).sum())
 
 
 def _written_rate(minutes: pd.DataFrame, first: int | None = None, last: int | None = None) -> float:

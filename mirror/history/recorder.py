@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
-from mirror.control.tick import Clock, now_ms
+from mirror.control.tick import now_ms
 from mirror.history.copy_observer import PROBLEMS, CopyObserver
 from mirror.history.samples import Sample, SourceLog
 from mirror.history.store import HistoryWriter
@@ -141,7 +141,6 @@ def record(
     writer: HistoryWriter,
     interval_seconds: float,
     stop: threading.Event,
-    clock: Clock = now_ms,
 ) -> None:
     """Look at a flow every so many seconds from outside, and record it, until told to stop."""
     observer = AnyObserver(settings, flow)
@@ -149,7 +148,7 @@ def record(
     with closing(observer), closing(recorder):
         while not stop.is_set():
             began = time.monotonic()
-            for line in recorder.take(observer.look(), clock()):
+            for line in recorder.take(observer.look(), now_ms()):
                 _LOG.warning("history: %s", line)
             stop.wait(max(0.0, interval_seconds - (time.monotonic() - began)))
 

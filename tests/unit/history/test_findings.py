@@ -138,6 +138,12 @@ def test_what_happened_in_a_bad_time_is_what_is_on_record(rows: Any, more: Any, 
     assert causes == told
 
 
+def test_a_copy_that_stands_still_is_told_also_beside_a_replicator_that_says_nothing() -> None:
+    found = findings(costs(*[0] * 60, *[9] * 130), minutes=minutes((600, 600), (600, 0), (600, 0), (600, 0)))
+    (episode,) = episodes(found, 5.0)
+    assert episode.causes == ("nothing was copied in 2 minutes in which records were written",)
+
+
 def test_what_happened_long_before_is_no_cause() -> None:
     rows = [(at, "FAILED" if at < 5 else "RUNNING", ("west: refused",), 1) for at in range(120)]
     (found,) = episodes(findings(costs(*[0] * 60, *[9] * 20, *[0] * 40), flow_rows(*rows)), 5.0)
