@@ -19,7 +19,7 @@ import pytest
 from mirror.config.settings import ClusterSettings, load
 from mirror.history.copy_observer import CopyObserver
 from mirror.history.reading import read_history
-from mirror.kafka.log import LogWriter, NewRecord
+from mirror.kafka.log import LogWriter
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.offset_sync import OffsetSync
@@ -105,9 +105,9 @@ def test_an_engine_and_who_looks_from_outside_record_the_same(
         with closing(LogWriter(flow.clients.offset_syncs_producer, alias="syncs")) as syncs:
             (copied,) = ends_of(engines.target, engines.copies[:1]).values()
             sync = OffsetSync(sources[0], ends[0], copied)
-            syncs.append(flow.offset_syncs_topic, 0, [NewRecord(sync.key_bytes(), sync.value_bytes())])
+            syncs.append(flow.offset_syncs_topic, 0, [(sync.key_bytes(), sync.value_bytes(), (), 0)])
         with closing(LogWriter(dict(settings_of("west").client), alias="west")) as copier:
-            copier.append(engines.copies[0].topic, 0, [NewRecord(None, b"%d" % number) for number in range(6)])
+            copier.append(engines.copies[0].topic, 0, [(None, b"%d" % number, (), 0) for number in range(6)])
         found = observer.look()
     assert {each.partition: each.lag_records for each in found.partitions} == {
         0: 4,

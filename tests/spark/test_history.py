@@ -81,10 +81,10 @@ def test_of_each_partition_the_worst_of_each_bucket_is_found(found: Findings) ->
 
 def test_what_was_written_and_copied_is_found_by_minute(found: Findings) -> None:
     whole = found.minutes.groupby("topic")[["written", "copied"]].sum()
-    # What came before the end of the first minute is where counting begins.
+    # Counting begins with the last second of the first minute, in which the copy stands where it stood at 20 s.
     first = 59 - NOW_MS // 1000 % 60
-    assert whole.loc["orders", "copied"] == 8 * (LAST - first)
-    assert whole.loc["orders", "written"] == 8 * (LAST - first)
+    assert 20 <= first < 40
+    assert tuple(whole.loc["orders"]) == (8 * (LAST - first), 8 * (LAST - 20))
 
 
 def test_what_each_partition_keeps_is_found(found: Findings) -> None:
@@ -104,7 +104,7 @@ def test_the_last_hours_are_analysed_alone(spark: SparkSession) -> None:
 
 
 def test_the_sample_has_what_its_page_says(spark: SparkSession) -> None:
-    """The target lost, a burst, an engine killed, the source lost: each is found, with its cause."""
+    """The target lost, an engine killed, the source lost: each is found, with its cause; and a burst."""
     files = read_history(sample_directory())
     assert files.torn == ()
     found = analyse(spark, files, span_of(files.flows, "east->west"))
@@ -114,7 +114,6 @@ def test_the_sample_has_what_its_page_says(spark: SparkSession) -> None:
     assert "west" in "; ".join(bad[0].causes)
     assert bad[0].seconds > 55
     assert "another engine took the flow over (term 2)" in told
-    assert "times as much was written as usual" in told
     assert any(not each.is_known for each in bad)
     assert speed(found.minutes).fastest > 2 * speed(found.minutes).written
 
@@ -123,7 +122,7 @@ def test_ones_own_folder_is_analysed_and_what_cannot_be_read_of_it_is_told(spark
     for path in sample_directory().iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / f"partitions-{NOW_MS:013d}-00000000.parquet").write_bytes(b"PAR1 and no more")
-    analysed = lag_analysis.analyse(str(tmp_path), "", hours=1 / 60, step_seconds=1.0, rpo_seconds=5.0)
+    analysed = lag_analysis.analyse(str(tmp_path), "", hours=0.0, step_seconds=1.0, rpo_seconds=5.0)
     assert f"Not read: partitions-{NOW_MS:013d}-00000000.parquet: torn" in str(lag_analysis.overview(analysed))
     with pytest.raises(Refused, match=r"knows no flow west->east; it knows east->west"):
         lag_analysis.analyse(str(tmp_path), "west->east", hours=0.0, step_seconds=1.0, rpo_seconds=5.0)
