@@ -57,6 +57,14 @@ test-kerberos: setup ## log in at a real KDC; needs apt-get install krb5-kdc krb
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python 'gssapi>=1.9'
 	@$(BIN)/pytest -m kerberos tests/brokers/test_kerberos.py $(ARGS)
 
+.PHONY: test-spark-cluster
+test-spark-cluster: setup ## the engine on a Spark cluster of another user, in another folder, without this checkout; as root
+	@$(BIN)/pytest -m spark_cluster tests/brokers/test_spark_cluster.py $(ARGS)
+
+.PHONY: test-topologies
+test-topologies: setup ## fan-in, fan-out, a chain, active/active, and three data centres of two clusters each
+	@$(BIN)/pytest -m topologies tests/brokers/test_topologies.py $(ARGS)
+
 # Nothing is waited for here, and each process more collects all of the tests.
 .PHONY: unit
 unit: TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder

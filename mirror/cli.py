@@ -26,7 +26,9 @@ from rich.text import Text
 
 from mirror import terminal
 from mirror.config.explained import Explained, explain_file
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.config.mirror_maker import MirrorMakerConfig
+from mirror.config.properties import read
+from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load, settings_of
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups
@@ -74,6 +76,7 @@ from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
+from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.status_page import Looking, duration, page
 from mirror.status_page import watch as watch_status
 from mirror.tables import MOST_ROWS, print_rows
@@ -191,6 +194,10 @@ def run(
         list[str] | None, typer.Option(help="Only flows whose target is among these.", metavar="ALIAS...")
     ] = None,
     master: Annotated[str | None, typer.Option(help="A Spark master; this machine by default.", metavar="URL")] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of Spark; ${env:NAME} and ${file:PATH:KEY} stand for secrets.", metavar="K=V"),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
     ] = LogLevel.INFO,
@@ -207,34 +214,42 @@ def run(
 ) -> None:
     """Replicate the enabled flows until told to stop (SIGTERM or Ctrl-C).
 
-    Clusters that do not answer are waited for. Exit code 3 if Spark cannot be started, or if no target can be reached
+    Clusters that do not answer are waited for. A file that changes is read anew, at once if SIGHUP is sent; what of it
+    needs a restart is told. Exit code 3 if Spark cannot be started, or if no target can be reached
     and waiting helps none (a refused login, a host's name that nobody has).
     Exit code 4 if a part of the engine ended by a defect of its own, and the rest was stopped.
     """
-    stop = threading.Event()
+    stop, asked = threading.Event(), threading.Event()
     set_up(log_level, log_format, _STANDARD_ERROR)
     log = logging.getLogger(__name__)
     # Before anything else: importing PySpark takes a second, in which somebody may think better of it.
-    stop_when_told(stop, lambda name: log.info("stops: %s", name))
+    stop_when_told(stop, lambda name: log.info("stops: %s", name), asked)
+    from mirror.engine.followed_file import following
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
     from mirror.monitoring.watch import served, watched
 
     with _explained(file):
-        settings = load(file)
+        config = MirrorMakerConfig.of(read(file))
+        settings = settings_of(config, file)
         if more_clusters and not clusters:
             raise ConfigError(file, None, None, f"one file, and nothing after it but options: {more_clusters[0]}")
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
         targets = [*(clusters or ()), *(more_clusters or ())]
         port = settings.engine.status_port if status_port is None else status_port
         is_watched = port is not None or settings.engine.history.directory is not None
-        engine = Engine(settings, clusters=targets, master=master, tells_copied=is_watched)
+        try:
+            conf = read_spark_conf(spark_conf or ())
+        except BadSparkConf as problem:
+            raise ConfigError(file, None, None, str(problem)) from problem
+        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=is_watched)
         asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
             with ExitStack() as around:
+                around.enter_context(following(engine, config, file, asked))
                 if is_watched:
-                    watching = around.enter_context(watched(settings, engine, stop))
+                    watching = around.enter_context(watched(engine, stop))
                     if port is not None:
-                        around.enter_context(served(settings, watching, port, asked_by))
+                        around.enter_context(served(engine, watching, port, asked_by))
                 engine.run(stop)
         except PartEnded as ended:
             log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import threading
@@ -25,18 +26,34 @@ def sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def stop_when_told(stop: threading.Event, told: Callable[[str], None]) -> None:
+def stop_when_told(stop: threading.Event, told: Callable[[str], None], asked: threading.Event | None = None) -> None:
     """Have SIGTERM and Ctrl-C set ``stop``, once or many times, and interrupt nothing, until the process ends.
 
     ``told`` is called with the name of the first signal, in a thread: what an event or a log does in a handler may wait
-    for a lock that the interrupted code holds.
+    for a lock that the interrupted code holds. ``asked`` is set by SIGHUP, as that is sent by `kill`; where it comes
+    because the terminal of the process is gone, it sets ``stop``, and where it is ignored (`nohup`) it stays so.
     """
     came: queue.SimpleQueue[int] = queue.SimpleQueue()
+    had_terminal = _has_terminal()
 
     def wait() -> None:
-        told(signal.Signals(came.get()).name)
+        while (number := came.get()) == signal.SIGHUP and asked is not None and had_terminal == _has_terminal():
+            asked.set()
+        told(signal.Signals(number).name)
         stop.set()
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if asked is not None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         signal.signal(number, lambda came_number, _: came.put(came_number))
+
+
+def _has_terminal() -> bool:
+    """Whether the process is controlled from a terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -24,8 +25,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
-from mirror import cache
+from mirror import cache, shipping
 from mirror.no_spark import SparkDidNotStart
+from mirror.spark_conf import is_local, is_secret
 
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -41,6 +43,8 @@ _SETTINGS: dict[str, str] = {
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.memory": "1g",
+    # What tasks are handed, logins among it, would pass through a temporary file.
+    "spark.io.encryption.enabled": "true",
 }
 
 _LOCAL_SETTINGS: dict[str, str] = {
@@ -65,6 +69,9 @@ _ENDING_SECONDS = 60.0
 _ARCHIVING_SECONDS = 600.0
 _starting = threading.Lock()
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_PYTHON, _PYTHON_PATH = "spark.pyspark.python", "spark.executorEnv.PYTHONPATH"
+_DRIVER_PORT = "spark.mirror.driver.port"
+_ARCHIVES, _PYTHON_FILES = "spark.archives", "spark.submit.pyFiles"
 
 
 def spark_context(
@@ -96,8 +103,9 @@ def spark_context(
 
     Notes
     -----
-    ``PYSPARK_PYTHON`` is set to the running interpreter first: without it the workers are whatever ``python3`` the path
-    names, which lacks this package, and Spark fails with "Python worker failed to connect back".
+    On this machine ``PYSPARK_PYTHON`` is set to the running interpreter first: without it the workers are whatever
+    ``python3`` the path names, which lacks this package, and Spark fails with "Python worker failed to connect back".
+    On a cluster that is a matter of ``spark.pyspark.python`` or ``PYSPARK_PYTHON``, and the code is shipped.
     """
     with _starting:
         if SparkContext._active_spark_context is None:
@@ -118,11 +126,13 @@ def spark_session(
 
 
 def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None, log_path: Path | None) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen_master = master or "local[*]"
     chosen = dict(_SETTINGS)
-    if chosen_master.startswith("local"):
+    given = dict(settings or {})
+    workers = given.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = (not is_local(master) and workers) or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master):
         chosen |= _LOCAL_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         archive = _class_archive_path()
@@ -131,9 +141,19 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             chosen[_JAVA_OPTIONS] += f" -XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off"
     # Spark would otherwise leave a folder named spark-warehouse wherever it is started.
     chosen["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir()) / "mirror-spark-warehouse")
-    chosen |= dict(settings or {})
-    conf = SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(chosen.items()))
-    _remove_old_logs()
+    modules, archives = "", None
+    if not is_local(master):
+        # Handed over below, once Spark is up.
+        modules, archives = given.pop(_PYTHON_FILES, ""), given.pop(_ARCHIVES, None)
+        if archives is None:
+            own = given.get(_PYTHON_PATH)
+            given[_PYTHON_PATH] = f"{shipping.FOLDER}:{own}" if own else shipping.FOLDER
+    chosen |= given
+
+    def conf_of(values: Mapping[str, str]) -> SparkConf:
+        return SparkConf(loadDefaults=False).setMaster(chosen_master).setAppName(app_name).setAll(list(values.items()))
+
+    _remove_old_files()
     log = log_path or _passing_log()
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -141,8 +161,12 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
             # A session of its own: a signal to this process's group is for this process to answer, not for the JVM,
             # which ends when its standard input does.
             streams = {"stdout": output, "stderr": output, "start_new_session": True}
-            gateway = launch_gateway(conf, popen_kwargs=streams)
-        context = SparkContext(conf=conf, gateway=gateway)
+            # It hands them over as arguments of a process, which everybody may read.
+            open_ones = conf_of({key: value for key, value in chosen.items() if not is_secret(key)})
+            gateway = launch_gateway(open_ones, popen_kwargs=streams)
+        context = SparkContext(conf=conf_of(chosen), gateway=gateway)
+        if not is_local(master):
+            _ship(context, archives, modules)
         # It would print a stack when the JVM is lost; whoever asks Spark next is told of that.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     except SPARK_ERRORS as error:
@@ -153,19 +177,39 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
         ) from error
 
 
+def _ship(context: SparkContext, archives: str | None, modules: str) -> None:
+    """Hand executors, also those that come later, the code of tasks: ``archives`` and ``modules``, joined by commas.
+
+    Without a word about archives it is this installation's own; an empty one says that the workers have the code.
+    """
+    if archives is None:
+        code = _passing_archive()
+        shipping.write_archive(code)
+        archives = f"{code}#{shipping.FOLDER}"
+    for archive in filter(None, archives.split(",")):
+        context.addArchive(archive)
+    for module in filter(None, modules.split(",")):
+        context.addPyFile(module)
+
+
 def _passing_log() -> Path:
     """Return where Spark's output goes that nobody asked to keep; it stays only if Spark does not end in order."""
     return Path(tempfile.gettempdir()) / f"{_LOG_PREFIX}{os.getpid()}.log"
 
 
-def _remove_old_logs() -> None:
-    """Remove the logs of processes that have ended without doing it themselves, by ``kill -9`` for instance."""
-    for log in Path(tempfile.gettempdir()).glob(f"{_LOG_PREFIX}*.log"):
-        pid = log.stem.removeprefix(_LOG_PREFIX)
-        # Another user's log, or one that somebody else has just removed, is not ours to worry about.
+def _passing_archive() -> Path:
+    """Return where the code for executors is as long as Spark runs: one that comes later takes it from there."""
+    return _passing_log().with_suffix(".zip")
+
+
+def _remove_old_files() -> None:
+    """Remove what processes have left that have ended without doing it themselves, by ``kill -9`` for instance."""
+    for file in Path(tempfile.gettempdir()).glob(f"{_LOG_PREFIX}*"):
+        pid = file.stem.removeprefix(_LOG_PREFIX)
+        # Another user's file, or one that somebody else has just removed, is not ours to worry about.
         with suppress(OSError):
             if pid.isdecimal() and not _is_running(int(pid)):
-                log.unlink()
+                file.unlink()
 
 
 def _is_running(pid: int) -> bool:
@@ -174,6 +218,25 @@ def _is_running(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAddress:
+    """Where tasks reach this process: as they know it, as it knows itself, and from which port on (0: any)."""
+
+    host: str = "127.0.0.1"
+    bind: str = "127.0.0.1"
+    port: int = 0
+
+
+def driver_address(context: SparkContext) -> DriverAddress:
+    """Return what ``spark.driver.host``, ``spark.driver.bindAddress`` and ``spark.mirror.driver.port`` say.
+
+    Spark itself listens at the same addresses, on ports of its own.
+    """
+    conf = context.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return DriverAddress(host, conf.get("spark.driver.bindAddress") or host, int(conf.get(_DRIVER_PORT) or 0))
 
 
 def spark_answers() -> bool:
@@ -246,6 +309,7 @@ def end_spark(patience_seconds: float = _ENDING_SECONDS) -> int | None:
         if context is not None:
             # Of one that did not even start, it says why.
             _passing_log().unlink(missing_ok=True)
+        _passing_archive().unlink(missing_ok=True)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None

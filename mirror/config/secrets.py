@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 HIDDEN = "(hidden)"
 _WORDS = ("password", "jaas", "secret", "key", "passphrase", "token")
@@ -25,6 +26,11 @@ def is_secret(key: str) -> bool:
     """Tell whether the value of a key of a file or client is a secret, or may hold one."""
     name = next((key.replace(each, "") for each in _OPEN if each in key), key)
     return any(word in name for word in _WORDS)
+
+
+def holds_secrets(client: Mapping[str, str]) -> bool:
+    """Tell whether properties of a client hold a secret, or name a store that does."""
+    return any(value and (is_secret(key) or key == "ssl.keystore.location") for key, value in client.items())
 
 
 def shown(key: str, value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,6 +52,7 @@ __all__ = [
     "HistorySettings",
     "MirrorSettings",
     "load",
+    "settings_of",
 ]
 
 End = Literal["source", "target"]
@@ -183,6 +185,9 @@ class FlowSettings:
     source_metric_names: frozenset[str] = frozenset({"legacy"})
     checkpoint_metric_names: frozenset[str] = frozenset({"legacy"})
     """Under which names the metrics of MirrorMaker's connectors are served: ``legacy``, ``new``, or both (CFG-015)."""
+
+    discovery_seconds: float = 5.0
+    """How often topics are looked for: within seconds, unless the file says how often; infinite: once."""
 
     @property
     def exactly_once(self) -> bool:
@@ -410,7 +415,11 @@ def load(path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
         naming file, line and key of what is wrong: what MirrorMaker 2 refuses, what it would ignore although it must
         be a mistake (a flow of an unknown cluster), and what this engine does not do.
     """
-    config = MirrorMakerConfig.of(read(path))
+    return settings_of(MirrorMakerConfig.of(read(path)), path, applies_transforms=applies_transforms)
+
+
+def settings_of(config: MirrorMakerConfig, path: Path, *, applies_transforms: bool = True) -> MirrorSettings:
+    """Return :func:`load` of a file that was read from ``path``."""
     require_usable(config)
     settings = resolve(config, path)
     require_no_ring(config, settings.enabled_flows)
@@ -548,7 +557,15 @@ def flow_settings(
         ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
         acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+        discovery_seconds=_discovery_seconds(source, engine),
     )
+
+
+def _discovery_seconds(source: _Keys, engine: EngineSettings) -> float:
+    key = "refresh.topics.interval.seconds"
+    if not source.get("refresh.topics.enabled"):
+        return math.inf
+    return float(source.get(key)) if key in source.values else engine.discovery_seconds
 
 
 def _acls(keys: _Keys) -> AclSettings:

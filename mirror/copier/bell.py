@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import itertools
 import json
 import math
@@ -37,6 +38,7 @@ from mirror.waiting import WaitTimeout, wait_until
 _REACH_SECONDS = 5.0
 _BEAT_SECONDS = 0.5
 _RING = b"ring"
+_PORTS = 16
 # Nothing is written while the right to is over, and after so long nothing is waited for any more; nor when the first
 # answer does not come.
 _LAPSE_SECONDS = 3.0
@@ -78,8 +80,14 @@ class Bell:
         write_seconds: Callable[[], float] = lambda: math.inf,
         copied: Callable[[CopiedNews], None] = lambda _: None,
         told: Callable[[int, str], None] = lambda _, __: None,
+        *,
+        bind: str | None = None,
+        port: int = 0,
     ) -> None:
-        """Listen on ``host``, an address of this machine that the tasks can reach.
+        """Listen where tasks can reach this machine: they are told ``host``.
+
+        ``bind`` is the address of this machine that is listened on, if that is another; ``port`` the first of 16 ports
+        of which a free one is taken, 0: any.
 
         ``troubled`` is told, in another thread, what has changed of what is wrong, and ``copied`` of how much is
         copied, and ``told`` what tasks say, with the level of `logging`; ``write_seconds`` is asked there for how many
@@ -89,7 +97,8 @@ class Bell:
         self._copied: Callable[[Any], None] = copied
         self._told = told
         self._write_seconds = write_seconds
-        self._server = socket.create_server((host, 0))
+        self._host = host
+        self._server = _listen(bind or host, port)
         self._hand, self._ear = socket.socketpair()
         # Who rings may hold what the listening thread waits for. Where there is no room for another ring are enough.
         self._hand.setblocking(False)
@@ -115,8 +124,7 @@ class Bell:
     @property
     def address(self) -> tuple[str, int]:
         """Where tasks hear it: host and port."""
-        host, port = self._server.getsockname()[:2]
-        return host, port
+        return self._host, self._server.getsockname()[1]
 
     @property
     def listeners(self) -> int:
@@ -219,6 +227,17 @@ class Bell:
         for each in (self._server, self._ear, *self._listeners):
             each.close()
         self._listeners.clear()
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Listen on the first free port; as many are tried as Spark does for its own."""
+    for tried in range(port, port + _PORTS if port else 1):
+        try:
+            return socket.create_server((address, tried))
+        except OSError as problem:
+            if problem.errno != errno.EADDRINUSE or tried == port + _PORTS - 1:
+                raise
+    raise AssertionError("the last port is taken or raises")
 
 
 def _tell(listener: socket.socket, word: bytes = _RING) -> None:

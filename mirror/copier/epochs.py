@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -19,8 +19,10 @@ from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
 from mirror.copier.work import TaskResult, TaskWork
+from mirror.kafka.security import UnsupportedSetting, without_files
 from mirror.no_spark import SparkDidNotStart
-from mirror.spark import SPARK_ERRORS, end_spark, spark_answers, spark_context
+from mirror.spark import SPARK_ERRORS, DriverAddress, driver_address, end_spark, spark_answers, spark_context
+from mirror.spark_conf import is_local
 from mirror.waiting import WaitTimeout, wait_until
 
 # After this a task that was told to end counts as hung; a frozen worker is not waited for for ever.
@@ -28,6 +30,9 @@ _PATIENCE_SECONDS = GRACE_SECONDS + 4.0
 # A worker may take so long to begin.
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
+_NO_EXECUTOR = (
+    "no executor of Spark's cluster has come up: are there free cores and memory, and do they reach the driver?"
+)
 # Tasks that have not begun so long after the first wait for a core, which a cluster that lost a worker does not have.
 _SHORTAGE_SECONDS = 5.0
 # For so long an epoch then has fewer tasks, unless executors come or go before.
@@ -63,8 +68,12 @@ class Epochs:
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
         copied: Callable[[CopiedNews], None] = lambda _: None,
+        spark_conf: Mapping[str, str] | None = None,
     ) -> None:
         """Run on ``master``, by default on this machine, in ``tasks`` tasks an epoch (0: as many as cores).
+
+        The cores are those of this machine, or those that executors of a cluster have when an epoch begins.
+        ``spark_conf`` has further settings of Spark.
 
         ``troubled`` is told, while an epoch runs, what has changed of what keeps partitions from being copied,
         ``copied`` how much is, by tasks whose work says that they tell it, and ``write_seconds`` says for how long the
@@ -76,12 +85,14 @@ class Epochs:
         self._alone_since: float | None = None
         self._troubled = troubled
         self._write_seconds = write_seconds
+        #: As many as an epoch has; on a cluster without a word about it only as many as write with exactly once.
         self.tasks = tasks or os.cpu_count() or 1
+        self._follows_cores = not (tasks or is_local(master))
+        self._spark_conf = dict(spark_conf or {})
         # One more than an epoch needs: partitions are taken over from Java MirrorMaker beside the epochs.
         self._master = master or f"local[{self.tasks + 1}]"
         self._spark: SparkContext | None = None
-        # Where this process is heard by the tasks.
-        self._host = "127.0.0.1"
+        self._address = DriverAddress()
         self._bell: Bell | None = None
         self._is_rung = self._is_aborted = False
         self._ringing = threading.Lock()
@@ -95,7 +106,19 @@ class Epochs:
         short = self._shortage
         if short is not None and (time.monotonic() > short.until or self._executors() != short.executors):
             self._shortage = short = None
-        return self.tasks if short is None else short.tasks
+        if short is not None:
+            return short.tasks
+        return max(self._cores(), 1) if self._follows_cores else self.tasks
+
+    def _cores(self) -> int:
+        """Return for how many tasks the executors have cores now; 0 while there are none, or Spark says nothing."""
+        try:
+            if self._spark is None:
+                return 0
+            spark = self._spark._jsc.sc()
+            return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
+        except SPARK_ERRORS:
+            return 0
 
     def _executors(self) -> int:
         """Return how many executors there are; 0 while Spark says nothing."""
@@ -128,14 +151,10 @@ class Epochs:
         """
         # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
         with ThreadPoolExecutor(1, "spark") as beside:
-            settings = {
-                "spark.python.daemon.module": daemon.MODULE,
-                # What tasks are handed, logins among it, would pass through a temporary file.
-                "spark.io.encryption.enabled": "true",
-            }
+            settings = {**self._spark_conf, "spark.python.daemon.module": daemon.MODULE}
             context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
-            self._host = context.getConf().get("spark.driver.host") or "127.0.0.1"
+            self._address = driver_address(context)
         except SPARK_ERRORS as error:
             end_spark()
             raise SparkDidNotStart(f"Spark's JVM ended right after its start: {_said(error)}") from error
@@ -158,9 +177,10 @@ class Epochs:
             except SparkDidNotStart as problem:
                 raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
-        with Bell(self._host, self._troubled, self._write_seconds, self._copied) as bell:
+        carried = [self._carried(work) for work in works]
+        with self._new_bell(self._troubled, self._write_seconds, self._copied) as bell:
             self._hang(bell)
-            heard_at = [replace(work, bell=bell.address) for work in works]
+            heard_at = [replace(work, bell=bell.address) for work in carried]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
             watched = (bell, self._spark, over, seconds, len(works))
@@ -178,7 +198,8 @@ class Epochs:
                     self._end()
                     lost = "Spark's JVM has ended; the next epoch starts another"
                     raise EpochFailed(lost, bell.write_until) from error
-                raise EpochFailed(_said(error), bell.write_until) from error
+                reason = _NO_EXECUTOR if bell.first_at is None and not self._cores() else _said(error)
+                raise EpochFailed(reason, bell.write_until) from error
             else:
                 return list(results)
             finally:
@@ -203,8 +224,8 @@ class Epochs:
         if context is None:
             raise EpochFailed("Spark does not run yet")
         try:
-            with Bell(self._host, write_seconds=write_seconds) as bell:
-                heard = replace(work, bell=bell.address)
+            with self._new_bell(write_seconds=write_seconds) as bell:
+                heard = replace(self._carried(work), bell=bell.address)
                 (result,) = context.parallelize([heard], 1).map(take_over).collect()
         except Exception as error:
             # Of a Spark that the epochs have ended meanwhile, because it was lost, anything may be missing.
@@ -214,10 +235,42 @@ class Epochs:
         assert isinstance(result, TaskResult)
         return result
 
+    def _new_bell(
+        self,
+        troubled: Callable[[Troubles], None] = lambda _: None,
+        write_seconds: Callable[[], float] = lambda: math.inf,
+        copied: Callable[[CopiedNews], None] = lambda _: None,
+    ) -> Bell:
+        at = self._address
+        return Bell(at.host, troubled, write_seconds, copied, bind=at.bind, port=at.port)
+
+    def _carried(self, work: TaskWork) -> TaskWork:
+        """Return the work of a task that may run on another machine: what files of this one hold stands in it.
+
+        Raises
+        ------
+        EpochFailed
+            if such a file cannot be read now.
+        """
+        if is_local(self._master):
+            return work
+        try:
+            flows = [
+                replace(
+                    flow,
+                    source_client=without_files(flow.source_client),
+                    target_client=without_files(flow.target_client),
+                )
+                for flow in work.flows
+            ]
+        except (UnsupportedSetting, OSError) as problem:
+            raise EpochFailed(f"the workers' logins cannot be read: {problem}") from problem
+        return replace(work, flows=tuple(flows))
+
     def _watch(self, bell: Bell, context: SparkContext, over: threading.Event, seconds: float, tasks: int) -> None:
         """End an epoch in which some tasks do not begin, and cancel one that does not end."""
         # On this machine there is a core for each, if perhaps a busy one.
-        patience = math.inf if self._master.startswith("local") else _SHORTAGE_SECONDS
+        patience = math.inf if is_local(self._master) else _SHORTAGE_SECONDS
         if await_all(bell, seconds, tasks, patience):
             believed_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
             self._shortage = _Shortage(max(bell.most, 1), self._executors(), believed_until)

@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -110,7 +110,8 @@ class Election:
         self.former_seconds = timeout_seconds
         self._identity = identity
         self._timeout_seconds = timeout_seconds
-        self._settings = settings
+        #: Digests of what engines of one flow must have in common; may be set anew between two rounds.
+        self.settings = settings
         self._is_engine = is_engine
         self._topic = topic or state_topic(flow.source)
         # Claims are written outside of transactions, and must be seen although one is open before them.
@@ -203,7 +204,7 @@ class Election:
         if not self._is_ours(self.claim):
             self.term = None
         if self.claim is not None and self.claim.engine != self._identity.engine:
-            self.differs_in = differing(self._settings, self.claim.settings)
+            self.differs_in = differing(self.settings, self.claim.settings)
 
     def _is_ours(self, claim: Claim | None) -> bool:
         return claim is not None and claim.engine == self._identity.engine
@@ -246,7 +247,7 @@ class Election:
             host=me.host,
             pid=me.pid,
             place=me.place,
-            settings=self._settings,
+            settings=self.settings,
             timeout_seconds=self._timeout_seconds,
             former_seconds=self._former_left,
         )
@@ -267,7 +268,8 @@ class Election:
         assert self.term is not None
         sent_at = steady_seconds()
         forgotten = [no_standby_record(each) for each in self._forgotten(sent_at)]
-        self._append([claim_record(self.claim.renewed(self._former_left)), report.record(), *forgotten])
+        renewed = replace(self.claim.renewed(self._former_left), settings=self.settings)
+        self._append([claim_record(renewed), report.record(), *forgotten])
         # Another engine may have bid before it arrived: then it does not count.
         self._read()
         if self.term is not None:

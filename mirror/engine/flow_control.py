@@ -67,7 +67,6 @@ class FlowControl:
 
     def __init__(
         self,
-        settings: FlowSettings,
         standing: FlowStanding,
         source: Cluster | None,
         target: Cluster,
@@ -75,19 +74,16 @@ class FlowControl:
         hold: FlowHold,
         *,
         matches_mm2: bool,
-        flows: Sequence[FlowSettings] = (),
+        flows: Callable[[], Sequence[FlowSettings]] | None = None,
         tally: FlowTally | None = None,
     ) -> None:
         """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs.
 
-        ``tally`` gets what is to be counted of checkpoints. ``source`` is None while it has not been reached:
-        :meth:`run` is told how to find it.
+        The settings are those of ``standing``, which may become others. ``tally`` gets what is to be counted of
+        checkpoints. ``source`` is None while it has not been reached: :meth:`run` is told how to find it.
         """
         self._tally = tally or FlowTally()
-        self._settings = settings
-        self._mirrors = Mirrors(settings, flows or (settings,), target.cluster_id)
-        self._thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
-        self._flows = flows
+        self._flows = flows or (lambda: (standing.settings,))
         self._matches_mm2 = matches_mm2
         self._standing = standing
         self._source = source
@@ -103,10 +99,13 @@ class FlowControl:
         # Positions were read back before the source was reached; under the lock of the standing.
         self._is_known_without_source = False
 
+    @property
+    def _settings(self) -> FlowSettings:
+        return self._standing.settings
+
     def run(
         self,
         stop: threading.Event,
-        discovery_seconds: float,
         await_copy: Callable[[], object] = lambda: None,
         find_source: Callable[[Ticking, threading.Event], Cluster | None] = lambda *_: None,
     ) -> threading.Thread:
@@ -129,7 +128,7 @@ class FlowControl:
         """
         upkeep = threading.Thread(
             target=self._keep_up_from,
-            args=(find_source, stop, discovery_seconds, await_copy),
+            args=(find_source, stop, await_copy),
             name=f"upkeep {self._settings.flow}",
             daemon=True,
         )
@@ -178,7 +177,6 @@ class FlowControl:
         self,
         find_source: Callable[[Ticking, threading.Event], Cluster | None],
         stop: threading.Event,
-        discovery_seconds: float,
         await_copy: Callable[[], object],
     ) -> None:
         if stop.is_set():
@@ -192,8 +190,8 @@ class FlowControl:
                     if self._is_known_without_source:
                         # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
                         self._standing.read_again()
-            if self._source is not None:
-                self.keep_up(self._source, ticking, stop, discovery_seconds, await_copy)
+            while self._source is not None and not stop.is_set():
+                self.keep_up(self._source, ticking, stop, await_copy)
 
     def _in_term(self, take: Callable[P, None]) -> Callable[P, None]:
         """Return what takes in what was found out, as ``take`` does, unless the term is over: then it raises."""
@@ -209,17 +207,24 @@ class FlowControl:
         source: Cluster,
         ticking: Ticking,
         stop: threading.Event,
-        discovery_seconds: float,
         await_copy: Callable[[], object] = lambda: None,
     ) -> None:
-        """Keep up topics, checkpoints and all else beside the copy; see :meth:`run`.
+        """Keep up topics, checkpoints and all else beside the copy, until the settings are others; see :meth:`run`.
 
         Raises
         ------
         NotLeading
             if the term ended meanwhile.
         """
-        settings, flow = self._settings, self._settings.flow
+        # First: whoever sets others for one flow has set those of the others by then.
+        settings, flows = self._settings, self._flows()
+        flow = settings.flow
+
+        def is_outdated() -> bool:
+            return self._settings is not settings
+
+        mirrors = Mirrors(settings, flows, self._target.cluster_id)
+        thirds = Thirds(settings, flows, settings.source_consumer, settings.clients.checkpoints_consumer)
         # Whoever was stopped meanwhile finds out before it writes, not after (ADR 8).
         may_write = self._lease.require
         # Without a state topic that right cannot be renewed: topics are made by whoever leads as far as it knows.
@@ -227,19 +232,21 @@ class FlowControl:
         source, target = source.asking(may_change), self._target.asking(may_change)
         topics = TopicsTick(source, target, settings)
         discovering: list[Timed] = [
-            (discovery_seconds, topics.tick),
-            (discovery_seconds, lambda: self._find_partitions(source)),
+            (settings.discovery_seconds, topics.tick),
+            (settings.discovery_seconds, lambda: self._find_partitions(source, settings, mirrors)),
         ]
         with ExitStack() as opened:
-            opened.callback(self._mirrors.close)
-            opened.callback(self._thirds.close)
+            opened.callback(mirrors.close)
+            opened.callback(thirds.close)
             # Nothing else can be done before the side topics are there.
             ticking.once(topics.tick)
             while not topics.side_topics_are_there:
-                if stop.wait(_RETRY_SECONDS):
+                if is_outdated() or stop.wait(_RETRY_SECONDS):
                     return
                 ticking.once(topics.tick)
-            ticking.until(self._may_keep_up, discovering)
+            ticking.until(self._may_keep_up, discovering, is_outdated)
+            if is_outdated():
+                return
             state_reader = settings.clients.checkpoints_consumer
             log = opened.enter_context(closing(FlowLog(state_reader, state_topic(flow.source), alias=flow.target)))
             writer = opened.enter_context(
@@ -262,17 +269,27 @@ class FlowControl:
             if settings.sync_topic_configs:
                 configs = TopicConfigsTick(source, target, settings)
                 ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
-            ticks += self._access_ticks(source, target, log, writer)
-            ticks += self._group_ticks(source, log, writer)
-            ticking.until(stop, ticks)
+            ticks += self._access_ticks(settings, source, target, log, writer)
+            ticks += self._group_ticks(settings, source, log, writer, thirds, flows)
+            ticking.until(stop, ticks, is_outdated)
+            if not stop.is_set():
+                return
             await_copy()
             if self._standing.others:
                 # Told sooner than by the next engine.
                 ticking.once(strangers.tick)
 
-    def _group_ticks(self, source: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
+    def _group_ticks(
+        self,
+        settings: FlowSettings,
+        source: Cluster,
+        log: FlowLog,
+        writer: LogWriter,
+        thirds: Thirds,
+        flows: Sequence[FlowSettings],
+    ) -> list[Timed]:
         """Return what keeps up checkpoints and, if asked to, positions of groups."""
-        settings, flow = self._settings, self._settings.flow
+        flow = settings.flow
         if not settings.emit_checkpoints:
             return []
         find_flow_into = partial(self._flow_into, source)
@@ -280,8 +297,8 @@ class FlowControl:
         between = FlowTranslator(log, lambda: find_flow_into(flow.target), settings.policy, flow.target)
         translator = GroupTranslator(
             between,
-            MeshTranslator(between, self._thirds.of_topic),
-            others=sources_of(flow.source, self._flows, flow.target),
+            MeshTranslator(between, thirds.of_topic),
+            others=sources_of(flow.source, flows, flow.target),
             find=find_flow_into,
         )
         checkpoints = CheckpointsTick(
@@ -321,9 +338,11 @@ class FlowControl:
         forget = self._in_term(self._standing.forget)
         return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
 
-    def _access_ticks(self, source: Cluster, target: Cluster, log: FlowLog, writer: LogWriter) -> list[Timed]:
+    def _access_ticks(
+        self, settings: FlowSettings, source: Cluster, target: Cluster, log: FlowLog, writer: LogWriter
+    ) -> list[Timed]:
         """Return what keeps up who may do what on the target; the first round comes at once (RUN-01)."""
-        settings, ends = self._settings, (source, target, self._settings)
+        ends = (source, target, settings)
         if not settings.sync_topic_acls:
             return []
         ticks = [AclsTick(*ends, log, writer).tick]
@@ -345,7 +364,7 @@ class FlowControl:
 
         def read_back(_: int) -> tuple[int, Sequence[str]]:
             # Until the source answers what is on the target lets the flow be paused and fenced; nothing is copied.
-            source = self._source
+            source, settings = self._source, self._settings
             if log.loss is not None and self._standing.is_known:
                 self._standing.read_again()
             if self._standing.is_known:
@@ -383,11 +402,11 @@ class FlowControl:
             state = log.poll()
             mm2 = Mm2Traces()
             if source is not None:
-                mm2 = read_traces(self._settings, state, self._target, matches=self._matches_mm2)
+                mm2 = read_traces(settings, state, self._target, matches=self._matches_mm2)
             with self._standing.lock:
-                if not self._leads(state, term) or source is not self._source:
+                if not self._leads(state, term) or source is not self._source or settings is not self._settings:
                     # Another engine leads the flow by now, whose positions these may be; or nothing was read of the
-                    # source, which answers by now.
+                    # source, which answers by now, or of topics that are chosen by now.
                     return 0, ()
                 self._tell_fence()
                 (_, held), self._held = self._held, None
@@ -488,25 +507,27 @@ class FlowControl:
             )
         return False
 
-    def _find_partitions(self, source: Cluster) -> TickReport:
-        return run_tick(f"partitions {self._settings.flow}", now_ms, lambda _: self._found(source))
+    def _find_partitions(self, source: Cluster, settings: FlowSettings, mirrors: Mirrors) -> TickReport:
+        return run_tick(f"partitions {settings.flow}", now_ms, lambda _: self._found(source, settings, mirrors))
 
-    def _found(self, source: Cluster) -> tuple[int, Sequence[str]]:
-        settings = self._settings
+    def _found(self, source: Cluster, settings: FlowSettings, mirrors: Mirrors) -> tuple[int, Sequence[str]]:
         if settings.transforms.has_routers and not self._standing.is_known:
             # Of two topics sent to one, that is copied on which was copied before.
             return 0, ()
         begun = self._standing.begun
+        if self._settings is not settings:
+            # What is read back by now is of topics that are chosen otherwise.
+            return 0, ()
         topics = source.topics()
-        problems = self._mirrors.look(topics)
+        problems = mirrors.look(topics)
         with self._standing.lock:
             copied = frozenset(self._standing.handovers)
-        routes = plan_routes(topics, self._target.topics(), settings, copied, self._mirrors.ring_problem)
+        routes = plan_routes(topics, self._target.topics(), settings, copied, mirrors.ring_problem)
         names = {source.topic for source, *_ in routes.partitions}
-        left_out = {name: self._mirrors.left_out(name) for name in names}
-        watched = frozenset(name for name in names if not self._mirrors.has_way_back(name))
+        left_out = {name: mirrors.left_out(name) for name in names}
+        watched = frozenset(name for name in names if not mirrors.has_way_back(name))
         with self._standing.in_term_of(self._lease):
-            self._standing.take_mirrors(self._mirrors.known, left_out, watched)
+            self._standing.take_mirrors(mirrors.known, left_out, watched)
             self._standing.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 

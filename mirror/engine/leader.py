@@ -120,6 +120,10 @@ class FlowLeader:
                 settings=digests(self._settings, self._timeout_seconds),
             )
         election, led = self._election, self._standing.term is not None
+        if self._standing.settings is not self._settings:
+            # The file has changed.
+            self._settings = self._standing.settings
+            election.settings = digests(self._settings, self._timeout_seconds)
         if self._is_stuck():
             # An engine that renews and does not copy keeps others from it.
             if led:

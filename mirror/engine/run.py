@@ -18,7 +18,9 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
+from mirror.config.changes import in_effect
 from mirror.config.properties import read
+from mirror.config.secrets import holds_secrets
 from mirror.config.settings import ClusterSettings, ConfigError, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
@@ -46,6 +48,7 @@ from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)
 _REST_SECONDS = 0.5
@@ -80,6 +83,7 @@ class Engine:
         *,
         clusters: Collection[str] = (),
         master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
         tells_copied: bool = False,
     ) -> None:
         """Prepare to run ``settings``.
@@ -90,13 +94,15 @@ class Engine:
             aliases; only flows whose target is among them run (CLI-02). None given: all.
         master
             the Spark master; by default this machine.
+        spark_conf
+            further settings of Spark.
         tells_copied
             whether the tallies of flows go on while an epoch runs, and not at its end alone.
 
         Raises
         ------
         ConfigError
-            if no flow is left.
+            if no flow is left, or logins would go over a network as they are.
         """
         unknown = sorted(set(clusters) - set(settings.clusters))
         if unknown:
@@ -107,8 +113,13 @@ class Engine:
             raise ConfigError(
                 settings.path, None, "clusters", f"no enabled flow has its target among {', '.join(sorted(clusters))}"
             )
+        clients = [client for flow in self._flows for client in (flow.source_consumer, flow.target_producer)]
+        try:
+            conf = with_encryption(master, spark_conf or {}, has_secrets=any(map(holds_secrets, clients)))
+        except BadSparkConf as problem:
+            raise ConfigError(settings.path, None, None, str(problem)) from problem
         self._epochs = Epochs(
-            master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied
+            master, settings.engine.tasks, self._take_troubles, self._write_seconds, self._take_copied, conf
         )
         self._tells_copied = tells_copied
         #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
@@ -214,13 +225,27 @@ class Engine:
                 given = next((form for form in forms if file.line_of(form) is not None), key)
                 raise TooFewBrokers(self._settings.path, file.line_of(given), given, problem)
 
-    def _discovery_seconds(self, flow: FlowSettings) -> float:
-        """Return how often topics are looked for: within seconds, unless the file says how often."""
-        if not flow.refresh_topics:
-            return math.inf
-        file, key = read(self._settings.path), "refresh.topics.interval.seconds"
-        is_set = any(file.line_of(form) is not None for form in (key, f"{flow.flow}.{key}"))
-        return flow.refresh_topics_interval_seconds if is_set else self._settings.engine.discovery_seconds
+    @property
+    def settings(self) -> MirrorSettings:
+        """The settings that it runs by."""
+        return self._settings
+
+    def take_settings(self, new: MirrorSettings) -> None:
+        """Go on by what can be taken of a file that was read anew; nothing that is copied is copied again or missed."""
+        # What a flow does depends on the others as well: whoever sees its own has to see theirs.
+        self._settings = in_effect(self._settings, new)
+        for flow, standing in self._standings.items():
+            standing.take_settings(self._settings_of(flow))
+
+    def take_file_notes(self, notes: Sequence[str]) -> None:
+        """Have each flow's status say what people should know of the file."""
+        for standing in self._standings.values():
+            standing.file_notes = tuple(notes)
+
+    def _settings_of(self, flow: Flow) -> FlowSettings:
+        settings = self._settings.flow(flow)
+        assert settings is not None
+        return settings
 
     def run(self, stop: threading.Event) -> None:
         """Run until ``stop`` is set; then finish the epoch, record what was acknowledged, and return.
@@ -248,7 +273,10 @@ class Engine:
             (
                 {flow.flow.source, flow.flow.target},
                 threading.Thread(
-                    target=self._guarded, args=(partial(target, flow), stop), name=f"{name} {flow.flow}", daemon=True
+                    target=self._guarded,
+                    args=(partial(target, flow.flow), stop),
+                    name=f"{name} {flow.flow}",
+                    daemon=True,
                 ),
             )
             for flow in self._flows
@@ -379,9 +407,9 @@ class Engine:
     # The copy: rolling epochs.
 
     def _copy(self, stop: threading.Event) -> None:
-        longest = self._settings.engine.epoch_seconds
         known: dict[Flow, int] = {}
         while not stop.is_set():
+            longest = self._settings.engine.epoch_seconds
             with ExitStack() as held:
                 # What is planned and what its results are taken in for must be of the same beginning.
                 at_once = self._epochs.at_once()
@@ -392,7 +420,9 @@ class Engine:
                     known.get(flow) != begun[flow] for flow, each in self._standings.items() if each.is_known
                 )
                 seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
-                works = self._plan_epoch(seconds, at_once)
+                # With exactly once a task needs a slot of each flow.
+                slots = [len(standing.slots) for standing in self._standings.values() if standing.slots]
+                works = self._plan_epoch(seconds, min([at_once, *slots]))
             if not works:
                 stop.wait(_TICK_SECONDS)
                 continue
@@ -565,26 +595,35 @@ class Engine:
         standing = self._standings.get(flow)
         return Ticking(standing.keep if standing else lambda _: None, flow, self._outages)
 
-    def _heartbeats(self, settings: FlowSettings, stop: threading.Event) -> None:
+    def _heartbeats(self, flow: Flow, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
+        settings = self._settings_of(flow)
         if not settings.emit_heartbeats:
             return
-        target = LogWriter(settings.target_producer, alias=settings.flow.target)
+        target = LogWriter(settings.target_producer, alias=flow.target)
         tick = HeartbeatsTick(settings, target).tick
-        standing = self._standings.get(settings.flow)
+        standing = self._standings.get(flow)
 
         def beat() -> TickReport:
             # Of a flow that copies nothing there is no leader.
             leads = standing is None or standing.term is not None
-            return tick() if leads else TickReport(f"heartbeats {settings.flow}", now_ms(), 0)
+            return tick() if leads else TickReport(f"heartbeats {flow}", now_ms(), 0)
 
         # A first start creates the topic. A source that does not answer keeps the other thread from it, not this one.
         until = time.monotonic() + _TOPICS_SECONDS
-        while not self._has_topics[settings.flow].wait(_REST_SECONDS) and time.monotonic() < until:
+        while not self._has_topics[flow].wait(_REST_SECONDS) and time.monotonic() < until:
             if stop.is_set():
                 return
-        self._ticking(settings.flow).until(stop, [(settings.emit_heartbeats_interval_seconds, beat)])
+        ticking = self._ticking(flow)
+        while not stop.is_set():
+            is_outdated = self._is_outdated(flow)
+            ticking.until(stop, [(self._settings_of(flow).emit_heartbeats_interval_seconds, beat)], is_outdated)
         target.close()
+
+    def _is_outdated(self, flow: Flow) -> Callable[[], bool]:
+        """Return what tells whether the settings of a flow are others than they are now."""
+        settings = self._settings_of(flow)
+        return lambda: self._settings_of(flow) is not settings
 
     def _connect(self, alias: str, flow: Flow, ticking: Ticking, stop: threading.Event) -> Cluster | None:
         """Connect to a cluster; one that does not answer is asked again until it does, or until ``stop`` is set."""
@@ -600,9 +639,7 @@ class Engine:
         return found[0]
 
     def _admin(self, flow: Flow, alias: str) -> ClusterSettings:
-        settings = self._settings.flow(flow)
-        assert settings is not None
-        return settings.admin(alias)
+        return self._settings_of(flow).admin(alias)
 
     def _connect_source(
         self, flow: Flow, target: Cluster, ticking: Ticking, stop: threading.Event, connections: ExitStack
@@ -623,40 +660,41 @@ class Engine:
             if stop.wait(_SAME_CLUSTER_SECONDS):
                 return None
 
-    def _control(self, settings: FlowSettings, stop: threading.Event) -> None:
-        flow = settings.flow
+    def _control(self, flow: Flow, stop: threading.Event) -> None:
         ticking = self._ticking(flow)
         with ExitStack() as connections:
             target = self._connect(flow.target, flow, ticking, stop)
             if target is None:
                 return
             connections.enter_context(target)
-            if settings.enabled:
-                self._control_led(settings, target, ticking, stop, connections)
+            if flow in self._standings:
+                self._control_led(flow, target, ticking, stop, connections)
                 return
             source = self._connect_source(flow, target, ticking, stop, connections)
             if source is None:
                 return
-            topics = TopicsTick(source, target, settings)
+            while not stop.is_set():
+                is_outdated, settings = self._is_outdated(flow), self._settings_of(flow)
+                topics = TopicsTick(source, target, settings)
 
-            def discover() -> TickReport:
-                report = topics.tick()
-                if topics.side_topics_are_there:
-                    self._has_topics[flow].set()
-                return report
+                def discover(topics: TopicsTick = topics) -> TickReport:
+                    report = topics.tick()
+                    if topics.side_topics_are_there:
+                        self._has_topics[flow].set()
+                    return report
 
-            ticking.until(stop, [(self._discovery_seconds(settings), discover)])
+                ticking.until(stop, [(settings.discovery_seconds, discover)], is_outdated)
 
     def _control_led(
         self,
-        settings: FlowSettings,
+        flow: Flow,
         target: Cluster,
         ticking: Ticking,
         stop: threading.Event,
         connections: ExitStack,
     ) -> None:
         """Keep the flow's control plane going whenever this engine leads the flow."""
-        flow = settings.flow
+        settings = self._settings_of(flow)
         topic = settings.offset_storage_topic
         positions = {TopicPartition(topic, number) for number in range(settings.offset_storage_partitions)}
         hold = FlowHold(
@@ -672,18 +710,16 @@ class Engine:
         ending: list[threading.Thread] = []
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             upkeep = FlowControl(
-                settings,
                 self._standings[flow],
                 found[0] if found else None,
                 target,
                 ticking,
                 hold,
                 matches_mm2=self._settings.engine.matches_mm2,
-                flows=self._settings.enabled_flows,
+                flows=lambda: self._settings.enabled_flows,
                 tally=self.tallies[flow],
             ).run(
                 lease_over,
-                self._discovery_seconds(settings),
                 lambda: stop.is_set() and self._has_copied.wait(_STOP_SECONDS),
                 find_source,
             )

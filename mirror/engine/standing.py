@@ -155,6 +155,8 @@ class FlowStanding:
     # Of these something was not looked at: whoever leads the flow next finds it on record once more.
     passed_over: set[TopicPartition] = field(default_factory=set)
     foreign: tuple[ForeignWriter, ...] = ()
+    #: What people should know of the file that this engine runs by.
+    file_notes: tuple[str, ...] = ()
     #: What was lost of the state topic since this engine runs.
     loss: str | None = None
     pauses: Pauses = field(default_factory=Pauses)
@@ -396,6 +398,21 @@ class FlowStanding:
     def read_again(self) -> None:
         """Have the running epoch end, and positions be read again before the next: the state topic was lost."""
         self._is_to_be_read_again = True
+        self.changed()
+
+    @_alone
+    def take_settings(self, settings: FlowSettings) -> None:
+        """Go on by other settings, from the next epoch on; the others are the same (`mirror.config.changes`).
+
+        Of topics that are chosen from now on it is looked up again what is on record, and what others have left: they
+        may have been copied by whoever led before, or by Java MirrorMaker.
+        """
+        before, self.settings = self.settings, settings
+        if (before.topic_filter, before.heartbeats_replication) != (
+            settings.topic_filter,
+            settings.heartbeats_replication,
+        ):
+            self._is_to_be_read_again = True
         self.changed()
 
     @_alone
@@ -829,7 +846,7 @@ class FlowStanding:
                 f"not from the closest replica "
                 f"(client.rack): {source}: {reason}"
             )
-        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *said))))
+        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *self.file_notes, *said))))
 
     @_alone
     def take_over(self, result: PartitionResult) -> None:

@@ -18,6 +18,7 @@ Timed = tuple[float, Callable[[], TickReport]]
 
 _SHORTEST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 60.0
+_LOOK_SECONDS = 2.0
 _AGAIN_SECONDS = 5.0
 # A broker that ends hangs up first, and for a moment still takes new connections.
 _ENDING_SECONDS = 1.0
@@ -76,16 +77,20 @@ class Ticking:
         since = self._failing.setdefault(report.name, time.monotonic())
         return self._outages.explain(report.unreached, since + _ENDING_SECONDS) is not False
 
-    def until(self, stop: threading.Event, ticks: Sequence[Timed]) -> None:
+    def until(
+        self, stop: threading.Event, ticks: Sequence[Timed], is_outdated: Callable[[], bool] | None = None
+    ) -> None:
         """Run each tick at once and then at its interval, until ``stop`` is set. A slow one delays the others.
 
         One that had a problem is run again soon: a topic that was just created may not be known to its broker yet.
+        ``is_outdated`` is asked every few seconds: once it says so, other ticks are to be run, and these end.
         """
         due = [0.0 for _ in ticks]
-        while not stop.is_set():
+        longest = _LONGEST_PAUSE_SECONDS if is_outdated is None else _LOOK_SECONDS
+        while not (stop.is_set() or (is_outdated is not None and is_outdated())):
             for place, (interval_seconds, tick) in enumerate(ticks):
                 if time.monotonic() >= due[place] and not stop.is_set():
                     began = time.monotonic()
                     pause_seconds = interval_seconds if self.once(tick) else min(interval_seconds, _AGAIN_SECONDS)
                     due[place] = began + pause_seconds
-            stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()), _LONGEST_PAUSE_SECONDS))
+            stop.wait(min(max(_SHORTEST_PAUSE_SECONDS, min(due) - time.monotonic()), longest))

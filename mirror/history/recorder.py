@@ -29,11 +29,8 @@ _END_SECONDS = 2.0
 class FlowRecorder:
     """Makes samples of what is seen of one flow, and gives them to a writer."""
 
-    def __init__(
-        self, flow: FlowSettings, source: ClusterSettings, writer: HistoryWriter, interval_seconds: float
-    ) -> None:
-        """Record ``flow``, a sample every ``interval_seconds`` at most; nothing is connected before the first."""
-        self._flow = flow
+    def __init__(self, source: ClusterSettings, writer: HistoryWriter, interval_seconds: float) -> None:
+        """Record a flow from ``source``, a sample every ``interval_seconds`` at most; connects to it when it must."""
         self._source_settings = source
         self._writer = writer
         self._interval_ms = 1000 * interval_seconds
@@ -98,7 +95,7 @@ class FlowRecorder:
 
     def _source(self) -> Channel:
         if self._channel is None:
-            self._channel = Channel(self._flow.flow.source, self._source_settings.client, bootstrap_ms=2_000)
+            self._channel = Channel(self._source_settings.alias, self._source_settings.client, bootstrap_ms=2_000)
         return self._channel
 
 
@@ -144,7 +141,7 @@ def record(
 ) -> None:
     """Look at a flow every so many seconds from outside, and record it, until told to stop."""
     observer = AnyObserver(settings, flow)
-    recorder = FlowRecorder(flow, settings.clusters[flow.flow.source], writer, interval_seconds)
+    recorder = FlowRecorder(settings.clusters[flow.flow.source], writer, interval_seconds)
     with closing(observer), closing(recorder):
         while not stop.is_set():
             began = time.monotonic()

@@ -7,6 +7,7 @@ comments the line out too. A file of logins has the same in named sections.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +34,11 @@ class Login:
     module: str
     flag: str
     options: dict[str, str]
+
+    def as_text(self) -> str:
+        """Return it as ``sasl.jaas.config`` has it."""
+        quoted = {key: re.sub(r'["\\]', r"\\\g<0>", value) for key, value in self.options.items()}
+        return " ".join([self.module, self.flag, *(f'{key}="{value}"' for key, value in quoted.items())]) + ";"
 
 
 @dataclass(frozen=True, slots=True)

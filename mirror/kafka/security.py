@@ -25,7 +25,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from mirror.config.secrets import HIDDEN, shown
 from mirror.kafka.credentials import NoCredentials
-from mirror.kafka.jaas import BadJaas, login_in_file, parse_login
+from mirror.kafka.jaas import BadJaas, Login, login_in_file, parse_login
 from mirror.kafka.java_options import JAAS_FILE, system_property
 from mirror.kafka.kerberos import KerberosLogin
 
@@ -117,6 +117,7 @@ _JAVA_ONLY = {
     "ssl.cipher.suites": ("",),
 }
 _JAAS_SECTION = "KafkaClient"
+_PEM_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 _TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -214,8 +215,45 @@ def identity_pem(properties: Mapping[str, str]) -> tuple[str, str | None] | None
     return _identity_of_java_store(location, kind, store_password, key_password, changed_at), None
 
 
+def without_files(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return client properties that mean the same on another machine: what their stores hold stands in them.
+
+    A key table of Kerberos stays a path. The result holds private keys.
+
+    Raises
+    ------
+    UnsupportedSetting
+        if a store, or the file of logins that ``KAFKA_OPTS`` names, cannot be read.
+    """
+    stores = ("ssl.truststore.", "ssl.keystore.")
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    made = {key: value for key, value in properties.items() if not key.startswith(stores) and key != "ssl.key.password"}
+    if protocol.endswith("SSL"):
+        if (trusted := trust_pem(properties)) is not None:
+            made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
+        if (identity := identity_pem(properties)) is not None:
+            pem, password = identity
+            keys = "\n".join(_PEM_KEY.findall(pem))
+            made |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.key": keys,
+                "ssl.keystore.certificate.chain": _PEM_KEY.sub("", pem),
+            }
+            made |= {} if password is None else {"ssl.key.password": password}
+    if protocol.startswith("SASL") and not properties.get("sasl.jaas.config"):
+        made["sasl.jaas.config"] = _login(properties).as_text()
+    return made
+
+
 def _load_pem_identity(context: ssl.SSLContext, pem: str, password: str | None) -> None:
-    # Python's ssl loads a certificate chain from a file only; the file is private to this user and gone at once.
+    # Python's ssl loads a certificate chain from a file only; on Linux that need not be on a disk.
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("identity"), "w") as memory:  # noqa: PTH123 - it has no path
+            memory.write(pem)
+            memory.flush()
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}", password=password)
+        return
+    # Elsewhere the file is private to this user and gone at once.
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "identity.pem"
         file.touch(mode=0o600)
@@ -322,7 +360,7 @@ def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     for handler in ("sasl.client.callback.handler.class", "sasl.login.class"):
         if properties.get(handler):
             raise UnsupportedSetting(handler, properties[handler], "Java classes cannot be loaded here; remove the key")
-    options = _login_options(properties)
+    options = _login(properties).options
     if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         _refuse_login_handler(properties)
         return {
@@ -354,13 +392,13 @@ def _refuse_login_handler(properties: Mapping[str, str]) -> None:
         raise UnsupportedSetting("sasl.login.callback.handler.class", handler, "Java classes cannot be loaded here")
 
 
-def _login_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Read the options of the login module in ``sasl.jaas.config``, else in the file that ``KAFKA_OPTS`` names."""
+def _login(properties: Mapping[str, str]) -> Login:
+    """Read the login module in ``sasl.jaas.config``, else in the file that ``KAFKA_OPTS`` names."""
     key = "sasl.jaas.config"
     text = properties.get(key)
     if not text and (file := system_property(JAAS_FILE)) is not None:
         try:
-            return login_in_file(Path(file).read_text(encoding="utf-8"), _JAAS_SECTION).options
+            return login_in_file(Path(file).read_text(encoding="utf-8"), _JAAS_SECTION)
         except (OSError, UnicodeDecodeError) as problem:
             raise UnsupportedSetting(JAAS_FILE, file, f"cannot be read: {problem}") from None
         except BadJaas as problem:
@@ -373,7 +411,7 @@ def _login_options(properties: Mapping[str, str]) -> dict[str, str]:
             f"KAFKA_OPTS=-D{JAAS_FILE}=FILE",
         )
     try:
-        return parse_login(text).options
+        return parse_login(text)
     except BadJaas as problem:
         raise UnsupportedSetting(key, text, f'{problem}; expected LOGIN_MODULE required KEY="VALUE" …;') from None
 

@@ -83,7 +83,9 @@ class Stage:
     ) -> ManagedProcess:
         """Start ``mirror run`` for the flows into ``targets`` (none: all), on the Spark cluster if there is one."""
         spark = self.spark
-        master = ["--master", spark.master_url] if spark else []
+        # Its workers are this machine's and this user's: they have the code, and may see what they are handed.
+        usual = ("--spark-conf", "spark.archives=", "--spark-conf", "spark.authenticate=false")
+        master = ["--master", spark.master_url, *usual] if spark else []
         near = ["--clusters", *targets] if targets else []
         return self.start(name, [sys.executable, "-m", "mirror", "run", str(properties), *master, *near], env)
 

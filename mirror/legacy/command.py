@@ -10,6 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from mirror.config import properties, providers
 from mirror.config.errors import ConfigError
 from mirror.config.properties import PropertiesFile
+from mirror.config.secrets import holds_secrets
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.interrupting import stop_when_told
 from mirror.kafka.security import UnsupportedSetting
@@ -33,6 +35,7 @@ from mirror.legacy.options import BadOption, Options, read_options
 from mirror.model.counts import counted
 from mirror.model.patterns import parse_list
 from mirror.no_spark import SparkDidNotStart
+from mirror.spark_conf import BadSparkConf, with_encryption
 
 BAD_USAGE, FAILED, COULD_NOT_START = 1, 255, 3
 _STANDARD_ERROR = 2
@@ -52,7 +55,9 @@ def run(arguments: Sequence[str]) -> int:
             print(f"kafka-mirror-maker {version('mirrorbook')}")
             return 0
         consumer, producer = load(options)
-    except (BadOption, ConfigError) as problem:
+        has_secrets = holds_secrets(consumer.properties) or holds_secrets(producer.properties)
+        conf = with_encryption(options.master, options.spark_conf, has_secrets=has_secrets)
+    except (BadOption, BadSparkConf, ConfigError) as problem:
         print(problem, file=sys.stderr)
         return BAD_USAGE
     stop = threading.Event()
@@ -65,8 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     from mirror.legacy.run import run_streams  # PySpark takes a second, in which somebody may think better of it
 
     try:
-        is_well = run_streams(options, consumer, producer, stop)
-    except SparkDidNotStart as problem:
+        is_well = run_streams(replace(options, spark_conf=conf), consumer, producer, stop)
+    except (SparkDidNotStart, UnsupportedSetting) as problem:
         _log.critical("%s", problem)
         return COULD_NOT_START
     _log.info("stopped" if is_well else "stopped, because a stream ended by itself")

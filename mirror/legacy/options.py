@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from mirror.model.java_regex import PatternError, compile_java
 from mirror.model.patterns import JAVA_TRIMMED
+from mirror.spark_conf import BadSparkConf, read_spark_conf
 
 ABOUT = "Copy topics from one Kafka cluster to another, as kafka-mirror-maker.sh does: same options, same groups."
 _QUOTES = "\"'"
 _MOST_INT = 2**31 - 1
+_SPARK_CONF = "spark-conf"
 # What was said to releases before 0.9, and to those from then on that no longer needed to be told.
 _WITHOUT_EFFECT = {
     "new.consumer": "there is no other consumer",
@@ -62,6 +64,7 @@ class Options:
     handler: OwnCode | None = None
     listener: OwnCode | None = None
     master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     without_effect: tuple[str, ...] = ()
 
 
@@ -93,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
         ),
         ("rebalance.listener.args", "TEXT", "Handed to the rebalance listener."),
         ("master", "URL", "A Spark master; this machine by default. Java's has no such option."),
+        (_SPARK_CONF, "K=V", "A setting of Spark, as often as needed; ${env:NAME} stands for a secret."),
         ("num.producers", "N", "Without effect."),
         ("queue.size", "N", "Without effect."),
         ("blacklist", "REGEX", "Refused, as by Java's since 0.10."),
@@ -117,7 +121,9 @@ def read_options(arguments: Sequence[str]) -> Options | None:
     given = vars(parser().parse_args(list(arguments)))
     if given["version"]:
         return None
-    twice = [name for name, values in given.items() if isinstance(values, list) and len(values) > 1]
+    twice = [
+        name for name, values in given.items() if isinstance(values, list) and len(values) > 1 and name != _SPARK_CONF
+    ]
     if twice:
         raise BadOption(twice[0], "it is given twice; give it once")
     text: dict[str, str] = {name: values[0] for name, values in given.items() if isinstance(values, list)}
@@ -141,8 +147,16 @@ def read_options(arguments: Sequence[str]) -> Options | None:
         handler=_own_code("message.handler", "message.handler.args", text),
         listener=_own_code("consumer.rebalance.listener", "rebalance.listener.args", text),
         master=text.get("master"),
+        spark_conf=_spark_conf(given[_SPARK_CONF] or ()),
         without_effect=tuple(ignored),
     )
+
+
+def _spark_conf(given: Sequence[str]) -> dict[str, str]:
+    try:
+        return read_spark_conf(given)
+    except BadSparkConf as problem:
+        raise BadOption(None, str(problem)) from problem
 
 
 def include_pattern(text: str) -> str:

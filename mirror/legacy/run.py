@@ -7,14 +7,17 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from mirror.copier.bell import Bell
+from mirror.kafka.security import without_files
 from mirror.legacy.client_settings import ConsumerSettings, ProducerSettings
 from mirror.legacy.options import Options
 from mirror.legacy.skips import GAUGE
 from mirror.legacy.stream import PATIENCE_SECONDS, StreamEnd, StreamWork, run_stream
 from mirror.model.counts import counted
-from mirror.spark import SPARK_ERRORS, end_spark, spark_context
+from mirror.spark import SPARK_ERRORS, driver_address, end_spark, spark_context
+from mirror.spark_conf import is_local
 from mirror.waiting import WaitTimeout, wait_until
 
 _log = logging.getLogger(__name__)
@@ -29,13 +32,19 @@ def run_streams(
     ------
     SparkDidNotStart
         if its JVM cannot be started.
+    UnsupportedSetting
+        if what logs in on other machines cannot be read from the files of this one.
     """
+    if not is_local(options.master):
+        consumer = replace(consumer, properties=without_files(consumer.properties))
+        producer = replace(producer, properties=without_files(producer.properties))
     # In a thread: in the main one PySpark would take Ctrl-C over.
     with ThreadPoolExecutor(1, "spark") as beside:
-        context = beside.submit(spark_context, "mirror-legacy", options.master or f"local[{options.streams}]").result()
+        master = options.master or f"local[{options.streams}]"
+        context = beside.submit(spark_context, "mirror-legacy", master, settings=options.spark_conf).result()
     try:
-        host = context.getConf().get("spark.driver.host") or "127.0.0.1"
-        with Bell(host, told=_log.log) as bell:
+        at = driver_address(context)
+        with Bell(at.host, told=_log.log, bind=at.bind, port=at.port) as bell:
             works = [StreamWork(number, options, consumer, producer, bell.address) for number in range(options.streams)]
             threading.Thread(target=_ring_when_told, args=(stop, bell), name="stop", daemon=True).start()
             try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
-from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.config.settings import FlowSettings
 from mirror.control.status import FlowObserver, FlowStatus
 from mirror.control.tick import TickReport, now_ms
 from mirror.engine.run import Engine
@@ -48,14 +48,12 @@ class _Look:
 class Watching:
     """Looks at the flows of an engine, in a thread each, until told to stop; what is seen goes to the history."""
 
-    def __init__(self, settings: MirrorSettings, engine: Engine, stop: threading.Event) -> None:
+    def __init__(self, engine: Engine, stop: threading.Event) -> None:
         """Look at what ``engine`` runs; ``stop`` is what ends that."""
-        self._settings = settings
         self._engine = engine
         self._stop = stop
-        self._flows = {each.flow: each for each in settings.enabled_flows if each.flow in engine.standings}
         self._looks: dict[Flow, _Look] = {}
-        history = settings.engine.history
+        history = engine.settings.engine.history
         self._rest_seconds = _REST_SECONDS
         self._writer: HistoryWriter | None = None
         if history.directory is not None:
@@ -68,54 +66,62 @@ class Watching:
     def start(self, over: threading.Event) -> list[threading.Thread]:
         """Begin to look, until ``over`` is set; return the threads that do."""
         threads = [
-            threading.Thread(target=self._watch, args=(settings, over), name=f"status {flow}", daemon=True)
-            for flow, settings in self._flows.items()
+            threading.Thread(target=self._watch, args=(flow, over), name=f"status {flow}", daemon=True)
+            for flow in self._engine.standings
         ]
         for thread in threads:
             thread.start()
         return threads
 
-    def _watch(self, flow: FlowSettings, over: threading.Event) -> None:
-        clusters = self._settings.clusters
-        observer = FlowObserver(
-            flow,
-            clusters[flow.flow.source],
-            clusters[flow.flow.target],
-            underway=self._engine.tallies[flow.flow],
-            most_read=_MOST_READ,
-            cliff_seconds=self._settings.engine.cliff_seconds,
-        )
-        with closing(observer), self._recording(flow) as keep:
+    def _watch(self, flow: Flow, over: threading.Event) -> None:
+        with self._recording(flow) as keep:
             while not over.is_set():
+                self._watch_by_settings(flow, over, keep)
+
+    def _watch_by_settings(self, flow: Flow, over: threading.Event, keep: Callable[[_Look], None]) -> None:
+        """Look again and again, until the engine goes by other settings."""
+        settings = self._engine.settings
+        of_flow = settings.flow(flow)
+        assert of_flow is not None
+        observer = FlowObserver(
+            of_flow,
+            settings.clusters[flow.source],
+            settings.clusters[flow.target],
+            underway=self._engine.tallies[flow],
+            most_read=_MOST_READ,
+            cliff_seconds=settings.engine.cliff_seconds,
+        )
+        with closing(observer):
+            while not over.is_set() and settings is self._engine.settings:
                 began, thread_began = time.monotonic(), time.thread_time()
                 try:
                     found = observer.look()
-                    side = look_at_fenced_side(self._settings, flow, found)
+                    side = look_at_fenced_side(settings, of_flow, found)
                     look = _Look(with_fenced_side(found, side), side, now_ms())
-                    self._looks[flow.flow] = look
+                    self._looks[flow] = look
                     keep(look)
                 except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
-                    logger_of(flow.flow).warning("status: the flow cannot be looked at", exc_info=defect)
+                    logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
                 # Samples of a history are to be as far apart as the file says, whatever a look takes.
                 rest = self._rest_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
                 over.wait(max(0.0, rest, _SHARE * (time.thread_time() - thread_began)))
 
     @contextmanager
-    def _recording(self, flow: FlowSettings) -> Iterator[Callable[[_Look], None]]:
+    def _recording(self, flow: Flow) -> Iterator[Callable[[_Look], None]]:
         """Yield what keeps a look at a flow in the history, if there is one."""
         if (writer := self._writer) is None:
             yield lambda _: None
             return
         from mirror.history.recorder import FlowRecorder
 
-        name, history = f"history {flow.flow}", self._settings.engine.history
-        source = self._settings.clusters[flow.flow.source]
-        with closing(FlowRecorder(flow, source, writer, history.interval_seconds)) as recorder:
+        settings, name = self._engine.settings, f"history {flow}"
+        source, interval_seconds = settings.clusters[flow.source], settings.engine.history.interval_seconds
+        with closing(FlowRecorder(source, writer, interval_seconds)) as recorder:
 
             def keep(look: _Look) -> None:
                 for line in recorder.take(look.status, look.at_ms):
-                    logger_of(flow.flow).warning("history: %s", line)
-                self._engine.standings[flow.flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
+                    logger_of(flow).warning("history: %s", line)
+                self._engine.standings[flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
 
             yield keep
 
@@ -130,13 +136,13 @@ class Watching:
         return EngineView(
             version("mirrorbook"),
             now_ms(),
-            tuple(self._flow_view(flow, settings) for flow, settings in self._flows.items()),
+            tuple(self._flow_view(flow, standing.settings) for flow, standing in engine.standings.items()),
             engine.wrong(),
             self._stop.is_set(),
             engine.epochs_ended,
             engine.epochs_failed,
             engine.seam_seconds,
-            self._settings.engine.cliff_seconds,
+            engine.settings.engine.cliff_seconds,
             self._writer.kept if self._writer is not None else None,
         )
 
@@ -172,9 +178,9 @@ def _copies(status: FlowStatus, settings: FlowSettings) -> dict[TopicPartition, 
 
 
 @contextmanager
-def watched(settings: MirrorSettings, engine: Engine, stop: threading.Event) -> Iterator[Watching]:
+def watched(engine: Engine, stop: threading.Event) -> Iterator[Watching]:
     """Look at the flows of an engine while it lasts, and keep their history where the file says so."""
-    watching, over = Watching(settings, engine, stop), threading.Event()
+    watching, over = Watching(engine, stop), threading.Event()
     looking = watching.start(over)
     try:
         yield watching
@@ -187,9 +193,7 @@ def watched(settings: MirrorSettings, engine: Engine, stop: threading.Event) -> 
 
 
 @contextmanager
-def served(
-    settings: MirrorSettings, watching: Watching, port: int, asked_by: str = "mirror.status.port"
-) -> Iterator[str]:
+def served(engine: Engine, watching: Watching, port: int, asked_by: str = "mirror.status.port") -> Iterator[str]:
     """Serve metrics, health, readiness and status of an engine; yields where. ``asked_by`` is what gave the port.
 
     Raises
@@ -197,6 +201,7 @@ def served(
     ConfigError
         if nothing can listen there.
     """
+    settings = engine.settings
     address = settings.engine.status_address
     try:
         server = StatusServer(address, port, Answers(watching.view))

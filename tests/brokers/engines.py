@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import psutil
 
 from mirror.kafka.log import read_records
 from mirror.lab import processes
@@ -42,6 +45,35 @@ def asked(engine: ManagedProcess, path: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
 
 
+@dataclass(frozen=True)
+class Started:
+    """With what a process was started, as others of its user may read it, and in which folder it is at work."""
+
+    pid: int
+    arguments: str
+    environment: str
+    folder: str
+
+
+def started_by(processes: Iterable[psutil.Process]) -> list[Started]:
+    """Return with what processes were started; those that have ended meanwhile are left out."""
+    found = []
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            found.append(Started(each.pid, " ".join(each.cmdline()), str(each.environ()), each.cwd()))
+    # One that nobody has waited for yet has no folder.
+    return [each for each in found if each.folder]
+
+
+def texts_below(directory: Path) -> dict[str, str]:
+    """Return what the files of a directory hold; those that go meanwhile are left out."""
+    found = {}
+    for file in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            found[str(file)] = file.read_bytes().decode("latin-1")
+    return found
+
+
 @dataclass
 class Engines:
     """Two engines of one flow, and a load of numbered records."""
@@ -67,6 +99,10 @@ class Engines:
             f"{self.alias}->west.enabled = true\n{self.alias}->west.topics = {self.topic}\n"
             f"mirror.tasks = 2\n{FACTORS}{self.settings}",
         )
+
+    def write(self) -> None:
+        """Have the file say what it is to say by now."""
+        assert self.file.is_file()
 
     def start(self, *options: str, env: dict[str, str] | None = None) -> ManagedProcess:
         self._lives += 1

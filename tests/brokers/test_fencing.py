@@ -158,7 +158,6 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
         standing.take_state(log.poll(), Mm2Traces(), held)
         target: Any = SimpleNamespace(cluster_id="west")
         control = FlowControl(
-            standing.settings,
             standing,
             target,
             target,

@@ -1,21 +1,18 @@
-"""The program as a wheel, installed into an empty environment and used away from the checkout."""
+"""The program as a wheel, installed into an empty environment as for its image, and used away from the checkout."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Sequence
-from email import message_from_string
-from importlib.metadata import requires
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
@@ -25,52 +22,51 @@ from mirror.waiting import wait_until
 from tests.brokers.command import address, write
 
 ROOT = Path(__file__).parents[2]
-UV = Path(sys.executable).with_name("uv")
-# The entries of the lock, a package's name and the whole entry; some have several, for different machines.
-LOCK = re.findall(r"^(([\w.-]+)==.*(?:\n .*)*\n)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+# What the image is built of: files, and folders with a slash at the end.
+PARTS = tuple(part for line in re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE) for part in line.split())
+# A root and an environment that cannot be written to, a /tmp that nothing can be executed in, a user without rights, and
+# the first process of all: how a container runs it. Arguments: the folders to be seen, one to a line, and the command.
+IN_A_CONTAINER = """
+set -eu
+mount --make-rprivate /
+mount -t tmpfs tmpfs /mnt
+number=0
+for place in $1; do number=$((number + 1)); mkdir /mnt/$number; mount --bind "$place" /mnt/$number; done
+mount -t tmpfs -o mode=755 tmpfs "$HOME"
+mount -t tmpfs -o noexec,nosuid,nodev,mode=1777 tmpfs /tmp
+number=0
+for place in $1; do
+  number=$((number + 1)); mkdir -p "$place"; mount --bind /mnt/$number "$place"; mount -o remount,bind,ro "$place"
+done
+mount -o remount,bind,ro /
+shift
+cd /tmp
+exec setpriv --reuid nobody --regid nogroup --clear-groups --inh-caps=-all --no-new-privs \\
+  env -i "PATH=$PATH" HOME=/tmp PYTHONDONTWRITEBYTECODE=1 "$@"
+"""
+ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+CAN_ISOLATE = (
+    sys.platform == "linux"
+    and os.geteuid() == 0
+    and subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode == 0
+)
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment that has the wheel and what it needs, without any extra."""
+    """The folder of programs of an environment that has the wheel and what it needs, made as the image's is."""
     directory = tmp_path_factory.mktemp("installed")
     # The build leaves files beside what it builds.
     checkout = directory / "checkout"
-    tracked = done("git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    for each in tracked:
-        if (ROOT / each).is_file() and not each.startswith(("tests/", "docs/")):
+    for each in done("git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        if (ROOT / each).is_file() and (each in PARTS or each.startswith(tuple(p for p in PARTS if p.endswith("/")))):
             (checkout / each).parent.mkdir(parents=True, exist_ok=True)
             (checkout / each).write_bytes((ROOT / each).read_bytes())
-    done(str(UV), "build", "--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable, str(checkout))
-    (wheel,) = (checkout / "dist").glob("*.whl")
-    environment = directory / "environment"
-    done(str(UV), "venv", "--quiet", "--python", sys.executable, str(environment))
-    python = str(environment / "bin" / "python")
-    # Pinned as by `make setup`, so that what it has fetched and built is taken from uv's cache.
-    pinned = directory / "requirements.lock"
-    needed = needed_by(wheel)
-    pinned.write_text("".join(entry for entry, name in LOCK if name in needed))
-    done(str(UV), "pip", "sync", "--quiet", "--python", python, "--require-hashes",
-         "--build-constraints", str(ROOT / "requirements.lock"), str(pinned))  # fmt: skip
-    done(str(UV), "pip", "install", "--quiet", "--python", python, "--no-deps", str(wheel))
-    done(str(UV), "pip", "check", "--python", python)
+    environment, uv = directory / "environment", Path(sys.executable).parent
+    install = ("sh", str(ROOT / "container" / "install.sh"), str(checkout), str(environment))
+    done("env", f"PATH={uv}:{os.environ['PATH']}", f"PYTHON={sys.executable}", *install)
     return environment / "bin"
-
-
-def needed_by(wheel: Path) -> set[str]:
-    """Return the packages of the lock that a wheel wants without any extra, and those that they want."""
-    (metadata,) = (each for each in zipfile.Path(wheel).iterdir() if each.name.endswith(".dist-info"))
-    asked = message_from_string((metadata / "METADATA").read_text(encoding="utf-8")).get_all("Requires-Dist")
-    found: set[str] = set()
-    to_follow = list(asked or ())
-    while to_follow:
-        requirement = Requirement(to_follow.pop())
-        name = canonicalize_name(requirement.name)
-        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
-            continue
-        found.add(name)
-        to_follow += requires(name) or ()
-    return found
 
 
 def done(*argv: str) -> str:
@@ -88,27 +84,66 @@ def run(programs: Path, tmp_path: Path) -> Callable[[Sequence[str]], subprocess.
     )
 
 
-def test_an_installed_engine_copies(
+def in_a_container(programs: Path, folder: Path, *argv: str) -> list[str]:
+    """Return what runs an installed program as a container would, with ``folder`` to read from; else as it is."""
+    if not CAN_ISOLATE:
+        return [str(programs / argv[0]), *argv[1:]]
+    seen = "\n".join((sys.base_prefix, str(programs.parent), str(folder)))
+    path = f"PATH={programs}:{os.environ['PATH']}"
+    return ["env", path, *ISOLATED, "sh", "-c", IN_A_CONTAINER, "sh", seen, *argv]
+
+
+def engine_of(started: processes.ManagedProcess) -> psutil.Process:
+    """Return the process of the engine, which in a container is the only child of what made that."""
+    found = psutil.Process(started.pid)
+    return found.children()[0] if CAN_ISOLATE else found
+
+
+def zombies_of(engine: psutil.Process) -> list[psutil.Process]:
+    return [each for each in engine.children() if each.status() == psutil.STATUS_ZOMBIE]
+
+
+def test_an_installed_engine_copies_as_in_its_image(
     programs: Path, east_west: Lab, east: Cluster, west: Cluster, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
+    """As the first process it takes in what Spark leaves behind, and SIGTERM ends it in order."""
     topic = unique("orders")
+    copy = TopicPartition(f"east.{topic}", 0)
     east.create_topics([NewTopic(topic, 1, 1, {})])
     producer = Producer({"bootstrap.servers": address(east_west, "east")})
-    producer.produce(topic, b"1", partition=0)
-    producer.flush()
+
+    def await_copied(count: int) -> None:
+        producer.produce(topic, b"1", partition=0)
+        assert producer.flush(60) == 0
+        wait_until(
+            lambda: west.offsets([copy], "latest")[copy] if copy.topic in west.topics([copy.topic]) else 0,
+            f"{count} records; the engine said {engine.log_tail()}",
+            timeout_seconds=120,
+            until=lambda there: there == count,
+        )
+
+    folder = tmp_path / "etc"
+    folder.mkdir()
     more = f"east->west.enabled = true\neast->west.topics = {topic}\n"
-    file = write(tmp_path / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
-    argv = [str(programs / "mirror"), "run", str(file)]
+    file = write(folder / "mirror.properties", address(east_west, "east"), address(east_west, "west"), more)
+    argv = in_a_container(programs, folder, "mirror", "run", str(file), "--status-port", "0")
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
     try:
-        copy = TopicPartition(f"east.{topic}", 0)
-        wait_until(
-            lambda: copy.topic in west.topics([copy.topic]) and west.offsets([copy], "latest")[copy],
-            f"the record; the engine said {engine.log_tail()}",
-            timeout_seconds=120,
-        )
+        await_copied(1)
+        process = engine_of(engine)
+        if CAN_ISOLATE:
+            assert process.username() == "nobody"
+        check = json.loads(re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", DOCKERFILE, re.MULTILINE)[0])
+        (port,) = re.findall(r"status: http://127.0.0.1:(\d+) ", engine.log_tail(200))
+        done(str(programs / check[0]), check[1], check[2].replace("8083", port))
+        (java,) = (each for each in process.children() if each.name() == "java")
+        java.kill()
+        await_copied(2)
+        wait_until(lambda: not zombies_of(process), f"nobody left behind: {zombies_of(process)}", timeout_seconds=60)
+        process.terminate()
+        wait_until(engine.return_code, "the end", timeout_seconds=60, until=lambda code: code is not None)
     finally:
-        assert engine.terminate(60)
+        engine.kill()
     assert engine.return_code() == 0, engine.log_tail()
 
 

@@ -25,7 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "whole_file": set(),
     "no_spark": set(),
     "extras": set(),
-    "spark": {"cache", "no_spark"},
+    "shipping": set(),
+    "spark_conf": {"model", "config"},
+    "spark": {"cache", "no_spark", "shipping", "spark_conf"},
     "model": set(),
     "parts": {"model"},
     "wait_lines": {"waiting", "model"},
@@ -38,11 +40,12 @@ MAY_IMPORT |= {
     room: {"model", "config", "kafka", "waiting", "parts", "cache", "spark", "no_spark"}
     for room in ("copier", "control", "proof", "lab")
 }
-MAY_IMPORT["copier"] |= {"clock"}
+MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
 MAY_IMPORT["lab"] |= {"interrupting", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",
+    "spark_conf",
     "whole_file",
     "model",
     "config",
@@ -58,6 +61,7 @@ MAY_IMPORT["legacy"] = {
     "interrupting",
     "waiting",
     "spark",
+    "spark_conf",
     "no_spark",
     "model",
     "config",
@@ -144,6 +148,7 @@ MAY_IMPORT["failing_over"] = {
 }
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
 MAY_IMPORT["cli"] = {
+    "spark_conf",
     "detaching",
     "history",
     "status_page",

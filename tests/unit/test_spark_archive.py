@@ -79,5 +79,5 @@ def test_logs_of_processes_that_were_killed_are_removed_and_no_others(
     parents, other = tmp_path / f"mirror-spark-{os.getppid()}.log", tmp_path / "mirror-spark-notes.log"
     for each in (gone, own, parents, other):
         each.touch()
-    spark._remove_old_logs()
+    spark._remove_old_files()
     assert sorted(tmp_path.iterdir()) == sorted([own, parents, other])

@@ -280,3 +280,16 @@ def test_an_epoch_whose_tasks_have_all_begun_lasts_until_it_is_rung_for(bell: Be
 
 def test_before_any_task_has_begun_nothing_is_known_of_cores(bell: Bell) -> None:
     assert not await_all(bell, 0.01, tasks=2, patience_seconds=0.0)
+
+
+def test_tasks_are_told_another_address_than_is_listened_on_and_a_port_that_is_let_through() -> None:
+    with Bell("localhost", bind="127.0.0.1") as any_port:
+        first = any_port.address[1]
+    with (
+        Bell("localhost", bind="127.0.0.1", port=first) as one,
+        Bell("localhost", bind="127.0.0.1", port=first) as next_one,
+        closing(BellListener(next_one.address)) as task,
+    ):
+        assert one.address[0] == next_one.address[0] == "localhost"
+        assert first <= one.address[1] < next_one.address[1] < first + 16
+        wait_until(lambda: task.may_write, "an answer", timeout_seconds=5, until=lambda _: bool(next_one.listeners))

@@ -106,3 +106,31 @@ def test_the_seam_is_the_time_between_the_end_of_a_task_and_the_beginning_of_the
     epochs._alone_since = ended - 100
     epochs.run([NOTHING])
     assert (epochs.seam_seconds or 0) >= 100
+
+
+class Executors:
+    """A Spark cluster whose executors have so many cores."""
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self._jsc = self
+
+    def sc(self) -> Executors:
+        return self
+
+    def resourceProfileManager(self) -> Executors:  # noqa: N802 - Spark's name
+        return self
+
+    def defaultResourceProfile(self) -> str:  # noqa: N802 - Spark's name
+        return "default"
+
+    def maxNumConcurrentTasks(self, _: str) -> int:  # noqa: N802 - Spark's name
+        return self.cores
+
+
+def test_on_a_cluster_tasks_follow_the_cores_of_the_executors_unless_somebody_says_how_many() -> None:
+    epochs, told = Epochs("spark://host:7077", 0), Epochs("spark://host:7077", 2)
+    assert epochs.at_once() == 1
+    for cores in (7, 3, 0):
+        epochs._spark = told._spark = Executors(cores)  # type: ignore[assignment]
+        assert (epochs.at_once(), told.at_once()) == (max(cores, 1), 2)

@@ -45,7 +45,6 @@ class Engine:
         self.traced = 0
         target: Any = SimpleNamespace(cluster_id="west", offsets=self.offsets)
         self.control = FlowControl(
-            self.standing.settings,
             self.standing,
             target,
             target,

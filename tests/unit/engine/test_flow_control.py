@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from mirror.config.settings import FlowSettings
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
@@ -43,7 +45,7 @@ class Once:
     def once(self, tick: Callable[[], TickReport]) -> None:
         self.done.append(tick())
 
-    def until(self, over: threading.Event, _: Sequence[object]) -> None:
+    def until(self, over: threading.Event, *_: object) -> None:
         self.done.append(over)
 
 
@@ -68,7 +70,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     monkeypatch.setattr(flow_control, "LogWriter", writer)
     monkeypatch.setattr(flow_control, "Strangers", lambda *_: SimpleNamespace(tick=lambda: LOOKED, close=lambda: None))
     target = brokers()
-    control = FlowControl(standing.settings, standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+    control = FlowControl(standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
     def last_results() -> None:
         ticking.done.append("last results")
@@ -77,7 +79,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
 
     stop = threading.Event()
     stop.set()
-    control.keep_up(target, cast(Any, ticking), stop, 5.0, last_results)
+    control.keep_up(target, cast(Any, ticking), stop, last_results)
     # What this engine writes would be taken for left by one before it, were that not known before.
     begun = ["topics", control._may_keep_up, "reads and writes", stop]
     assert ticking.done == [*begun, "last results", *([LOOKED] if found else [])]
@@ -87,7 +89,7 @@ def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(m
     """Whoever runs it ends the engine, and with that the other one."""
     standing, stop = FlowStanding(flow_settings()), threading.Event()
     target = brokers()
-    control = FlowControl(standing.settings, standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+    control = FlowControl(standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
     def keep_up(_: object, __: object, over: threading.Event, *___: object) -> None:
         wait_until(over.is_set, "the engine to end", timeout_seconds=_STUCK_SECONDS)
@@ -98,7 +100,7 @@ def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(m
     monkeypatch.setattr(control, "keep_up", keep_up)
     monkeypatch.setattr(control, "take_over", take_over)
     with pytest.raises(ZeroDivisionError):
-        control.run(stop, 5.0)
+        control.run(stop)
     stop.set()
 
 
@@ -123,10 +125,10 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
     names = {"mm2-state.east.internal", standing.settings.offset_storage_topic}
     target = brokers(topics=lambda asked: dict.fromkeys(names & asked))
     ticking = Ticking(lambda _: None, standing.settings.flow)
-    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
     for name, each in done.items():
         monkeypatch.setattr(control, name, lambda *_, each=each, name=name: each.set() or TickReport(name, 5, 1))
-    running = threading.Thread(target=lambda: kept_up.append(control.run(stop, 5.0)), daemon=True)
+    running = threading.Thread(target=lambda: kept_up.append(control.run(stop)), daemon=True)
     running.start()
     for name, each in {"the source to be asked": is_asked, **done}.items():
         wait_until(each.is_set, name, timeout_seconds=_STUCK_SECONDS)
@@ -157,11 +159,9 @@ class Late:
         monkeypatch.setattr(flow_control, "GoneTopicsTick", lambda *given: self.round("gone", given[-1], {ORDERS}))
         monkeypatch.setattr(flow_control, "plan_routes", lambda *_: Routes(((ORDERS, COPY, "id", "id"),)))
         monkeypatch.setattr(FlowControl, "_group_ticks", lambda *_: [])
-        self.control = FlowControl(
-            standing.settings, standing, source, target, NO_TICKING, cast(Any, None), matches_mm2=False
-        )
-        monkeypatch.setattr(self.control, "_mirrors", SimpleNamespace(**MIRRORS))
-        self.control.keep_up(source, cast(Any, self), threading.Event(), 5.0)
+        self.control = FlowControl(standing, source, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+        monkeypatch.setattr(flow_control, "Mirrors", lambda *_: SimpleNamespace(**MIRRORS))
+        self.control.keep_up(source, cast(Any, self), threading.Event())
 
     def round(self, name: str, take: Callable[[Any], None], found: object) -> Any:
         return SimpleNamespace(tick=lambda: run_tick(name, lambda: 5, lambda _: (take(found), (1, ()))[1]))
@@ -169,7 +169,9 @@ class Late:
     def once(self, tick: Callable[[], TickReport]) -> bool:
         return tick().is_ok
 
-    def until(self, _: threading.Event, ticks: Sequence[tuple[float, Callable[[], TickReport]]]) -> None:
+    def until(
+        self, _: threading.Event, ticks: Sequence[tuple[float, Callable[[], TickReport]]], __: object = None
+    ) -> None:
         self.rounds = {str(number): tick for number, (_, tick) in enumerate(ticks)}
 
     def run_all(self) -> list[TickReport]:
@@ -199,6 +201,42 @@ def test_what_a_round_finds_out_behind_the_end_of_its_term_is_not_of_the_next(mo
     assert (standing.partitions, standing.dead, standing.watched, standing.left_out) == ((), {}, frozenset(), {})
     assert standing.handovers == {ORDERS: "of the next term"}
     assert not standing.has_looked
+
+
+def test_what_a_round_finds_by_settings_of_before_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions may have been read back meanwhile, of topics that are chosen otherwise."""
+    late = Late(monkeypatch)
+    late.standing.take_settings(replace(late.standing.settings))
+    assert all(report.is_ok for report in late.run_all())
+    assert late.standing.partitions == ()
+
+
+def test_settings_that_change_begin_anew_what_is_kept_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same thread: what goes by the settings of before has ended by then."""
+    standing, stop, seen = FlowStanding(flow_settings()), threading.Event(), list[int]()
+    target = brokers()
+
+    class Topics:
+        side_topics_are_there = False
+
+        def __init__(self, _: object, __: object, settings: FlowSettings) -> None:
+            self.settings = settings
+
+        def tick(self) -> TickReport:
+            seen.append(self.settings.replication_factor)
+            if len(seen) == 1:
+                standing.take_settings(replace(standing.settings, replication_factor=7))
+            else:
+                stop.set()
+            return TickReport("topics", 5, 0)
+
+    monkeypatch.setattr(flow_control, "TopicsTick", Topics)
+    ticking = Ticking(lambda _: None, standing.settings.flow)
+    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    monkeypatch.setattr(control, "take_over", lambda _: None)
+    before = standing.settings.replication_factor
+    control.run(stop).join(_STUCK_SECONDS)
+    assert seen == [before, 7]
 
 
 def test_what_a_round_finds_out_in_its_term_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,12 +270,10 @@ def test_of_a_round_that_ends_behind_its_term_nobody_hears_and_no_other_begins(
     monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: SimpleNamespace(tick=tick, side_topics_are_there=False))
     monkeypatch.setattr(FlowStanding, "keep", lambda _, report: kept.append(report))
     source = brokers() if has_source else None
-    control = FlowControl(
-        standing.settings, standing, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False
-    )
+    control = FlowControl(standing, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False)
     monkeypatch.setattr(control, "take_over", lambda _: None)
     control._is_known_without_source = True
-    control.run(threading.Event(), 5.0, find_source=find_source).join(_STUCK_SECONDS)
+    control.run(threading.Event(), find_source=find_source).join(_STUCK_SECONDS)
     assert (rounds, kept, caplog.messages) == (["topics"], [], [])
     standing.between_epochs()
     assert not standing._is_to_be_read_again, "the next term reads its positions for itself"
@@ -251,10 +287,16 @@ def test_positions_that_were_read_without_the_source_are_read_again_before_anyth
     target = brokers()
     for source in ("the east", None):
         standing, done = FlowStanding(flow_settings()), list[object]()
-        control = FlowControl(standing.settings, standing, None, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+        control = FlowControl(standing, None, target, NO_TICKING, cast(Any, None), matches_mm2=False)
         control._is_known_without_source = is_known
         monkeypatch.setattr(control, "take_over", lambda _: None)
         monkeypatch.setattr(FlowStanding, "read_again", lambda _, done=done: done.append("read again"))
-        monkeypatch.setattr(control, "keep_up", lambda found, *_, done=done: done.append(found))
-        control.run(threading.Event(), 5.0, find_source=lambda *_, source=source: cast(Any, source)).join()  # type: ignore[misc]
+        stop = threading.Event()
+
+        def keep_up(found: object, *_: object, done: list[object] = done, stop: threading.Event = stop) -> None:
+            done.append(found)
+            stop.set()
+
+        monkeypatch.setattr(control, "keep_up", keep_up)
+        control.run(stop, find_source=lambda *_, source=source: cast(Any, source)).join()  # type: ignore[misc]
         assert done == [*(["read again"] if is_known else []), *([source] if source else [])]

@@ -323,7 +323,7 @@ def test_that_somebody_took_an_id_as_soon_as_its_transaction_had_ended_is_seen_b
     standing = FlowStanding(flow_settings())
     target: Any = SimpleNamespace(cluster_id="west")
     ticking = Ticking(lambda _: None, lambda _: None)
-    control = FlowControl(standing.settings, standing, target, target, ticking, hold, matches_mm2=False)
+    control = FlowControl(standing, target, target, ticking, hold, matches_mm2=False)
     standing.lead(2, was_settled=False)
     standing.take_state(FlowState(), Mm2Traces(), Held())
     if is_seen_by_keeping_alive:

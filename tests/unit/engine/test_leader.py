@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -33,6 +35,7 @@ from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord, stopped_reason
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.patterns import PatternFilter
 from mirror.model.pause import Pauses
 from mirror.waiting import wait_until
 from tests.flows import flow_work
@@ -54,6 +57,7 @@ class Electing:
         self.pauses = Pauses()
         self.said: list[StateRecord] = []
         self.pause_report = None
+        self.settings: Mapping[str, str] = {}
 
     def say(self, record: StateRecord) -> None:
         self.said.append(record)
@@ -197,7 +201,7 @@ def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_ma
     standing, hold = FlowStanding(flow_settings()), SimpleNamespace(unrefused=DataProducer(7, 3))
     target: Any = SimpleNamespace(cluster_id="west")
     ticking = Ticking(lambda _: None, lambda _: None)
-    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
+    control = FlowControl(standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
 
     def waits(seconds: float, *, was_settled: bool = False) -> bool:
         standing.lead(2, was_settled=was_settled, lease=Lease(seconds))
@@ -350,3 +354,12 @@ def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_t
     assert report.stopped == {TopicPartition("orders", number): f"poison at {number}" for number in range(MOST_TOLD)}
     told = [stopped_reason(source, why) for source, why in report.stopped.items()]
     assert list(report.reasons[:MOST_TOLD]) == told
+
+
+def test_a_file_that_has_changed_is_told_apart_from_those_of_the_other_engines() -> None:
+    leader, standing, election = leading(None, None)
+    leader._round(cast(Any, None))
+    assert election.settings == {}, "it has said so when it began"
+    standing.take_settings(replace(standing.settings, group_filter=PatternFilter(("readers",), ())))
+    leader._round(cast(Any, None))
+    assert election.settings == digests(standing.settings, 600.0)

@@ -273,7 +273,7 @@ def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(stan
     written: list[object] = []
     writer: Any = SimpleNamespace(append=lambda *records: written.extend(records[-1]))
     ticking = Ticking(lambda _: None, lambda _: None)
-    control = FlowControl(standing.settings, standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
     assert control._follow(log, writer).problems == ()
     assert written == []
     assert standing.to_record == {ORDERS}

@@ -148,7 +148,6 @@ class Engine:
         name = self.standing.settings.copy_of("orders")
         self.target = Brokers("the west", **{name: copied})
         self.control = FlowControl(
-            self.standing.settings,
             self.standing,
             cast(Any, self.source),
             cast(Any, self.target),

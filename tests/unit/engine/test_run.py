@@ -222,6 +222,14 @@ def two_ways(settings: MirrorSettings, *lines: str) -> MirrorSettings:
     return load(settings.path)
 
 
+def test_a_login_is_not_sent_over_a_network_as_it_is(settings: MirrorSettings) -> None:
+    with_login = two_ways(settings, "west.sasl.jaas.config = x required;")
+    with pytest.raises(ConfigError, match=r"spark\.authenticate\.secret"):
+        Engine(with_login, master="spark://host:7077")
+    Engine(with_login, master="spark://host:7077", spark_conf={"spark.authenticate": "false"})
+    Engine(settings, master="spark://host:7077")
+
+
 def test_only_flows_into_the_clusters_that_are_named_run(settings: MirrorSettings) -> None:
     both = two_ways(settings, "west->east.enabled = true")
     assert sorted(str(flow) for flow in Engine(both)._standings) == ["east->west", "west->east"]
@@ -342,16 +350,13 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     stop = threading.Event()
 
     class Begun:
-        def __init__(
-            self, _settings: object, _standing: object, source: None, target: Connected, *_: object, **__: object
-        ) -> None:
+        def __init__(self, _standing: object, source: None, target: Connected, *_: object, **__: object) -> None:
             assert source is None, "a source that is away keeps nobody from taking the flow over"
             self.target = target
 
         def run(
             self,
             over: threading.Event,
-            _seconds: float,
             _await_copy: object,
             find_source: Callable[[Ticking, threading.Event], Connected],
         ) -> threading.Thread:
@@ -369,7 +374,10 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     monkeypatch.setattr(Engine, "_lead", lambda *_: None)
     monkeypatch.setattr(FlowLeader, "await_lease", lambda _, stop: None if stop.is_set() else threading.Event())
     caplog.set_level("INFO", "mirror")
-    Engine(settings, clusters=["west"]).run(stop)
+    engine = Engine(settings, clusters=["west"])
+    # Somebody is about to put another file there: it is not asked for anything by then.
+    settings.path.unlink()
+    engine.run(stop)
 
     assert asked == ["west", "west", "west", "east"]
     assert begun == [("east", "west")]
@@ -601,3 +609,19 @@ def test_where_nothing_refuses_what_arrives_late_no_partition_is_settled(setting
     standing.unrefused[TopicPartition("east.orders", 0)] = 7
     assert not standing.is_settled
     assert standing.settled() == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
+
+
+def test_what_changes_in_the_file_reaches_each_flow_and_what_a_restart_is_for_does_not(
+    settings: MirrorSettings,
+) -> None:
+    engine = Engine(settings)
+    settings.path.write_text(
+        f"{settings.path.read_text()}topics = orders\nmirror.epoch.seconds = 7\nmirror.tasks = 3\n"
+    )
+    engine.take_settings(load(settings.path))
+    standing = engine.standings[EAST_WEST]
+    assert (standing.settings.replicates("orders"), standing.settings.replicates("bills")) == (True, False)
+    assert engine.settings.flow(EAST_WEST) is standing.settings
+    assert (engine.settings.engine.epoch_seconds, engine.settings.engine.tasks) == (7.0, 0)
+    engine.take_file_notes(["line 7, mirror.tasks: takes effect after a restart"])
+    assert standing.notes() == ("line 7, mirror.tasks: takes effect after a restart",)

@@ -19,6 +19,7 @@ from mirror.kafka.batch import Producer
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.patterns import PatternFilter
 from tests.flows import EAST_WEST
 from tests.unit.control.builders import flow_settings
 
@@ -234,6 +235,7 @@ _USES: dict[str, Callable[[FlowStanding], object]] = {
     "to_fence": FlowStanding.to_fence,
     "read_again": FlowStanding.read_again,
     "between_epochs": FlowStanding.between_epochs,
+    "take_settings": lambda standing: standing.take_settings(standing.settings),
     "settled": FlowStanding.settled,
     "is_settled": lambda standing: standing.is_settled,
     "is_starting": lambda standing: standing.is_starting,
@@ -266,3 +268,24 @@ def test_partitions_that_wait_for_the_same_are_told_of_together() -> None:
         "orders-0 (and 2 more): east: connection refused",
         "orders-3: west: NotEnoughReplicas",
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_read_again"),
+    [
+        ({"topic_filter": PatternFilter(("orders",), ())}, True),
+        ({"heartbeats_replication": False}, True),
+        ({"offset_lag_max": 7}, False),
+    ],
+)
+def test_topics_that_are_chosen_anew_are_looked_up_before_they_are_copied(
+    changes: dict[str, Any], *, is_read_again: bool
+) -> None:
+    """Whoever led before may have copied them, or Java MirrorMaker; nobody has looked."""
+    rung = list[str]()
+    standing = FlowStanding(flow_settings(), lambda: rung.append("rung"))
+    standing.is_known = True
+    standing.take_settings(replace(standing.settings, **changes))
+    assert rung == ["rung"], "the epoch that runs goes by the settings of before"
+    standing.between_epochs()
+    assert standing.is_known is not is_read_again

@@ -129,3 +129,16 @@ def test_one_broker_of_a_cluster_that_answers_is_told_with_its_recovery(
     assert not ticking.once(lambda: failed)
     assert ticking.once(lambda: TickReport("state", 2, 1))
     assert caplog.messages == ["state: west, broker 2: connection refused", "state: recovered"]
+
+
+def test_ticks_that_are_outdated_end_before_the_next_round() -> None:
+    """Others are to be run in their place, although nobody has told them to stop."""
+    ran = list[str]()
+
+    def tick() -> TickReport:
+        ran.append("t")
+        return TickReport("t", 1, 0)
+
+    ticking = Ticking(lambda _: None, EAST_WEST)
+    ticking.until(threading.Event(), [(0.0, tick)], lambda: len(ran) == 2)
+    assert ran == ["t", "t"]

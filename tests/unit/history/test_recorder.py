@@ -76,8 +76,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Sample]:
 
 @pytest.fixture
 def recorder(settings: MirrorSettings, tmp_path: Path) -> FlowRecorder:
-    (flow,) = settings.enabled_flows
-    return FlowRecorder(flow, settings.clusters["east"], HistoryWriter(tmp_path, Bounds()), 10.0)
+    return FlowRecorder(settings.clusters["east"], HistoryWriter(tmp_path, Bounds()), 10.0)
 
 
 def test_samples_are_as_far_apart_as_asked_for(recorder: FlowRecorder, source: Source, taken: list[Sample]) -> None:

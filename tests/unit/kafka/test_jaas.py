@@ -56,3 +56,9 @@ def test_any_text_is_read_or_refused_without_its_values(text: str) -> None:
 def test_what_is_refused_is_told(text: str, told: str) -> None:
     with pytest.raises(BadJaas, match=told):
         parse_login(text)
+
+
+@pytest.mark.parametrize("password", ["plain", 'with "quotes"', "back\\slash", "a=b;c", ""])
+def test_a_login_is_written_as_it_is_read(password: str) -> None:
+    login = Login("x.PlainLoginModule", "required", {"username": "ann", "password": password})
+    assert parse_login(login.as_text()) == login

@@ -6,7 +6,9 @@ import base64
 import http.server
 import importlib.util
 import json
+import os
 import ssl
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +173,18 @@ def test_tls_checks_host_names_and_certificates_unless_told_otherwise(identity: 
     assert not context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory are Linux's")
+def test_a_key_is_written_to_no_disk(identity: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    key, certificate = identity
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
+    properties = with_servers(
+        security_protocol="SSL",
+        ssl_keystore_key=key.read_text(),
+        ssl_keystore_certificate_chain=certificate.read_text(),
+    )
+    assert client_arguments(properties)["ssl_context"] is not None
 
 
 def test_certificates_and_keys_may_be_written_into_the_settings(identity: tuple[Path, Path]) -> None:

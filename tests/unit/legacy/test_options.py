@@ -56,6 +56,11 @@ def read(*more: str) -> Options | None:
             },
             id="MM1-10",
         ),
+        pytest.param(
+            ["--include", "a", "--spark-conf", "spark.a=b", "--master", "yarn", "--spark-conf", "spark.c=d"],
+            {"master": "yarn", "spark_conf": {"spark.a": "b", "spark.c": "d"}},
+            id="a Spark cluster",
+        ),
     ],
 )
 def test_an_option_says_what_it_says_in_java(arguments: list[str], changed: dict[str, Any]) -> None:
@@ -80,6 +85,7 @@ def test_an_option_says_what_it_says_in_java(arguments: list[str], changed: dict
         ([*FILES, "--blacklist", "a"], "--blacklist: there is none any more"),
         ([*FILES, "--include", "a", "--inlcude", "b"], "unrecognized arguments: --inlcude b"),
         ([*FILES, "--include", "a", "--message.handler", "com.example.Mask"], "names a Java class"),
+        ([*FILES, "--include", "a", "--spark-conf", "spark.master=x"], "--spark-conf spark.master: it cannot be set"),
         ([*FILES, "--include", "a"], "c: cannot be read"),
     ],
 )

@@ -64,7 +64,7 @@ def test_a_flow_is_seen_as_the_clusters_and_the_engine_say(
     settings: MirrorSettings, engine: Engine, looks: list[Any]
 ) -> None:
     over, stop = threading.Event(), threading.Event()
-    watching = Watching(settings, engine, stop)
+    watching = Watching(engine, stop)
     (before,) = watching.view().flows
     assert (before.status, before.term, before.has_reported) == (None, None, False)
     (thread,) = watching.start(over)
@@ -86,7 +86,7 @@ def test_a_look_that_fails_by_a_defect_is_told_and_the_next_one_comes(
     """A thread that ends by a defect ends the engine; this one is not worth that."""
     looks.insert(0, KeyError("oops"))
     over = threading.Event()
-    watching = Watching(settings, engine, threading.Event())
+    watching = Watching(engine, threading.Event())
     (thread,) = watching.start(over)
     wait_until(lambda: watching.view().flows[0].status, "the look after it", timeout_seconds=20)
     over.set()
@@ -95,7 +95,7 @@ def test_a_look_that_fails_by_a_defect_is_told_and_the_next_one_comes(
 
 
 def test_it_is_served_while_the_engine_runs(settings: MirrorSettings, engine: Engine, looks: list[Any]) -> None:
-    with watched(settings, engine, threading.Event()) as watching, served(settings, watching, 0) as where:
+    with watched(engine, threading.Event()) as watching, served(engine, watching, 0) as where:
         with urllib.request.urlopen(f"{where}/health", timeout=20) as answer:
             assert answer.read() == b"ok\n"
         with urllib.request.urlopen(f"{where}/metrics", timeout=20) as answer:
@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_refused_with_the_key_or_the_option(settings: Mi
         for asked_by in ("mirror.status.port", "--status-port"):
             with (
                 pytest.raises(ConfigError, match=f"{asked_by}.*{port}.*in use") as refused,
-                served(settings, Watching(settings, engine, threading.Event()), port, asked_by),
+                served(engine, Watching(engine, threading.Event()), port, asked_by),
             ):
                 pass
             assert str(settings.path) in str(refused.value)
@@ -121,7 +121,7 @@ def test_what_is_seen_is_kept_where_the_file_says_so(tmp_path: Path, looks: list
     lines = f"mirror.history.directory = {folder}\nmirror.history.interval.seconds = 0.5\neast->west.ssl.key.password = hush\n"
     file.write_text(FILE + lines)
     settings = load(file)
-    with watched(settings, Engine(settings, tells_copied=True), threading.Event()) as watching:
+    with watched(Engine(settings, tells_copied=True), threading.Event()) as watching:
         kept = wait_until(
             lambda: watching.view().history,
             "three samples",
@@ -142,7 +142,7 @@ def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_pat
     file.write_text(f"{FILE}mirror.history.directory = {folder}\n")
     settings = load(file)
     engine = Engine(settings, tells_copied=True)
-    with watched(settings, engine, threading.Event()) as watching:
+    with watched(engine, threading.Event()) as watching:
         (note,) = wait_until(engine.standings[FLOW].notes, "a note", timeout_seconds=60)
         view = watching.view()
     assert note.startswith(f"history east->west: {folder} cannot be written to: ")
@@ -155,10 +155,10 @@ def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_pat
 def test_an_address_that_is_not_this_machines_is_refused_with_its_line(tmp_path: Path, address: str) -> None:
     file = tmp_path / "mirror.properties"
     file.write_text(f"{FILE}mirror.status.address = {address}\n")
-    settings = load(file)
+    engine = Engine(load(file))
     with (
         pytest.raises(ConfigError, match=r"mirror\.properties:7: mirror\.status\.address"),
-        served(settings, Watching(settings, Engine(settings), threading.Event()), 0),
+        served(engine, Watching(engine, threading.Event()), 0),
     ):
         pass
 
