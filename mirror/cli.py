@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +33,6 @@ from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups
 from mirror.control.plan import FlowPlan, plan_flow
-from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
 from mirror.detaching import detach
 from mirror.drill.commands import app as runbook_app
@@ -43,6 +42,7 @@ from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.extras import extra_of
 from mirror.failing_over import Asked, Terminal, fail_back, fail_over
+from mirror.history.kept import Bounds
 from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
@@ -63,7 +63,7 @@ from mirror.recovery import rehearsal_rows
 from mirror.recovery.failover import Mode
 from mirror.recovery.fence import FencePlan, apply_fence, lift_fence, plan_fence, watch_fenced
 from mirror.recovery.fence_record import FenceRecord
-from mirror.recovery.fenced_side import late_writers, look_at_fenced_side, with_fenced_side
+from mirror.recovery.fenced_side import late_writers
 from mirror.recovery.group_moves import MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.pause import PausedPosition, PausePlan, plan_pause
@@ -77,6 +77,8 @@ from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
 from mirror.spark_conf import BadSparkConf, read_spark_conf
+from mirror.status_page import Looking, duration, page
+from mirror.status_page import watch as watch_status
 from mirror.tables import MOST_ROWS, print_rows
 
 VERDICT_NOT_PASS, BAD_USAGE, COULD_NOT_START, PART_ENDED = 1, 2, 3, 4
@@ -84,15 +86,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _STANDARD_ERROR = 2
 _MOST_ABSENCES = 20
-_STATE_COLOURS = {
-    "RUNNING": "green",
-    "STARTING": "yellow",
-    "PAUSED": "yellow",
-    "DEGRADED": "yellow",
-    "STOPPED": "red",
-    "FAILED": "red",
-}
-_MOST_REASONS = 10
+_MOST_NAMED = 10
 _EVERY_GROUP = ".*"
 _GAP_COLUMNS = ("topic", "partition", "from", "to", "count", "kind", "found_at")
 
@@ -232,7 +226,7 @@ def run(
     stop_when_told(stop, lambda name: log.info("stops: %s", name), asked)
     from mirror.engine.followed_file import following
     from mirror.engine.run import Engine, PartEnded  # other commands need none of PySpark
-    from mirror.monitoring.watch import served
+    from mirror.monitoring.watch import served, watched
 
     with _explained(file):
         config = MirrorMakerConfig.of(read(file))
@@ -242,17 +236,20 @@ def run(
         # As connect-mirror-maker.sh has it (CLI-01): --clusters X Y.
         targets = [*(clusters or ()), *(more_clusters or ())]
         port = settings.engine.status_port if status_port is None else status_port
+        is_watched = port is not None or settings.engine.history.directory is not None
         try:
             conf = read_spark_conf(spark_conf or ())
         except BadSparkConf as problem:
             raise ConfigError(file, None, None, str(problem)) from problem
-        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=port is not None)
+        engine = Engine(settings, clusters=targets, master=master, spark_conf=conf, tells_copied=is_watched)
         asked_by = "mirror.status.port" if status_port is None else "--status-port"
         try:
-            with (
-                following(engine, config, file, asked),
-                served(engine, port, stop, asked_by) if port is not None else nullcontext(),
-            ):
+            with ExitStack() as around:
+                around.enter_context(following(engine, config, file, asked))
+                if is_watched:
+                    watching = around.enter_context(watched(engine, stop))
+                    if port is not None:
+                        around.enter_context(served(engine, watching, port, asked_by))
                 engine.run(stop)
         except PartEnded as ended:
             log.critical("stopped, because a part ended by a defect: %s: %r", ended, ended.__cause__)
@@ -316,28 +313,92 @@ def status(
             "--check", help="For monitoring: exit code 1 unless every flow is RUNNING (so also if one is PAUSED)."
         ),
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Go on until Ctrl-C: in a terminal in place, elsewhere one page, or line of JSON, after the other.",
+        ),
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(help="With --watch: how often is looked.", metavar="SECONDS", min=0.5)
+    ] = 2.0,
     as_json: AsJson = False,
     show_all: ShowAll = False,
 ) -> None:
     """Say where every flow stands: state, reasons, and the partitions that need somebody most.
 
     Of a flow that is failed over it is looked who still writes to its old cluster. Exit code 1 if somebody does, or the
-    state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED.
+    state of a flow cannot be told (FAILED); with --check also if one is STARTING, DEGRADED, PAUSED or STOPPED. With
+    --watch it is 0, whatever was seen.
     """
+    if watch and check:
+        raise typer.BadParameter("--check asks once, --watch goes on: one of the two")
+    with _explained(file):
+        settings = load(file, applies_transforms=False)
+        looking = Looking(settings, [_flow(settings, flow)] if flow else settings.enabled_flows)
+        if watch:
+            stop = threading.Event()
+            stop_when_told(stop, lambda _: None)
+            watch_status(looking, file, _out, interval, stop, as_json=as_json, show_all=show_all)
+            return
+        found = looking.once()
+    if as_json:
+        _print_json({"flows": [one.as_json() for one in found]})
+    else:
+        for one in found:
+            _out.print(page(one.status, file, _out.width, most_rows=None if show_all else MOST_ROWS))
+    states = [one.status.state for one in found]
+    if late_writers([one.side for one in found]) or any(
+        state != "RUNNING" if check else state == "FAILED" for state in states
+    ):
+        raise typer.Exit(VERDICT_NOT_PASS)
+
+
+@app.command()
+def record(
+    file: File,
+    flow: FlowName = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Where the history is kept; by default mirror.history.directory.", metavar="DIR"),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="How far samples are apart; by default mirror.history.interval.seconds.", metavar="SECONDS", min=0.5
+        ),
+    ] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="From which level on the log, on standard error, has lines.", case_sensitive=False)
+    ] = LogLevel.INFO,
+) -> None:
+    """Keep a history of the flows from outside, whoever copies them, until told to stop (SIGTERM or Ctrl-C).
+
+    An engine of this program keeps one by itself, by mirror.history.directory. Of Java MirrorMaker 2 the positions are
+    read that it leaves, its offset syncs, and the ends of the copies. What is older or more than
+    mirror.history.retention.hours and .bytes is removed, and that is told.
+    """
+    stop = threading.Event()
+    set_up(log_level, LogFormat.TEXT, _STANDARD_ERROR)
+    log = logging.getLogger(__name__)
+    stop_when_told(stop, lambda name: log.info("stops: %s", name))
+    from mirror.history.recorder import record_flows  # other commands need no Arrow
+    from mirror.history.store import HistoryWriter
+
     with _explained(file):
         settings = load(file, applies_transforms=False)
         chosen = [_flow(settings, flow)] if flow else settings.enabled_flows
-        with observe(settings, {each.flow for each in chosen}) as observers:
-            found = [observer.look() for observer in observers]
-        sides = [look_at_fenced_side(settings, each, one) for each, one in zip(chosen, found, strict=True)]
-    found = [with_fenced_side(one, side) for one, side in zip(found, sides, strict=True)]
-    if as_json:
-        rows = zip(found, sides, strict=True)
-        _print_json({"flows": [one.as_json() | {"fenced_side": side and side.as_json()} for one, side in rows]})
-    else:
-        for one in found:
-            _print_status(one, file, show_all=show_all)
-    if late_writers(sides) or any(one.state != "RUNNING" if check else one.state == "FAILED" for one in found):
+        history = settings.engine.history
+        if (folder := directory or history.directory) is None:
+            raise ConfigError(file, None, "--directory", "say where: there is no mirror.history.directory in the file")
+        seconds = history.interval_seconds if interval is None else interval
+        writer = HistoryWriter(folder, Bounds(history.retention_seconds, history.retention_bytes))
+        log.info("records %s to %s, every %g s", ", ".join(str(each.flow) for each in chosen), folder, seconds)
+        record_flows(settings, chosen, writer, seconds, stop)
+    kept = writer.kept
+    log.info("%s of %s recorded", counted(kept.samples, "sample"), counted(kept.rows, "row"))
+    if kept.trouble is not None or kept.lost_rows:
         raise typer.Exit(VERDICT_NOT_PASS)
 
 
@@ -950,7 +1011,7 @@ def _show_pause_plan(plan: PausePlan, *, dry_run: bool, as_json: bool) -> None:
             _print_json(plan.as_json())
         return
     verb = "paused" if plan.is_pause else "copied again"
-    named = ", ".join(plan.changed[:_MOST_REASONS]) + (" and others" if len(plan.changed) > _MOST_REASONS else "")
+    named = ", ".join(plan.changed[:_MOST_NAMED]) + (" and others" if len(plan.changed) > _MOST_NAMED else "")
     _out.print(f"{plan.flow}: to be {verb}: {named or 'no topic that is on record'}", markup=False)
     _out.print(f"  {plan.leader or 'no engine'} leads the flow", markup=False, style="dim")
 
@@ -962,7 +1023,7 @@ def _print_fence_plan(plan: FencePlan) -> None:
     rows += [{"ACL": str(each)} for each in plan.record.acls]
     title = f"To fence {plan.record.cluster}" + (", as on record" if plan.is_taken_up else "")
     _print_table(title, rows, most=MOST_ROWS)
-    for topic, why in list(plan.left_open.items())[:_MOST_REASONS]:
+    for topic, why in list(plan.left_open.items())[:_MOST_NAMED]:
         _out.print(f"  not fenced: {topic}: {why}", markup=False, style="dim")
     for warning in plan.warnings:
         _out.print(f"  note: {warning}", markup=False)
@@ -1185,39 +1246,13 @@ def _print_json(content: Any) -> None:
     sys.stdout.write("\n")
 
 
-def _with_file(text: str, file: Path) -> str:
-    """Return what is told with the file that was given, where it names a command: an engine may know it by another."""
-    return re.sub(r"\bmirror (\w+) FILE\b", lambda found: f"mirror {found[1]} {file}", text)
-
-
-def _print_status(status: FlowStatus, file: Path, *, show_all: bool) -> None:
-    _out.print(Text.assemble((str(status.flow), "bold"), "  ", (status.state, _STATE_COLOURS[status.state])))
-    if status.claim is not None and not status.claim.is_released:
-        _out.print(f"  led by engine {status.claim.where}, term {status.claim.term}", markup=False, style="dim")
-    if status.fence is not None:
-        _out.print(f"  late requests of earlier engines: {status.fence}", markup=False, style="dim")
-    shown = status.reasons if show_all else status.reasons[:_MOST_REASONS]
-    for reason in shown:
-        _out.print(f"  {_with_file(reason, file)}", markup=False)
-    if len(status.reasons) > len(shown):
-        _out.print(f"  … and {len(status.reasons) - len(shown):,} more reasons, --all shows them", highlight=False)
-    for note in status.notes:
-        _out.print(f"  note: {_with_file(note, file)}", markup=False, style="dim")
-    if status.partitions:
-        rows = [_partition_row(each) for each in worst_first(status.partitions)]
-        print_rows(_out, None, rows, most=None if show_all else MOST_ROWS)
-    else:
-        away = f"  which partitions are mirrored is on record on {status.flow.target}, which does not tell"
-        _out.print(away if status.state == "FAILED" else "  no partition is mirrored yet", markup=False)
-
-
 def _last_report(view: GroupView, flow: Flow) -> str:
     """Return when the engine last reported: what it reports then tells whether it looks at groups at all."""
     report, age = view.report, view.report_age_seconds
     if report is None or age is None:
         return f"No engine of {flow} has reported yet."
     wrong = "" if report.state == "RUNNING" else f", that it is {report.state}: mirror status says why"
-    return f"The engine of {flow} last reported {_duration(age)} ago ({iso_time(report.at_ms)}){wrong}."
+    return f"The engine of {flow} last reported {duration(age)} ago ({iso_time(report.at_ms)}){wrong}."
 
 
 def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -1225,27 +1260,6 @@ def _position_row(row: Mapping[str, Any]) -> dict[str, Any]:
     age = row["checkpoint_age_seconds"]
     shown = {name: row[name] for name in ("group", "topic", "partition", "upstream", "downstream")}
     return {**shown, "checkpoint age, s": None if age is None else round(age), "note": row["note"]}
-
-
-def _partition_row(each: PartitionStatus) -> dict[str, Any]:
-    troubles = (["paused"] if each.is_paused else []) + (["stopped"] if each.stopped is not None else [])
-    troubles += [f"{each.gaps} gap{'s' if each.gaps > 1 else ''}"] if each.gaps else []
-    return {
-        "partition": f"{each.topic}-{each.partition}",
-        "lag in records": each.lag_records,
-        "behind by": None if each.lag_seconds is None else _duration(each.lag_seconds),
-        "copied up to": each.upstream_next,
-        "end of source": each.source_end,
-        "trouble": ", ".join(troubles),
-    }
-
-
-def _duration(seconds: float) -> str:
-    """Return an age in the unit that tells most."""
-    for most, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
-        if seconds < most:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86_400:,.0f} days"
 
 
 def _print_explained(found: Sequence[Explained], *, as_json: bool) -> None:

@@ -40,12 +40,12 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([pa.field(name, _ARROW_TYPES[type_], nullable=nullable) for name, type_, nullable in columns])
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a Parquet file that appears under its name only when it is complete."""
+def write_table(table: pa.Table, path: Path, **how: Any) -> None:
+    """Write a Parquet file that appears under its name only when it is complete; ``how`` is for pyarrow."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A leading dot: Spark and pyarrow pass over such files, so what a killed writer left is never read.
     unfinished = path.with_name(f".{path.name}.unfinished")
-    pq.write_table(table, unfinished)
+    pq.write_table(table, unfinished, **how)
     unfinished.rename(path)
 
 

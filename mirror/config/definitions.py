@@ -644,6 +644,10 @@ ENGINE: Final = _by_name(
         Definition("mirror.status.port", Type.INT, -1, Importance.LOW, _between(-1, 65535)),
         Definition("mirror.status.address", Type.STRING, "127.0.0.1", Importance.LOW),
         Definition("mirror.status.cliff.seconds", Type.DOUBLE, 3600.0, Importance.LOW, _at_least(0)),
+        Definition("mirror.history.directory", Type.STRING, "", Importance.LOW),
+        Definition("mirror.history.interval.seconds", Type.DOUBLE, 10.0, Importance.LOW, _between(0.5, 3600.0)),
+        Definition("mirror.history.retention.hours", Type.DOUBLE, 168.0, Importance.LOW, _between(0.1, 87_600.0)),
+        Definition("mirror.history.retention.bytes", Type.LONG, 1 << 30, Importance.LOW, _at_least(1 << 20)),
         Definition("mirror.tasks", Type.INT, 0, Importance.LOW, _at_least(0)),
         Definition("mirror.takeover", Type.STRING, "match", Importance.LOW, _one_of("match", "position")),
         Definition(

@@ -44,7 +44,16 @@ from mirror.model.references import Unusable
 from mirror.model.topics import Generation, ReplicationPolicy, replicates
 from mirror.model.transforms.chain import Chain, TopicTransform
 
-__all__ = ["ClusterSettings", "ConfigError", "EngineSettings", "FlowSettings", "MirrorSettings", "load", "settings_of"]
+__all__ = [
+    "ClusterSettings",
+    "ConfigError",
+    "EngineSettings",
+    "FlowSettings",
+    "HistorySettings",
+    "MirrorSettings",
+    "load",
+    "settings_of",
+]
 
 End = Literal["source", "target"]
 
@@ -315,6 +324,16 @@ class TransactionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """Where a history is kept, None: nowhere; how far samples are apart; what is kept (``mirror.history.*``)."""
+
+    directory: Path | None = None
+    interval_seconds: float = 10.0
+    retention_seconds: float = 7 * 86_400.0
+    retention_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """The engine's own settings: keys starting ``mirror.``, which MirrorMaker 2 ignores (CFG-078).
 
@@ -339,6 +358,8 @@ class EngineSettings:
         where the engine serves its metrics and status; port None: nowhere (in the file -1), 0: any free one
     cliff_seconds
         how soon the source must delete what is not copied for a flow not to be in order
+    history
+        what is kept of what is seen of the flows
     """
 
     epoch_seconds: float = 30.0
@@ -351,6 +372,7 @@ class EngineSettings:
     status_port: int | None = None
     status_address: str = "127.0.0.1"
     cliff_seconds: float = 3600.0
+    history: HistorySettings = HistorySettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,6 +456,7 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         for a value that cannot be used.
     """
     keys = _Keys(config, ENGINE, config.resolved)
+    directory = keys.get("mirror.history.directory")
     return EngineSettings(
         epoch_seconds=keys.get("mirror.epoch.seconds"),
         commit_interval_seconds=keys.get("mirror.commit.interval.ms") / 1000,
@@ -445,6 +468,12 @@ def engine_settings(config: MirrorMakerConfig) -> EngineSettings:
         status_port=None if (port := keys.get("mirror.status.port")) < 0 else port,
         status_address=keys.get("mirror.status.address"),
         cliff_seconds=keys.get("mirror.status.cliff.seconds"),
+        history=HistorySettings(
+            Path(directory) if directory else None,
+            keys.get("mirror.history.interval.seconds"),
+            3600 * keys.get("mirror.history.retention.hours"),
+            keys.get("mirror.history.retention.bytes"),
+        ),
     )
 
 

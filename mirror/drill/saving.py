@@ -11,6 +11,7 @@ from typing import Any
 from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
 
 INDEX = "00_index.ipynb"
+_OF_NO_RUNBOOK = (INDEX, "80_lag_analysis.ipynb")
 # What JupyterLab adds beside outputs: the state of widgets, and when cells were run.
 _OF_A_RUN = ("widgets", "execution", "ExecuteTime", "trusted", "scrolled", "collapsed")
 
@@ -18,7 +19,7 @@ _OF_A_RUN = ("widgets", "execution", "ExecuteTime", "trusted", "scrolled", "coll
 def shipped() -> frozenset[str]:
     """Return the names of the notebooks that come with the program."""
     runbooks = (load_runbook(path).runbook for path in runbook_files(runbooks_folder()))
-    return frozenset({INDEX, *(step.notebook.rpartition("/")[2] for each in runbooks for step in each.steps)})
+    return frozenset({*_OF_NO_RUNBOOK, *(step.notebook.rpartition("/")[2] for each in runbooks for step in each.steps)})
 
 
 def without_outputs(model: dict[str, Any], path: str, **_: Any) -> None:

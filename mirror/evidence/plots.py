@@ -162,7 +162,7 @@ def timeline_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     steps = [step for step in evidence.steps if step.began_at_ms is not None]
     marks = timeline_marks(evidence)
     if not steps:
-        return _nothing("no step has been run", narrow=narrow)
+        return nothing("no step has been run", narrow=narrow)
     origin = evidence.began_at_ms
     end = max(evidence.ended_at_ms, *(mark.at_ms for mark in marks), origin + 1000) if marks else evidence.ended_at_ms
     span = max((end - origin) / 1000, 1.0)
@@ -239,7 +239,7 @@ def lag_plot(evidence: Evidence, flow: str | None = None, *, narrow: bool = Fals
     chosen = flow or (known[0] if known else "")
     samples = evidence.lag[evidence.lag["flow"] == chosen]
     if samples.empty:
-        return _nothing("lag was not measured", narrow=narrow)
+        return nothing("lag was not measured", narrow=narrow)
     origin = evidence.fault.from_ms if evidence.fault else evidence.began_at_ms
     end = int(samples["at_ms"].max())
     lines = _lag_lines(samples)
@@ -290,7 +290,7 @@ def rto_chain_plot(evidence: Evidence, *, narrow: bool = False) -> Figure:
     failover = evidence.failover
     chain = failover.links if failover else ()
     if failover is None or not chain:
-        return _nothing("the RTO chain was not measured", narrow=narrow)
+        return nothing("the RTO chain was not measured", narrow=narrow)
     bars: list[tuple[str, float, float | None]] = [(link.name, link.seconds or 0.0, None) for link in chain]
     if failover.rto_seconds is not None:
         bars.append((_WHOLE_CHAIN, failover.rto_seconds, failover.rto_objective_seconds))
@@ -385,7 +385,7 @@ def _scale(axes: Axes, values: pd.Series[float]) -> None:
     positive = values[values > 0]
     if len(positive) and positive.max() > 1 and positive.max() > 100 * positive.median():
         axes.set_yscale("symlog", linthresh=1)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
     low = min(0.0, float(values.min())) if len(values.dropna()) else 0.0
     axes.set_ylim(bottom=low if low < 0 else None)
     if low >= 0:
@@ -436,7 +436,8 @@ def _figure(narrow: bool, height: float) -> tuple[RunFigure, Axes]:
     return figure, figure.subplots()
 
 
-def _nothing(what: str, *, narrow: bool) -> RunFigure:
+def nothing(what: str, *, narrow: bool = False) -> RunFigure:
+    """Return a figure that only says why there is nothing to draw."""
     figure, axes = _figure(narrow, 1.0)
     axes.axis("off")
     axes.text(0.5, 0.5, what, ha="center", va="center", color=PALETTE["muted"], transform=axes.transAxes)
@@ -447,7 +448,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a tick's number, shortened: 1.5 M, 20 k, 300, 0.5."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:

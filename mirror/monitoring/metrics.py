@@ -19,6 +19,7 @@ from prometheus_client.samples import Sample
 
 from mirror.control.status import PartitionStatus, State
 from mirror.engine.tally import Figures
+from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.partition import TopicPartition
 from mirror.monitoring.view import EngineView, FlowView
@@ -90,6 +91,8 @@ def families(engine: EngineView) -> list[Metric]:
         all_of.add(name, said, {}, count, "counter")
     seam = math.nan if engine.seam_seconds is None else engine.seam_seconds
     all_of.add("mirror_epoch_seam_seconds", "time without a task between the last two epochs", {}, seam)
+    if engine.history is not None:
+        _add_history(all_of, engine.history)
     for view in engine.flows:
         ends = {"source": view.flow.source, "target": view.flow.target}
         _add_copied(all_of, view, ends)
@@ -196,6 +199,18 @@ def _add_flow(all_of: _Families, view: FlowView, ends: Labels, at_ms: int) -> No
         said = "when a run of a failover or a failback that is on record has got into its phase, in seconds since 1970"
         labels = {**ends, "mode": each.mode, "phase": each.phase.value, "run": each.run, "where": each.where}
         all_of.add("mirror_flow_failover_timestamp_seconds", said, labels, each.at_ms / 1000)
+
+
+def _add_history(all_of: _Families, kept: Kept) -> None:
+    told = {
+        "mirror_history_samples_total": ("samples of flows that were taken for the history", kept.samples, "counter"),
+        "mirror_history_lost_rows_total": ("rows of the history that could not be written", kept.lost_rows, "counter"),
+        "mirror_history_removed_files_total": ("files removed to keep its bounds", kept.removed, "counter"),
+        "mirror_history_bytes": ("size of the history's folder", kept.bytes, "gauge"),
+        "mirror_history_writable": ("1 while the history can be written", kept.trouble is None, "gauge"),
+    }
+    for name, (said, value, kind) in told.items():
+        all_of.add(name, said, {}, value, kind)
 
 
 def _add_partition(all_of: _Families, each: PartitionStatus, labels: Labels) -> None:

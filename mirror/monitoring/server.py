@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -67,7 +67,11 @@ def metrics(engine: EngineView) -> Answer:
 
 def status(engine: EngineView) -> Answer:
     """Return what ``mirror status --json`` prints, as it was when the clusters were last looked at."""
-    said = {"version": engine.version, "flows": [_flow(each) for each in engine.flows]}
+    said = {
+        "version": engine.version,
+        "flows": [_flow(each) for each in engine.flows],
+        "history": None if engine.history is None else asdict(engine.history),
+    }
     return Answer(200, _JSON, f"{json.dumps(said, indent=2)}\n".encode())
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mirror.control.status import FlowStatus
 from mirror.engine.tally import Figures
+from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
@@ -70,6 +71,8 @@ class EngineView:
         whether it was told to end.
     cliff_seconds
         how soon the source must delete what is not copied for a flow not to be ready.
+    history
+        what is kept of what is seen of the flows; None: nothing.
     """
 
     version: str
@@ -81,3 +84,4 @@ class EngineView:
     epochs_failed: int = 0
     seam_seconds: float | None = None
     cliff_seconds: float = 3600.0
+    history: Kept | None = None

@@ -1,4 +1,4 @@
-"""Serving the status of an engine while it runs: threads look at the clusters now and then, requests read that."""
+"""Watching an engine while it runs: threads look at the clusters now and then; requests, and its history, read that."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.settings import FlowSettings
 from mirror.control.status import FlowObserver, FlowStatus
-from mirror.control.tick import now_ms
+from mirror.control.tick import TickReport, now_ms
 from mirror.engine.run import Engine
 from mirror.engine.run_log import logger_of
+from mirror.history.kept import Bounds
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.monitoring.server import Answers, StatusServer
 from mirror.monitoring.view import EngineView, FlowView
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
+
+if TYPE_CHECKING:
+    from mirror.history.store import HistoryWriter
 
 _LOG = logging.getLogger(__name__)
 _REST_SECONDS = 5.0
@@ -41,13 +46,22 @@ class _Look:
 
 
 class Watching:
-    """Looks at the flows of an engine, in a thread each, until told to stop."""
+    """Looks at the flows of an engine, in a thread each, until told to stop; what is seen goes to the history."""
 
     def __init__(self, engine: Engine, stop: threading.Event) -> None:
         """Look at what ``engine`` runs; ``stop`` is what ends that."""
         self._engine = engine
         self._stop = stop
         self._looks: dict[Flow, _Look] = {}
+        history = engine.settings.engine.history
+        self._rest_seconds = _REST_SECONDS
+        self._writer: HistoryWriter | None = None
+        if history.directory is not None:
+            from mirror.history import store  # Arrow takes memory that other engines are spared
+
+            self._rest_seconds = min(_REST_SECONDS, history.interval_seconds)
+            bounds = Bounds(history.retention_seconds, history.retention_bytes)
+            self._writer = store.HistoryWriter(history.directory, bounds)
 
     def start(self, over: threading.Event) -> list[threading.Thread]:
         """Begin to look, until ``over`` is set; return the threads that do."""
@@ -60,28 +74,61 @@ class Watching:
         return threads
 
     def _watch(self, flow: Flow, over: threading.Event) -> None:
-        while not over.is_set():
-            settings = self._engine.settings
-            of_flow = settings.flow(flow)
-            assert of_flow is not None
-            observer = FlowObserver(
-                of_flow,
-                settings.clusters[flow.source],
-                settings.clusters[flow.target],
-                underway=self._engine.tallies[flow],
-                most_read=_MOST_READ,
-                cliff_seconds=settings.engine.cliff_seconds,
-            )
-            with closing(observer):
-                while not over.is_set() and settings is self._engine.settings:
-                    began = time.thread_time()
-                    try:
-                        found = observer.look()
-                        side = look_at_fenced_side(settings, of_flow, found)
-                        self._looks[flow] = _Look(with_fenced_side(found, side), side, now_ms())
-                    except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
-                        logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
-                    over.wait(max(_REST_SECONDS, _SHARE * (time.thread_time() - began)))
+        with self._recording(flow) as keep:
+            while not over.is_set():
+                self._watch_by_settings(flow, over, keep)
+
+    def _watch_by_settings(self, flow: Flow, over: threading.Event, keep: Callable[[_Look], None]) -> None:
+        """Look again and again, until the engine goes by other settings."""
+        settings = self._engine.settings
+        of_flow = settings.flow(flow)
+        assert of_flow is not None
+        observer = FlowObserver(
+            of_flow,
+            settings.clusters[flow.source],
+            settings.clusters[flow.target],
+            underway=self._engine.tallies[flow],
+            most_read=_MOST_READ,
+            cliff_seconds=settings.engine.cliff_seconds,
+        )
+        with closing(observer):
+            while not over.is_set() and settings is self._engine.settings:
+                began, thread_began = time.monotonic(), time.thread_time()
+                try:
+                    found = observer.look()
+                    side = look_at_fenced_side(settings, of_flow, found)
+                    look = _Look(with_fenced_side(found, side), side, now_ms())
+                    self._looks[flow] = look
+                    keep(look)
+                except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
+                    logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
+                # Samples of a history are to be as far apart as the file says, whatever a look takes.
+                rest = self._rest_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
+                over.wait(max(0.0, rest, _SHARE * (time.thread_time() - thread_began)))
+
+    @contextmanager
+    def _recording(self, flow: Flow) -> Iterator[Callable[[_Look], None]]:
+        """Yield what keeps a look at a flow in the history, if there is one."""
+        if (writer := self._writer) is None:
+            yield lambda _: None
+            return
+        from mirror.history.recorder import FlowRecorder
+
+        settings, name = self._engine.settings, f"history {flow}"
+        source, interval_seconds = settings.clusters[flow.source], settings.engine.history.interval_seconds
+        with closing(FlowRecorder(source, writer, interval_seconds)) as recorder:
+
+            def keep(look: _Look) -> None:
+                for line in recorder.take(look.status, look.at_ms):
+                    logger_of(flow).warning("history: %s", line)
+                self._engine.standings[flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
+
+            yield keep
+
+    def end(self) -> None:
+        """Write what is left of the history."""
+        for line in self._writer.close() if self._writer is not None else ():
+            _LOG.warning("history: %s", line)
 
     def view(self) -> EngineView:
         """Return what is known now; nobody is asked."""
@@ -96,6 +143,7 @@ class Watching:
             engine.epochs_failed,
             engine.seam_seconds,
             engine.settings.engine.cliff_seconds,
+            self._writer.kept if self._writer is not None else None,
         )
 
     def _flow_view(self, flow: Flow, settings: FlowSettings) -> FlowView:
@@ -130,7 +178,22 @@ def _copies(status: FlowStatus, settings: FlowSettings) -> dict[TopicPartition, 
 
 
 @contextmanager
-def served(engine: Engine, port: int, stop: threading.Event, asked_by: str = "mirror.status.port") -> Iterator[str]:
+def watched(engine: Engine, stop: threading.Event) -> Iterator[Watching]:
+    """Look at the flows of an engine while it lasts, and keep their history where the file says so."""
+    watching, over = Watching(engine, stop), threading.Event()
+    looking = watching.start(over)
+    try:
+        yield watching
+    finally:
+        over.set()
+        for thread in looking:
+            # Who waits for a cluster that does not answer is not waited for.
+            thread.join(_END_SECONDS)
+        watching.end()
+
+
+@contextmanager
+def served(engine: Engine, watching: Watching, port: int, asked_by: str = "mirror.status.port") -> Iterator[str]:
     """Serve metrics, health, readiness and status of an engine; yields where. ``asked_by`` is what gave the port.
 
     Raises
@@ -138,7 +201,6 @@ def served(engine: Engine, port: int, stop: threading.Event, asked_by: str = "mi
     ConfigError
         if nothing can listen there.
     """
-    watching, over = Watching(engine, stop), threading.Event()
     settings = engine.settings
     address = settings.engine.status_address
     try:
@@ -151,15 +213,10 @@ def served(engine: Engine, port: int, stop: threading.Event, asked_by: str = "mi
         raise ConfigError(settings.path, read(settings.path).line_of(key), key, said) from problem
     serving = threading.Thread(target=server.serve_forever, name="status", daemon=True)
     serving.start()
-    looking = watching.start(over)
     _LOG.info("status: %s serves /metrics, /health, /ready and /status", server.where)
     try:
         yield server.where
     finally:
-        over.set()
         server.shutdown()
         server.server_close()
         serving.join()
-        for thread in looking:
-            # Who waits for a cluster that does not answer is not waited for.
-            thread.join(_END_SECONDS)

@@ -79,6 +79,8 @@ UPPER_ROOMS = (
     "drill",
     "scenario",
     "failing_over",
+    "history",
+    "status_page",
     "monitoring",
     "cli",
 )
@@ -99,6 +101,8 @@ MAY_IMPORT["recovery"] = {
 MAY_IMPORT["lab_applications"] = {"lab", "recovery"}
 MAY_IMPORT["drill"] = {
     "terminal",
+    "spark",
+    "history",
     "lab_applications",
     "interrupting",
     "waiting",
@@ -130,6 +134,8 @@ MAY_IMPORT["scenario"] = {
     "definition_files",
     "recovery",
 }
+MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
+MAY_IMPORT["status_page"] = {"printable", "tables", "config", "control", "recovery"}
 MAY_IMPORT["failing_over"] = {
     "wait_lines",
     "waiting",
@@ -140,10 +146,12 @@ MAY_IMPORT["failing_over"] = {
     "recovery",
     "tables",
 }
-MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "recovery"}
+MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
 MAY_IMPORT["cli"] = {
     "spark_conf",
     "detaching",
+    "history",
+    "status_page",
     "monitoring",
     "extras",
     "failing_over",
@@ -170,7 +178,7 @@ MAY_IMPORT["__main__"] = {"cli"}
 ONLY_IN: dict[str, set[str]] = {
     "kafka": {"kafka"},  # kafka-python: security and protocol are mapped once
     "confluent_kafka": {"lab", "legacy"},  # it plays the applications, and the members of MirrorMaker 1's group
-    "pyspark": {"spark", "copier", "proof"},
+    "pyspark": {"spark", "copier", "proof", "history"},
     "prometheus_client": {"monitoring"},
 }
 

@@ -21,12 +21,14 @@ MAY_PAUSE: dict[str, str] = {
     "mirror/engine/run.py": "with nothing to copy, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/takeovers.py": "with nothing to take over, or after a failure, it waits a while or for the word to stop",
     "mirror/engine/ticking.py": "a tick waits for the time it is due or for the word to stop",
+    "mirror/history/recorder.py": "a sample is due every so many seconds, or never again once the word to stop comes",
     "mirror/lab/holder.py": "every second it looks whether the run was used, until it is told to end",
     "mirror/lab/keeper.py": "the standard library alone, and no process descriptors to wait on outside Linux",
     "mirror/lab/readers.py": "a reader keeps a rate: it waits for its next poll's time or for the word to stop",
     "mirror/legacy/run.py": "it passes the word to stop on to the streams, whenever that comes",
     "mirror/monitoring/watch.py": "between two looks at the clusters it waits a while or for the engine to end",
     "mirror/recovery/probing.py": "the next round of probes is due after a while, or never once the plan is made",
+    "mirror/status_page.py": "the next look is due after a while, or never once the word to stop comes",
     "tests/brokers/faults.py": "the load keeps a rate: it waits for the time of its next records or for the word to stop",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import urllib.request
@@ -15,9 +16,11 @@ from mirror.config.errors import ConfigError
 from mirror.config.settings import MirrorSettings, load
 from mirror.control.status import FlowObserver, FlowStatus
 from mirror.engine.run import Engine
+from mirror.history.reading import read_history
 from mirror.model.partition import TopicPartition
-from mirror.monitoring import watch
-from mirror.monitoring.watch import Watching, served
+from mirror.monitoring import server, watch
+from mirror.monitoring.metrics import exposition
+from mirror.monitoring.watch import Watching, served, watched
 from mirror.waiting import wait_until
 from tests.unit.monitoring.views import FLOW, partition, status
 
@@ -92,7 +95,7 @@ def test_a_look_that_fails_by_a_defect_is_told_and_the_next_one_comes(
 
 
 def test_it_is_served_while_the_engine_runs(settings: MirrorSettings, engine: Engine, looks: list[Any]) -> None:
-    with served(engine, 0, threading.Event()) as where:
+    with watched(engine, threading.Event()) as watching, served(engine, watching, 0) as where:
         with urllib.request.urlopen(f"{where}/health", timeout=20) as answer:
             assert answer.read() == b"ok\n"
         with urllib.request.urlopen(f"{where}/metrics", timeout=20) as answer:
@@ -107,20 +110,55 @@ def test_a_port_that_is_taken_is_refused_with_the_key_or_the_option(settings: Mi
         for asked_by in ("mirror.status.port", "--status-port"):
             with (
                 pytest.raises(ConfigError, match=f"{asked_by}.*{port}.*in use") as refused,
-                served(engine, port, threading.Event(), asked_by),
+                served(engine, Watching(engine, threading.Event()), port, asked_by),
             ):
                 pass
             assert str(settings.path) in str(refused.value)
+
+
+def test_what_is_seen_is_kept_where_the_file_says_so(tmp_path: Path, looks: list[Any]) -> None:
+    file, folder = tmp_path / "mirror.properties", tmp_path / "history"
+    lines = f"mirror.history.directory = {folder}\nmirror.history.interval.seconds = 0.5\neast->west.ssl.key.password = hush\n"
+    file.write_text(FILE + lines)
+    settings = load(file)
+    with watched(Engine(settings, tells_copied=True), threading.Event()) as watching:
+        kept = wait_until(
+            lambda: watching.view().history,
+            "three samples",
+            timeout_seconds=60,
+            until=lambda kept: kept is not None and kept.samples >= 3,
+        )
+    assert kept is not None
+    assert (kept.trouble, kept.files) == (None, 2)
+    found = read_history(folder)
+    assert set(found.flows["flow"]) == {"east->west"}
+    assert len(found.flows) >= 3
+    assert not any(b"hush" in path.read_bytes() for path in folder.iterdir())
+
+
+def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_path: Path, looks: list[Any]) -> None:
+    file, folder = tmp_path / "mirror.properties", tmp_path / "history"
+    folder.write_text("a file")
+    file.write_text(f"{FILE}mirror.history.directory = {folder}\n")
+    settings = load(file)
+    engine = Engine(settings, tells_copied=True)
+    with watched(engine, threading.Event()) as watching:
+        (note,) = wait_until(engine.standings[FLOW].notes, "a note", timeout_seconds=60)
+        view = watching.view()
+    assert note.startswith(f"history east->west: {folder} cannot be written to: ")
+    assert engine.standings[FLOW].reasons() == ()
+    assert b"mirror_history_writable 0.0" in exposition(view)
+    assert json.loads(server.status(view).content)["history"]["trouble"] in note
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "a" * 70])
 def test_an_address_that_is_not_this_machines_is_refused_with_its_line(tmp_path: Path, address: str) -> None:
     file = tmp_path / "mirror.properties"
     file.write_text(f"{FILE}mirror.status.address = {address}\n")
-    settings = load(file)
+    engine = Engine(load(file))
     with (
         pytest.raises(ConfigError, match=r"mirror\.properties:7: mirror\.status\.address"),
-        served(Engine(settings), 0, threading.Event()),
+        served(engine, Watching(engine, threading.Event()), 0),
     ):
         pass
 
@@ -131,6 +169,10 @@ def test_an_address_that_is_not_this_machines_is_refused_with_its_line(tmp_path:
         ("mirror.status.port = 65536", "mirror.status.port"),
         ("mirror.status.port = http", "mirror.status.port"),
         ("mirror.status.cliff.seconds = -1", "mirror.status.cliff.seconds"),
+        ("mirror.history.interval.seconds = 0.1", "mirror.history.interval.seconds"),
+        ("mirror.history.retention.hours = 0", "mirror.history.retention.hours"),
+        ("mirror.history.retention.bytes = 1000", "mirror.history.retention.bytes"),
+        ("mirror.history.folder = x", "mirror.history.directory"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(tmp_path: Path, line: str, key: str) -> None:
