@@ -14,7 +14,10 @@ from pathlib import Path
 #: The folder that executors unpack the archive to, below where they work.
 FOLDER = "mirror-code"
 #: The distributions whose modules a task may import; those of extras only if they are installed.
-DISTRIBUTIONS = ("confluent-kafka", "cramjam", "crc32c", "javaproperties", "kafka-python", "numpy", "regex", "tenacity")
+DISTRIBUTIONS = (
+    *("confluent-kafka", "cramjam", "crc32c", "javaproperties", "kafka-python"),
+    *("numpy", "psutil", "regex", "tenacity"),
+)
 _OF_EXTRAS = ("gssapi",)
 _LEFT_OUT = {"__pycache__", "tests"}
 
