@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -26,21 +27,23 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 # What the image is built of: files, and folders with a slash at the end.
 PARTS = tuple(part for line in re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE) for part in line.split())
 # A root and an environment that cannot be written to, a /tmp that nothing can be executed in, a user without rights, and
-# the first process of all: how a container runs it. Arguments: the folders to be seen, one to a line, and the command.
+# the first process of all: how a container runs it. Arguments: the folders to be seen, one to a line, those above them
+# that let nobody but their owner through, which are hidden, and the command.
 IN_A_CONTAINER = """
 set -eu
+umask 022
 mount --make-rprivate /
 mount -t tmpfs tmpfs /mnt
 number=0
 for place in $1; do number=$((number + 1)); mkdir /mnt/$number; mount --bind "$place" /mnt/$number; done
-mount -t tmpfs -o mode=755 tmpfs "$HOME"
+for place in $2; do mount -t tmpfs -o mode=755 tmpfs "$place"; done
 mount -t tmpfs -o noexec,nosuid,nodev,mode=1777 tmpfs /tmp
 number=0
 for place in $1; do
   number=$((number + 1)); mkdir -p "$place"; mount --bind /mnt/$number "$place"; mount -o remount,bind,ro "$place"
 done
 mount -o remount,bind,ro /
-shift
+shift 2
 cd /tmp
 exec setpriv --reuid nobody --regid nogroup --clear-groups --inh-caps=-all --no-new-privs \\
   env -i "PATH=$PATH" HOME=/tmp PYTHONDONTWRITEBYTECODE=1 "$@"
@@ -88,9 +91,16 @@ def in_a_container(programs: Path, folder: Path, *argv: str) -> list[str]:
     """Return what runs an installed program as a container would, with ``folder`` to read from; else as it is."""
     if not CAN_ISOLATE:
         return [str(programs / argv[0]), *argv[1:]]
-    seen = "\n".join((sys.base_prefix, str(programs.parent), str(folder)))
+    places = (Path(sys.base_prefix), programs.parent, folder)
+    seen = "\n".join(map(str, places))
+    hidden = "\n".join(sorted({str(above) for place in places for above in closed_above(place)[:1]}))
     path = f"PATH={programs}:{os.environ['PATH']}"
-    return ["env", path, *ISOLATED, "sh", "-c", IN_A_CONTAINER, "sh", seen, *argv]
+    return ["env", path, *ISOLATED, "sh", "-c", IN_A_CONTAINER, "sh", seen, hidden, *argv]
+
+
+def closed_above(place: Path) -> list[Path]:
+    """Return the folders above one that only their owner may pass, the outermost first."""
+    return [each for each in reversed(place.resolve().parents) if not each.stat().st_mode & stat.S_IXOTH]
 
 
 def engine_of(started: processes.ManagedProcess) -> psutil.Process:
@@ -122,7 +132,7 @@ def test_an_installed_engine_copies_as_in_its_image(
         assert producer.flush(60) == 0
         wait_until(
             lambda: west.offsets([copy], "latest")[copy] if copy.topic in west.topics([copy.topic]) else 0,
-            f"{count} records; the engine said {engine.log_tail()}",
+            f"{count} records",
             timeout_seconds=120,
             until=lambda there: there == count,
         )
@@ -134,7 +144,10 @@ def test_an_installed_engine_copies_as_in_its_image(
     argv = in_a_container(programs, folder, "mirror", "run", str(file), "--status-port", "0")
     engine = processes.start(tmp_path, "engine", argv, owner_pid=os.getpid())
     try:
-        await_copied(1)
+        try:
+            await_copied(1)
+        except WaitTimeout as late:
+            raise AssertionError(f"ended with {engine.return_code()}; the engine said {engine.log_tail()}") from late
         process = engine_of(engine)
         if CAN_ISOLATE:
             assert process.username() == "nobody"
