@@ -1349,6 +1349,8 @@ def _print_left_out(found: Sequence[LeftOut]) -> None:
 
 def _gap_row(one: GapEntry) -> dict[str, Any]:
     shown = {name: value for name, value in one.as_json().items() if name in _GAP_COLUMNS}
+    # For people the last one, as in all that is said of offsets.
+    shown["to"] = max(one.gap.start, one.gap.end - 1)
     known = one.acknowledgement
     return {**shown, "acknowledged": f"{known.by}, {iso_time(known.at_ms)}: {known.reason}" if known else "no"}
 

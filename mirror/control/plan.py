@@ -10,6 +10,7 @@ from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.acls import plan_acls, read_acls
 from mirror.control.flow_log import FlowLog
 from mirror.control.quotas import QuotaAction, plan_quotas
+from mirror.control.routes import plan_routes
 from mirror.control.topics import ClusterTopics, expected_problems, plan_internal_topics, plan_topics, read_both_ends
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
@@ -112,6 +113,8 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         topics = [{"cluster": alias, **row} for alias, plan in planned for row in plan.rows()]
         if not settings.enabled:
             return FlowPlan(flow, topics, [], [], [], (_HEARTBEATS_ALONE,), enabled=False)
+        state = _state(target, clusters[flow.target], settings)
+        topics += _routes(upstream, downstream, settings, state)
         told = (
             *expected_problems(downstream, settings),
             *_transforms(upstream, settings),
@@ -120,10 +123,18 @@ def plan_flow(settings: FlowSettings, clusters: Mapping[str, ClusterSettings]) -
         if not settings.sync_topic_acls:
             note = "no ACLs are carried over: sync.topic.acls.enabled = false"
             return FlowPlan(flow, topics, [], [], [], (*told, note))
-        state = _state(target, clusters[flow.target], settings)
         acls, notes = _acls(source, target, settings, state)
         quotas, users = _quotas(source, target, settings, state), _users(source, target, settings)
         return FlowPlan(flow, topics, acls, quotas, users, (*told, *notes))
+
+
+def _routes(upstream: ClusterTopics, downstream: ClusterTopics, settings: FlowSettings, state: FlowState) -> Rows:
+    """Return what is wrong with the topics that transforms send elsewhere: the engine would not copy them."""
+    routes = plan_routes(upstream.topics, downstream.topics, settings, state.positions)
+    return [
+        {"cluster": downstream.alias, "topic": "", "action": "problem", "detail": problem}
+        for problem in routes.problems
+    ]
 
 
 def _transforms(upstream: ClusterTopics, settings: FlowSettings) -> tuple[str, ...]:

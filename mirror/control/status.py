@@ -334,10 +334,10 @@ class FlowObserver:
                 for source, position in positions.items()
             )
         gaps_of = Counter(gap.source for gap in state.open_gaps)
-        stops = state.stops | (dict(state.run.stopped) if state.run is not None else {})
+        stopped = state.stopped
         partitions = tuple(
             replace(
-                each, gaps=gaps_of[source], stopped=stops.get(source), is_paused=state.pauses.is_paused(source.topic)
+                each, gaps=gaps_of[source], stopped=stopped.get(source), is_paused=state.pauses.is_paused(source.topic)
             )
             for each in partitions
             for source in (TopicPartition(each.topic, each.partition),)
@@ -383,7 +383,7 @@ class FlowObserver:
             is_confirmed,
             limit,
             tuple(state.open_gaps),
-            stops,
+            stopped,
             tuple(state.failovers.values()),
             fence_in_force(self._settings, state),
             state.run.at_ms if state.run is not None else None,

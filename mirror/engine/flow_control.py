@@ -27,6 +27,7 @@ from mirror.control.group_translator import GroupTranslator, sources_of
 from mirror.control.groups import GroupOffsetsTick, recorder
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.quotas import QuotasTick
+from mirror.control.routes import plan_routes
 from mirror.control.source_brokers import SourceBrokersTick
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import NotLeading, TickReport, now_ms, run_tick
@@ -36,7 +37,6 @@ from mirror.engine.hold import FlowHold, Held
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
-from mirror.engine.routes import plan_routes
 from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.engine.strangers import Strangers

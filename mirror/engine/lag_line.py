@@ -40,6 +40,7 @@ class LagLine:
         said = logger_of(flow := self._standing.settings.flow)
         with self._standing.lock:
             is_starting, partitions = self._standing.is_starting, self._standing.partitions
+            stopped = sorted(self._standing.stopped.keys() & {source for source, *_ in partitions})
         if is_starting:
             return 0, ()
         if not partitions:
@@ -54,6 +55,8 @@ class LagLine:
         unknown = (
             f"; not known of {counted(len(partitions) - len(lags), 'partition')}" if len(lags) < len(partitions) else ""
         )
+        # Of what has stopped because its copy is lost the position says that all is copied.
+        stays = f"; {len(stopped):,} stopped, first {stopped[0]}" if stopped else ""
         since = ""
         if self._before is not None:
             then, before = self._before
@@ -62,8 +65,8 @@ class LagLine:
         self._before = at, reached
         behind = sum(lag > 0 for lag in lags.values())
         said.info(
-            "lag: %s in %s of %s%s%s%s",
+            "lag: %s in %s of %s%s%s%s%s",
             *(counted(sum(lags.values()), "record"), f"{behind:,}", counted(len(partitions), "partition")),
-            *(where, unknown, since),
+            *(where, unknown, stays, since),
         )
         return 1, ()

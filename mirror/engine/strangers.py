@@ -17,7 +17,7 @@ from mirror.engine.mirrors import WriterLogs, state_topics
 from mirror.engine.standing import FlowStanding
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster
-from mirror.model.flow_state import ForeignWriter, Position, state_topic
+from mirror.model.flow_state import ForeignWriter, GapKind, Position, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.stretches import Stretch
 
@@ -87,7 +87,7 @@ class Strangers:
             self._on_record.clear()
             self._again.clear()
             self._before.clear()
-        self._pardon({copy for source, copy in copies.items() if source.topic not in self._standing.watched})
+        forgotten = self._forget(copies)
         self._look_at_record(copies.keys())
         with self._standing.lock:
             # Whatever was reported by now lies before these positions.
@@ -100,7 +100,7 @@ class Strangers:
         if problems:
             return 0, [f"who mirrors into {self._target.alias} is not known: {each}" for each in problems.values()]
         mirrors = frozenset[int]().union(*(known.writers for known in self._mirrors.known.values()))
-        found = dict(self._log.state.foreign)
+        found = {key: each for key, each in self._log.state.foreign.items() if key not in forgotten}
         news: dict[tuple[TopicPartition, int], ForeignWriter] = {}
         said = []
         own = self._log.state.writers
@@ -221,15 +221,26 @@ class Strangers:
                     found = replace(position, compared=position.downstream, uncompared=None)
                     self._standing.take_compared(source, found)
 
-    def _pardon(self, shared: Set[TopicPartition]) -> None:
-        """Forget who was told to have written where, as is known by now, records of the target's own belong.
+    def _forget(self, copies: Mapping[TopicPartition, TopicPartition]) -> Set[tuple[TopicPartition, int]]:
+        """Forget who was told to have written what is not there any more, or is the target's own, as is known by now.
 
-        A flow back may begin, or be seen, only after this one.
+        A flow back may begin, or be seen, only after this one. A partition that has stopped because its copy is lost
+        writes nothing until that is acknowledged: whoever is on record behind the end that was found wrote before.
         """
-        own = self._log.state.writers
+        shared = {copy for source, copy in copies.items() if source.topic not in self._standing.watched}
+        state = self._log.state
+        lost = {
+            copies[gap.source]: gap.downstream
+            for gap in state.gaps.values()
+            if gap.kind is GapKind.TARGET_LOST and not gap.passed and gap.source in copies
+        }
         gone = [
-            each for each in self._log.state.foreign.values() if each.copy in shared and each.producer_id not in own
+            each
+            for each in state.foreign.values()
+            if (each.copy in shared and each.producer_id not in state.writers)
+            or ((end := lost.get(each.copy)) is not None and each.first >= end)
         ]
         if gone:
             records = [(*each.no_record(), (), now_ms()) for each in gone]
             self._writer.append(state_topic(self._settings.flow.source), 0, records)
+        return {(each.copy, each.producer_id) for each in gone}

@@ -996,6 +996,11 @@ class FlowState:
             if each.source is not None
         }
 
+    @property
+    def stopped(self) -> dict[TopicPartition, str]:
+        """Return why partitions are stopped: :attr:`stops`, and the first of those that the engine has named."""
+        return self.stops | (dict(self.run.stopped) if self.run is not None else {})
+
     def record_of(self, key: bytes) -> StateRecord:
         """Return the record of a key that counts, of those that the leader alone writes; with no value if none does."""
         match json.loads(key):

@@ -128,6 +128,27 @@ def undecided(
     ]
 
 
+def held_back(
+    settings: FlowSettings, state: FlowState, reached: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[LeftOut]:
+    """Return what the source has for partitions whose copy has stopped: nobody copies it until somebody does something.
+
+    Of the others it is on its way.
+
+    Parameters
+    ----------
+    reached, ends
+        up to where each partition is compared, and where its log on the source ends.
+    """
+    return [
+        LeftOut(
+            settings.flow.source, source, start, ends[source], None, f"the copy is stopped: {why}", is_unchecked=True
+        )
+        for source, start in reached.items()
+        if (why := state.stopped.get(source)) is not None and start < ends[source]
+    ]
+
+
 def judged(
     settings: FlowSettings,
     state: FlowState,

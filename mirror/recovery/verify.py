@@ -35,7 +35,7 @@ from mirror.proof.raw_batches import mark_of
 from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
-from mirror.recovery.uncompared import begin_of, given_up, judged, left_by_java, undecided
+from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, undecided
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
 from mirror.whole_file import write_whole
@@ -369,6 +369,8 @@ def plan_pairs(
             behind = end, max(looked_to[copy], end)
             before = (0, 0) if is_shared else begin.before
             outside.append(Outside(pair.target, before, behind, frozenset(state.writers)))
+        reached = {pair.source.partition: pair.source.end for pair in pairs}
+        left_out += held_back(settings, state, reached, ends)
         return Plan(pairs, logs, memory, outside, left_out, state, is_running)
     finally:
         log.close()

@@ -18,12 +18,14 @@ from mirror import cli
 from mirror.cli import app
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import NeverRun
+from mirror.control.gaps import GapEntry
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import ClusterUnreachable, GroupPosition
 from mirror.model.flow import Flow
+from mirror.model.flow_state import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
@@ -72,6 +74,17 @@ def partitions(count: int) -> tuple[PartitionStatus, ...]:
         PartitionStatus(LONG, 7, 5, 5, 5, 0, 0.0, stopped="a record that is too large"),
         PartitionStatus("holed", 1, 5, 5, 5, 0, 0.0, gaps=2),
     )
+
+
+def test_the_table_of_gaps_shows_their_first_and_last_offset(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """As status, log and verify do: the JSON's offsets, of which the end is not included, looked like another gap."""
+    gap = Gap(TopicPartition("orders", 2), 7, 10, "retention was faster", 5)
+    stream = io.StringIO()
+    monkeypatch.setattr(cli, "_out", Console(file=stream, width=120, color_system=None))
+    monkeypatch.setattr(cli, "list_gaps", lambda *_, **__: [GapEntry(FLOW, gap, None)])
+    CliRunner().invoke(app, ["gaps", str(file)])
+    (row,) = (line for line in stream.getvalue().splitlines() if line.startswith("│ orders-2"))
+    assert [cell.strip() for cell in row.strip("│").split("│")][:4] == ["orders-2", "7", "9", "3"]
 
 
 @pytest.mark.parametrize("width", [80, 120])

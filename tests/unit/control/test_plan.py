@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from mirror.control.plan import FlowPlan, _transforms
+from mirror.control.plan import FlowPlan, _routes, _transforms
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.cluster import Found, Topic
 from mirror.model.flow import Flow
+from mirror.model.flow_state import FlowState
 from tests.unit.control.builders import flow_settings, topic
 
 SMT = "org.apache.kafka.connect.transforms"
@@ -35,6 +36,25 @@ def test_each_transform_is_said_with_the_topics_it_gets() -> None:
     assert none.startswith("transform mark gets NO topic: ")
     assert "like east.bills" in none
     assert notes("orders", "east->west.transforms.mark.negate = true") == ("transform mark gets bills, orders",)
+
+
+def test_a_topic_that_a_router_sends_where_nothing_is_stands_in_the_way_of_the_plan() -> None:
+    """Nobody creates it: the plan of a flow that got a router had no changes, and its engine copied nothing."""
+    router = (
+        "east->west.transforms = route",
+        f"east->west.transforms.route.type = {SMT}.RegexRouter",
+        r"east->west.transforms.route.regex = east\\.(.*)",
+        "east->west.transforms.route.replacement = paid.$1",
+    )
+    east, west = (
+        ClusterTopics(alias, Found({name: topic(name) for name in names}), Found(), 1)
+        for alias, names in (("east", ("orders", "bills")), ("west", ("east.orders", "east.bills", "paid.bills")))
+    )
+    (row,) = _routes(east, west, flow_settings(*router), FlowState())
+    assert (row["cluster"], row["action"]) == ("west", "problem")
+    assert "orders is not copied: the transforms send it to paid.orders, which does not exist on west" in row["detail"]
+    assert FlowPlan(Flow("east", "west"), [row], [], [], []).has_problems
+    assert _routes(east, west, flow_settings(), FlowState()) == []
 
 
 def test_a_flow_whose_topics_cannot_be_made_has_a_problem_of_its_own_in_json() -> None:

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from mirror.config.settings import FlowSettings
+from mirror.control.routes import Routes
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
 from mirror.engine.lease import Lease
-from mirror.engine.routes import Routes
 from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.model.partition import TopicPartition

@@ -63,8 +63,11 @@ def test_the_lag_of_all_partitions_the_worst_of_them_and_what_was_copied(caplog:
     line.tick()
     ends.known[ORDERS[1]] = 1_000
     line.tick()
+    standing.stopped = dict.fromkeys(ORDERS[:2], "the copy is lost")
+    line.tick()
     assert caplog.messages == [
         "lag: 4,020 records in 2 of 3 partitions, most in orders-1 (4,010); not known of 1 partition",
         "lag: 4,000 records in 1 of 3 partitions, most in orders-1 (4,000); not known of 1 partition; 20 copied in 60 s",
         "lag: 0 records in 0 of 3 partitions; not known of 1 partition; 0 copied in 0 s",
+        "lag: 0 records in 0 of 3 partitions; not known of 1 partition; 2 stopped, first orders-0; 0 copied in 0 s",
     ]

@@ -19,7 +19,7 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.standing import FlowStanding
 from mirror.engine.strangers import Strangers
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.model.flow_state import FlowState, ForeignWriter, Position, chunk_record
+from mirror.model.flow_state import FlowState, ForeignWriter, Gap, GapKind, Position, chunk_record
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.partition import TopicPartition
 from mirror.model.writers import KnownWriters
@@ -96,6 +96,23 @@ def test_who_was_called_foreign_before_a_way_back_was_known_is_so_no_more(
     for key, value, *_ in written.records:
         state.apply(key, value)
     assert (problems, list(standing.others), state.foreign) == ((), [], {})
+
+
+@pytest.mark.parametrize(
+    ("passed", "end", "is_told"),
+    [(False, 0, False), (False, 3, False), (False, 4, True), (True, 0, True)],
+    ids=["topic created anew", "cut off before it", "some of it is left", "the copy has gone on since"],
+)
+def test_who_wrote_what_was_lost_with_the_copy_is_told_no_more(
+    standing: FlowStanding, monkeypatch: pytest.MonkeyPatch, passed: bool, end: int, is_told: bool
+) -> None:
+    state = FlowState()
+    state.apply(*ForeignWriter(COPY, 7, 3, 5, 2, 5).record())
+    state.apply(*Gap(ORDERS, 0, 5, "gone", 9, GapKind.TARGET_LOST, end, passed=passed).record())
+    written, problems = looked(standing, monkeypatch, {}, state=state)
+    for key, value, *_ in written.records:
+        state.apply(key, value)
+    assert ((COPY, 7) in state.foreign, problems) == (is_told, ())
 
 
 def test_nobody_is_called_foreign_while_the_mirrors_are_not_known(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position
+from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position, RunReport
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
 from mirror.model.offset_ranges import Range, Ranges
@@ -18,7 +18,7 @@ from mirror.proof.equivalence import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair
-from mirror.recovery.uncompared import Begin, begin_of, given_up, judged, undecided, with_extra
+from mirror.recovery.uncompared import Begin, begin_of, given_up, held_back, judged, undecided, with_extra
 from tests.unit.control.builders import flow_settings
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -36,6 +36,18 @@ TAKEN = OffsetMap(
 PAIR = PartitionPair(LogRange("east", {}, ORDERS, 0, 10), LogRange("west", {}, COPY, 1, 11), writers=frozenset({7}))
 PLACE = Outside(PAIR.target, (0, 1), (11, 20), PAIR.writers)
 EQUAL = PartitionEquivalence(ORDERS, COPY, 10, 0, 0, 0, 0, 0, 0, None, None)
+
+
+def test_what_the_source_has_behind_a_copy_that_has_stopped_is_named_and_the_verdict_unknown() -> None:
+    """Nobody copies it until somebody mends what it stopped at; of a copy that goes on it is on its way."""
+    idle, going_on = TopicPartition("orders", 1), TopicPartition("orders", 2)
+    report = RunReport("DEGRADED", (), 5, (), {ORDERS: "mask failed", idle: "mask failed"})
+    reached = {ORDERS: 10, idle: 10, going_on: 10}
+    left_out = held_back(SETTINGS, FlowState(run=report), reached, {ORDERS: 14, idle: 10, going_on: 14})
+    assert [str(each) for each in left_out] == [
+        "not checked: east orders-0 from 10 to 13 (4 offsets): the copy is stopped: mask failed"
+    ]
+    assert Equivalence((EQUAL,), left_out=tuple(left_out)).verdict is Verdict.UNKNOWN
 
 
 def begun(known: OffsetMap, start: int, copy_start: int) -> tuple[Begin, list[tuple[str, int, int, bool]]]:
