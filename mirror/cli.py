@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID
 from rich.text import Text
 
 from mirror import terminal
+from mirror.background_process import detach
 from mirror.config.explained import Explained, explain_file
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import read
@@ -34,16 +35,14 @@ from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_ga
 from mirror.control.group_view import GroupView, view_groups
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.control.tick import now_ms
-from mirror.detaching import detach
 from mirror.drill.commands import app as runbook_app
 from mirror.drill.own_folder import init
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.extras import extra_of
-from mirror.failing_over import Asked, Terminal, fail_back, fail_over
+from mirror.failover_commands import Asked, Terminal, fail_back, fail_over
 from mirror.history.kept import Bounds
-from mirror.interrupting import sigterm_interrupts, stop_when_told
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError, ClusterUnreachable, ItemResult
 from mirror.kafka.group_reader import ReadLimits
@@ -54,9 +53,9 @@ from mirror.model.counts import counted
 from mirror.model.flow import Flow
 from mirror.model.flow_state import Acknowledgement
 from mirror.model.offset_ranges import Ranges
+from mirror.model.progress import Watch
 from mirror.model.shadow import TakenFrom
 from mirror.model.verdict import Verdict
-from mirror.model.watch import Watch
 from mirror.no_spark import SparkDidNotStart
 from mirror.proof.left_out import LeftOut
 from mirror.recovery import rehearsal_rows
@@ -76,6 +75,7 @@ from mirror.recovery.rehearsal import rehearse as carry_out
 from mirror.recovery.rehearsal_plan import RehearsalPlan, plan_rehearsal
 from mirror.recovery.sentinel import Watched
 from mirror.scenario.commands import app as scenario_app
+from mirror.signals import sigterm_interrupts, stop_when_told
 from mirror.spark_conf import BadSparkConf, read_spark_conf
 from mirror.status_page import Looking, duration, page
 from mirror.status_page import watch as watch_status

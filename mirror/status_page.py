@@ -20,7 +20,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.gaps import iso_time
 from mirror.control.status import FlowStatus, PartitionStatus, observe, worst_first
 from mirror.control.tick import now_ms
-from mirror.printable import printable_lines
+from mirror.escaping import printable_lines
 from mirror.recovery.fenced_side import FencedSide, look_at_fenced_side, with_fenced_side
 from mirror.tables import MOST_ROWS, table
 

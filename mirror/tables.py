@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mirror.printable import printable_lines
+from mirror.escaping import printable_lines
 
 #: So many rows of a list that may be long are shown unless all are asked for.
 MOST_ROWS: Final = 20

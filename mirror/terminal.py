@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
-from mirror.printable import printable_lines
+from mirror.escaping import printable_lines
 
 
 class _Plain(Console):
-    """Prints strings as they are, but for what a terminal would obey."""
+    """Fingerprints strings as they are, but for what a terminal would obey."""
 
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(printable_lines(text), **how)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from rich.console import Console
 
-from mirror.model.watch import Watch
+from mirror.model.progress import Watch
 from mirror.waiting import Counted, Tell, Watcher
 
 LINE_SECONDS = 15.0

@@ -34,8 +34,8 @@ from mirror.config.policies import own_filter, replication_policy
 from mirror.config.properties import read
 from mirror.config.providers import ProviderProblem
 from mirror.config.refusals import require_usable
+from mirror.config.replication_loops import require_no_loop
 from mirror.config.transforms import read_chain, require_functions
-from mirror.config.ways import require_no_ring
 from mirror.model.flow import Flow
 from mirror.model.parked import parked_topic
 from mirror.model.patterns import ConfigPropertyFilter, PatternError, PatternFilter, PatternList, parse_list
@@ -422,7 +422,7 @@ def settings_of(config: MirrorMakerConfig, path: Path, *, applies_transforms: bo
     """Return :func:`load` of a file that was read from ``path``."""
     require_usable(config)
     settings = resolve(config, path)
-    require_no_ring(config, settings.enabled_flows)
+    require_no_loop(config, settings.enabled_flows)
     if applies_transforms:
         for each in settings.enabled_flows:
             source = _Keys.of_connector(config, each.flow, Connector.SOURCE, inside_worker=True)

@@ -30,7 +30,7 @@ class CheckpointCopies:
         known = self._known(checkpoint.topic_partition)
         if known is None:
             # Nothing was put on record before this was: the copy that never began anew is the only one there was.
-            return copy.turn == 0
+            return copy.incarnation == 0
         if not known.copy.is_same(copy):
             return False
         return checkpoint.offset is None or checkpoint.offset >= known.since

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from mirror.config.settings import FlowSettings
 from mirror.control.group_translator import ReadTranslator
 from mirror.control.tick import Appender, Clock, TickReport, now_ms, run_tick
-from mirror.control.unread import unread
+from mirror.control.untold_positions import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Cluster, ClusterError, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy

@@ -199,7 +199,7 @@ class FlowTranslator:
             position = self.forward.state.positions.get(source)
             return position.copy_id if position else None
         back = self.opposite.state.positions.get(original) if self.opposite else None
-        return CopyId(back.target_id, back.topic_id, back.turn) if back else None
+        return CopyId(back.target_id, back.topic_id, back.incarnation) if back else None
 
     def source_of(self, target: TopicPartition) -> TopicPartition | None:
         """Return the source partition whose readers go on with a partition of the target; None if it is not known."""

@@ -91,7 +91,7 @@ class GoneTopicsTick:
         found: dict[str, set[str]] = defaultdict(set)
         for source, position in state.positions.items():
             found[source.topic].add(position.target or self._settings.copy_of(source.topic))
-        others = (*state.chunks, *state.sketches, *state.takeovers, *(gap.source for gap in state.gaps.values()))
+        others = (*state.chunks, *state.sparse_maps, *state.takeovers, *(gap.source for gap in state.gaps.values()))
         for topic in {source.topic for source in others} - found.keys():
             found[topic].add(self._settings.copy_of(topic))
         policy = self._settings.policy

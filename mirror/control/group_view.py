@@ -18,7 +18,7 @@ from mirror.control.flow_log import FlowLog, FlowTranslator
 from mirror.control.group_translator import GroupTranslator, ReadTranslator, sources_of
 from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
-from mirror.control.unread import GroupPositions, unread
+from mirror.control.untold_positions import GroupPositions, unread
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, Found, GroupPosition
 from mirror.kafka.log import LogTail

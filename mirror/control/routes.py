@@ -30,13 +30,13 @@ def plan_routes(
     target: Mapping[str, Topic],
     settings: FlowSettings,
     copied: Collection[TopicPartition] = (),
-    ring_problem: Callable[[str], str | None] = lambda _: None,
+    loop_problem: Callable[[str], str | None] = lambda _: None,
 ) -> Routes:
     """Return where the partitions of the replicated topics go.
 
     A copy that is still to be created, or to grow, is waited for. But nobody creates a topic that records are sent to
     by a transform: as in Connect it must be there. It can be the copy of one topic only, of the one already ``copied``.
-    A topic whose records would go round (``ring_problem`` says why) is not copied at all.
+    A topic whose records would go round (``loop_problem`` says why) is not copied at all.
     """
     known = {each.topic for each in copied}
     names = sorted((name for name in source if settings.replicates(name)), key=lambda name: (name not in known, name))
@@ -44,8 +44,8 @@ def plan_routes(
     problems: list[str] = []
     taken: dict[str, str] = {}
     for name in names:
-        if (ring := ring_problem(name)) is not None:
-            problems.append(ring)
+        if (loop := loop_problem(name)) is not None:
+            problems.append(loop)
             continue
         remote = settings.copy_of(name)
         is_routed = remote != settings.policy.format_remote_topic(settings.flow.source, name)

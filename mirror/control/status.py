@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog, NeverRun
-from mirror.control.foreign import foreign_reasons
+from mirror.control.foreign_records import foreign_reasons
 from mirror.control.gaps import iso_time, open_gaps_reason
 from mirror.control.state_notes import state_notes
 from mirror.control.tick import connection_name
@@ -122,7 +122,7 @@ def nearest_cliff(partitions: Iterable[PartitionStatus], limit_seconds: float) -
 
 
 class Underway(Protocol):
-    """Who knows what is on its way to the target; :class:`mirror.engine.tally.FlowTally` is one."""
+    """Who knows what is on its way to the target; :class:`mirror.engine.copy_counters.CopyCounters` is one."""
 
     def waiting(self, source: TopicPartition) -> Waiting | None:
         """Return the oldest record of a partition that was read and is not acknowledged."""

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from mirror.copier import oversized
 from mirror.copier.lane import Lane
 from mirror.copier.links import Writer
-from mirror.copier.oversized import Letter, Parked
+from mirror.copier.oversized import DeadLetter, Parked
 from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.work import FlowWork
 from mirror.kafka import batch, codes
@@ -58,8 +58,8 @@ class FlowCommits:
         self._new: list[tuple[Side, Stream]] = []
         # MM2's positions to be written, by where they go: the newest of each lane.
         self._mm2: dict[TopicPartition, dict[Lane, StateRecord]] = defaultdict(dict)
-        # The lanes whose letters are under way, and the stream of the letters.
-        self._letters: deque[Lane] = deque()
+        # The lanes whose letters are under way, and the stream of the dead letters.
+        self._dead_letters: deque[Lane] = deque()
         self._post: Stream | None = None
         # What was parked before this task began to, once somebody has looked.
         self._parked_before: Parked | None = None
@@ -197,45 +197,47 @@ class FlowCommits:
         return state, mm2
 
     def park(self, lane: Lane) -> None:
-        """Write the letter of ``lane``, if there is one, to the topic of parked records; tell it what comes of that."""
-        if lane.letter is None or lane in self._letters:
+        """Write the dead letter of ``lane``, if there is one, to the topic of parked records; tell it the outcome."""
+        if lane.dead_letter is None or lane in self._dead_letters:
             return
-        if lane.is_perhaps_parked and self._is_parked_already(lane, lane.letter):
+        if lane.is_perhaps_parked and self._is_parked_already(lane, lane.dead_letter):
             return
         if self._post is None:
             assert self.work.parked_topic is not None
             address = TopicPartition(self.work.parked_topic, 0)
             self._post = Stream(address, _acknowledged, self._not_parked, pipelined=False)
             self._new.append(("target", self._post))
-        self._letters.append(lane)
-        self._post.put(SideBatch(lane.letter.content, lambda: self._letters.popleft().parked()))
+        self._dead_letters.append(lane)
+        self._post.put(SideBatch(lane.dead_letter.content, lambda: self._dead_letters.popleft().parked()))
 
-    def _is_parked_already(self, lane: Lane, letter: Letter) -> bool:
-        """Tell the lane if its letter is found among the last ones, or if that cannot be told for now."""
+    def _is_parked_already(self, lane: Lane, dead_letter: DeadLetter) -> bool:
+        """Tell the lane if its dead letter is found among the last ones, or if that cannot be told for now."""
         try:
             if self._parked_before is None:
                 self._parked_before = oversized.parked_last(self.work)
         except (BrokerRefused, ConnectionFailed, CorruptBatch, LeaderUnknown) as problem:
-            lane.look_again(f"whether the record at upstream offset {letter.offset} is parked is not known: {problem}")
+            lane.look_again(
+                f"whether the record at upstream offset {dead_letter.offset} is parked is not known: {problem}"
+            )
             return True
-        if not oversized.is_among(letter, self._parked_before):
+        if not oversized.is_among(dead_letter, self._parked_before):
             return False
         lane.parked()
         return True
 
     def _not_parked(self, code: int, message: str) -> None:
         """Stop the lane whose letter is refused; those behind it, never sent, go to another stream."""
-        self._letters.popleft().cannot_park(f"the target answers {codes.name(code)} {message}".rstrip())
-        self._letters.clear()
+        self._dead_letters.popleft().cannot_park(f"the target answers {codes.name(code)} {message}".rstrip())
+        self._dead_letters.clear()
         self._post = None
 
     def wind_down(self) -> None:
-        """Drop the letters that were never sent."""
+        """Drop the dead letters that were never sent."""
         if self._post:
             self._post.wind_down()
 
     def give_up(self) -> None:
-        """Send no letter, and no offset sync, any more: the next epoch does."""
+        """Send no dead letter, and no offset sync, any more: the next epoch does."""
         for stream in (self._post, self._syncs):
             if stream is not None:
                 stream.give_up()

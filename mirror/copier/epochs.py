@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from pyspark import SparkContext, TaskContext
 
-from mirror.copier import daemon
-from mirror.copier.bell import Bell, CopiedNews, Troubles
+from mirror.copier import worker_daemon
+from mirror.copier.epoch_channel import CopiedNews, EpochChannel, Troubles
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.takeover_task import take_over
 from mirror.copier.task import copy
@@ -93,8 +93,8 @@ class Epochs:
         self._master = master or f"local[{self.tasks + 1}]"
         self._spark: SparkContext | None = None
         self._address = DriverAddress()
-        self._bell: Bell | None = None
-        self._is_rung = self._is_aborted = False
+        self._epoch_channel: EpochChannel | None = None
+        self._is_ending = self._is_aborted = False
         self._ringing = threading.Lock()
         self._shortage: _Shortage | None = None
 
@@ -127,19 +127,19 @@ class Epochs:
         except SPARK_ERRORS:
             return 0
 
-    def ring(self) -> None:
+    def end_epoch(self) -> None:
         """End the epoch that runs, or the next one, as soon as what was sent is answered; from any thread."""
         with self._ringing:
-            self._is_rung = True
-            if self._bell is not None:
-                self._bell.ring()
+            self._is_ending = True
+            if self._epoch_channel is not None:
+                self._epoch_channel.end_epoch()
 
     def abort(self) -> None:
         """Have every task stop writing at once, whatever is unanswered; from any thread."""
         with self._ringing:
             self._is_aborted = True
-            if self._bell is not None:
-                self._bell.hang_up()
+            if self._epoch_channel is not None:
+                self._epoch_channel.disconnect_all()
 
     def start(self) -> None:
         """Start Spark; takes seconds.
@@ -151,7 +151,7 @@ class Epochs:
         """
         # In a thread: in the main one PySpark would take Ctrl-C over, for good, to raise an exception wherever that is.
         with ThreadPoolExecutor(1, "spark") as beside:
-            settings = {**self._spark_conf, "spark.python.daemon.module": daemon.MODULE}
+            settings = {**self._spark_conf, "spark.python.daemon.module": worker_daemon.MODULE}
             context = beside.submit(spark_context, "mirror", self._master, settings=settings).result()
         try:
             self._address = driver_address(context)
@@ -178,12 +178,12 @@ class Epochs:
                 raise EpochFailed(str(problem).splitlines()[0]) from problem
         assert self._spark is not None
         carried = [self._carried(work) for work in works]
-        with self._new_bell(self._troubled, self._write_seconds, self._copied) as bell:
-            self._hang(bell)
-            heard_at = [replace(work, bell=bell.address) for work in carried]
+        with self._new_epoch_channel(self._troubled, self._write_seconds, self._copied) as epoch_channel:
+            self._attach(epoch_channel)
+            heard_at = [replace(work, epoch_channel=epoch_channel.address) for work in carried]
             over = threading.Event()
             seconds = max(work.seconds for work in works)
-            watched = (bell, self._spark, over, seconds, len(works))
+            watched = (epoch_channel, self._spark, over, seconds, len(works))
             threading.Thread(target=self._watch, args=watched, name="watchdog", daemon=True).start()
             try:
                 results = self._spark.parallelize(heard_at, len(works)).map(_copy_once).collect()
@@ -191,24 +191,26 @@ class Epochs:
                     # What a JVM could not send any more counts as the end of what there is.
                     raise EOFError(f"of {len(works)} tasks {len(results)} handed something back")
             except SPARK_ERRORS as error:
-                bell.ring()
+                epoch_channel.end_epoch()
                 with contextlib.suppress(WaitTimeout):
-                    wait_until(lambda: not bell.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS)
+                    wait_until(
+                        lambda: not epoch_channel.listeners, "the other tasks", timeout_seconds=_PATIENCE_SECONDS
+                    )
                 if not spark_answers():
                     self._end()
                     lost = "Spark's JVM has ended; the next epoch starts another"
-                    raise EpochFailed(lost, bell.write_until) from error
-                reason = _NO_EXECUTOR if bell.first_at is None and not self._cores() else _said(error)
-                raise EpochFailed(reason, bell.write_until) from error
+                    raise EpochFailed(lost, epoch_channel.write_until) from error
+                reason = _NO_EXECUTOR if epoch_channel.first_at is None and not self._cores() else _said(error)
+                raise EpochFailed(reason, epoch_channel.write_until) from error
             else:
                 return list(results)
             finally:
                 over.set()
-                self._hang(None)
-                if bell.first_at is not None:
+                self._attach(None)
+                if epoch_channel.first_at is not None:
                     if self._alone_since is not None:
-                        self.seam_seconds = bell.first_at - self._alone_since
-                    self._alone_since = time.monotonic() - bell.alone()
+                        self.seam_seconds = epoch_channel.first_at - self._alone_since
+                    self._alone_since = time.monotonic() - epoch_channel.alone()
 
     def take_over(self, work: TaskWork, write_seconds: Callable[[], float] = lambda: math.inf) -> TaskResult:
         """Decide in a job of its own, beside the epochs, where to go on with partitions that Java MirrorMaker copied.
@@ -224,8 +226,8 @@ class Epochs:
         if context is None:
             raise EpochFailed("Spark does not run yet")
         try:
-            with self._new_bell(write_seconds=write_seconds) as bell:
-                heard = replace(self._carried(work), bell=bell.address)
+            with self._new_epoch_channel(write_seconds=write_seconds) as epoch_channel:
+                heard = replace(self._carried(work), epoch_channel=epoch_channel.address)
                 (result,) = context.parallelize([heard], 1).map(take_over).collect()
         except Exception as error:
             # Of a Spark that the epochs have ended meanwhile, because it was lost, anything may be missing.
@@ -235,14 +237,14 @@ class Epochs:
         assert isinstance(result, TaskResult)
         return result
 
-    def _new_bell(
+    def _new_epoch_channel(
         self,
         troubled: Callable[[Troubles], None] = lambda _: None,
         write_seconds: Callable[[], float] = lambda: math.inf,
         copied: Callable[[CopiedNews], None] = lambda _: None,
-    ) -> Bell:
+    ) -> EpochChannel:
         at = self._address
-        return Bell(at.host, troubled, write_seconds, copied, bind=at.bind, port=at.port)
+        return EpochChannel(at.host, troubled, write_seconds, copied, bind=at.bind, port=at.port)
 
     def _carried(self, work: TaskWork) -> TaskWork:
         """Return the work of a task that may run on another machine: what files of this one hold stands in it.
@@ -267,24 +269,26 @@ class Epochs:
             raise EpochFailed(f"the workers' logins cannot be read: {problem}") from problem
         return replace(work, flows=tuple(flows))
 
-    def _watch(self, bell: Bell, context: SparkContext, over: threading.Event, seconds: float, tasks: int) -> None:
+    def _watch(
+        self, epoch_channel: EpochChannel, context: SparkContext, over: threading.Event, seconds: float, tasks: int
+    ) -> None:
         """End an epoch in which some tasks do not begin, and cancel one that does not end."""
         # On this machine there is a core for each, if perhaps a busy one.
         patience = math.inf if is_local(self._master) else _SHORTAGE_SECONDS
-        if await_all(bell, seconds, tasks, patience):
+        if await_all(epoch_channel, seconds, tasks, patience):
             believed_until = time.monotonic() + _SHORTAGE_LASTS_SECONDS
-            self._shortage = _Shortage(max(bell.most, 1), self._executors(), believed_until)
-            bell.ring()
-        _cancel_silent(bell, over, context)
+            self._shortage = _Shortage(max(epoch_channel.most, 1), self._executors(), believed_until)
+            epoch_channel.end_epoch()
+        _cancel_silent(epoch_channel, over, context)
 
-    def _hang(self, bell: Bell | None) -> None:
+    def _attach(self, epoch_channel: EpochChannel | None) -> None:
         with self._ringing:
-            if bell is not None and self._is_rung:
-                bell.ring()
-            if bell is not None and self._is_aborted:
+            if epoch_channel is not None and self._is_ending:
+                epoch_channel.end_epoch()
+            if epoch_channel is not None and self._is_aborted:
                 # It was planned before.
-                bell.hang_up()
-            self._bell, self._is_rung, self._is_aborted = bell, False, False
+                epoch_channel.disconnect_all()
+            self._epoch_channel, self._is_ending, self._is_aborted = epoch_channel, False, False
 
     def stop(self) -> None:
         """Stop Spark."""
@@ -312,24 +316,24 @@ class _Shortage:
     until: float
 
 
-def await_all(bell: Bell, seconds: float, tasks: int, patience_seconds: float) -> bool:
+def await_all(epoch_channel: EpochChannel, seconds: float, tasks: int, patience_seconds: float) -> bool:
     """Wait until the epoch is to end; tell at once if some of its tasks do not begin for lack of cores."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
-        if bell.rung.wait(min(_LOOK_SECONDS, left)):
+        if epoch_channel.ending.wait(min(_LOOK_SECONDS, left)):
             return False
-        if 0 < bell.most < tasks and bell.heard_for() > patience_seconds:
+        if 0 < epoch_channel.most < tasks and epoch_channel.listened_seconds() > patience_seconds:
             return True
     return False
 
 
-def _cancel_silent(bell: Bell, over: threading.Event, context: SparkContext) -> None:
+def _cancel_silent(epoch_channel: EpochChannel, over: threading.Event, context: SparkContext) -> None:
     """Cancel an epoch that should have ended once a task says nothing any more: Spark kills the frozen worker.
 
     It would hold up all others. A task that takes long, matching a tail for instance, says that it lives.
     """
     while not over.wait(_LOOK_SECONDS):
-        if (bell.silence() or 0.0) > _PATIENCE_SECONDS or bell.alone() > _START_SECONDS:
+        if (epoch_channel.silence() or 0.0) > _PATIENCE_SECONDS or epoch_channel.alone() > _START_SECONDS:
             # One that is lost meanwhile has no job any more.
             with contextlib.suppress(*SPARK_ERRORS):
                 context.cancelAllJobs()

@@ -126,7 +126,9 @@ def take(
     before, begun = state.positions[source], detour.position.downstream
     # The map does not tell any more what of that was copied; what bears the flow's producer ids is the copy's own.
     uncompared = _uncompared(before, detour)
-    position = replace(detour.position, chunk=chunk, turn=before.turn + 1, compared=begun, uncompared=uncompared)
+    position = replace(
+        detour.position, chunk=chunk, incarnation=before.incarnation + 1, compared=begun, uncompared=uncompared
+    )
     records = (
         *((gap.record(),) if gap is not None else ()),
         chunk_record(source, chunk, runs),

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mirror.copier import gaps, oversized
+from mirror.copier.backoff import Backoff
+from mirror.copier.foreign_batches import ForeignBatches, LeftOut
 from mirror.copier.mirrored import Mirrored
-from mirror.copier.others import LeftOut, OtherWriters
-from mirror.copier.oversized import Letter
-from mirror.copier.rests import Rest
+from mirror.copier.oversized import DeadLetter
 from mirror.copier.streams import Gate, Piece, Stream
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.transforming import change
@@ -32,8 +32,8 @@ BACKLOG_BYTES = 8 << 20
 
 
 # How long the source of a partition is left alone when it refuses to be read.
-FIRST_REST_SECONDS = 0.2
-LONGEST_REST_SECONDS = 2.0
+FIRST_BACKOFF_SECONDS = 0.2
+LONGEST_BACKOFF_SECONDS = 2.0
 
 
 # Batches smaller than this are merged with their neighbours when they queue up, to no more than that.
@@ -195,8 +195,8 @@ class Lane:
             work.target, self._acknowledged, self._refused, pipelined=True, merge=self.merging, gate=gate
         )
         self.fetch_position = handover.position.upstream
-        self.rest = Rest(FIRST_REST_SECONDS, LONGEST_REST_SECONDS)
-        self.rest_until = 0.0
+        self.backoff = Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
+        self.backoff_until = 0.0
         self.trouble: str | None = None
         self.stopped: str | None = None
         forgotten = _forgotten(work, handover.position)
@@ -205,10 +205,10 @@ class Lane:
         self.syncs = syncs
         self._parked_topic = parked_topic
         self._too_large: CopiedBatch | None = None
-        self._letter: Letter | None = None
+        self._dead_letter: DeadLetter | None = None
         self._is_parked = self._is_offered_parked = False
         self.was_resumed = work.handover is not None and not work.handover.clean
-        self._letters = 0
+        self._dead_letters = 0
         self.leader_epoch = NOT_KNOWN
         self.replica: int | None = None
         self.read_epoch = handover.position.epochs[-1].epoch if handover.position.epochs else NOT_KNOWN
@@ -235,7 +235,7 @@ class Lane:
         end = handover.position.downstream
         # What was sent before this producer began here, and arrives all the same, shows before its first batch.
         self._others = (
-            OtherWriters(
+            ForeignBatches(
                 end,
                 has_markers=gate is not None,
                 first_only=not work.is_watched,
@@ -284,10 +284,10 @@ class Lane:
 
     def wants_data(self, now: float) -> bool:
         """Whether the source should be asked for more."""
-        return not (self.is_over or now < self.rest_until) and self.stream.bytes < BACKLOG_BYTES
+        return not (self.is_over or now < self.backoff_until) and self.stream.bytes < BACKLOG_BYTES
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is under way, and nothing has to be written down."""
         is_recorded = not self.is_dirty and self._offered is None and self._committed_sync is None
         return self.stream.is_idle and is_recorded and (self.syncs is None or self.syncs.is_settled)
@@ -305,7 +305,7 @@ class Lane:
     def pause(self, trouble: str) -> None:
         """Leave its source alone for a while, longer each time."""
         self.trouble = trouble
-        self.rest_until = time.monotonic() + self.rest.next_seconds()
+        self.backoff_until = time.monotonic() + self.backoff.next_seconds()
 
     def check_topic(self, topic_id: str) -> None:
         """Read no further if the source topic has another id than the one copied so far."""
@@ -391,10 +391,10 @@ class Lane:
             self.syncs.promote_delayed()
         self._offered = len(self._unwritten)
         position, gaps = self._position, []
-        if self._letter is not None and self._is_parked:
+        if self._dead_letter is not None and self._is_parked:
             self._is_offered_parked = True
-            position = replace(position, upstream=self._letter.upstream_next)
-            gaps.append(self._letter.gap.record())
+            position = replace(position, upstream=self._dead_letter.upstream_next)
+            gaps.append(self._dead_letter.gap.record())
         return [
             *self._unwritten,
             *gaps,
@@ -406,8 +406,8 @@ class Lane:
         """What was last returned by :meth:`unrecorded` is in the state topic."""
         del self._unwritten[: self._offered or 0]
         self._offered = None
-        if self._letter is not None and self._is_offered_parked:
-            self._go_on_behind_parked(self._letter)
+        if self._dead_letter is not None and self._is_offered_parked:
+            self._go_on_behind_parked(self._dead_letter)
         if self._committed is not None:
             if self._others is not None:
                 self._others.committed()
@@ -429,17 +429,17 @@ class Lane:
     @property
     def is_held(self) -> bool:
         """Whether the partition waits until a record is parked and that is recorded."""
-        return self._letter is not None
+        return self._dead_letter is not None
 
     @property
-    def letter(self) -> Letter | None:
+    def dead_letter(self) -> DeadLetter | None:
         """What is to be written to the topic of parked records now; the partition waits until that is recorded."""
-        return None if self._is_parked or self.stopped or self.is_lost else self._letter
+        return None if self._is_parked or self.stopped or self.is_lost else self._dead_letter
 
     @property
     def is_perhaps_parked(self) -> bool:
-        """Whether the letter may be one that was written before, and not accounted for."""
-        return self._letters == 0 and (self.was_resumed or self._records == 0)
+        """Whether the dead letter may be one that was written before, and not accounted for."""
+        return self._dead_letters == 0 and (self.was_resumed or self._records == 0)
 
     @property
     def awaits_commit(self) -> bool:
@@ -447,15 +447,15 @@ class Lane:
         return self._is_parked and not self._is_offered_parked
 
     def parked(self) -> None:
-        """The letter is in the log; the partition goes on once its gap, and the position behind it, are recorded."""
+        """The dead letter is written; the partition goes on once its gap, and the position behind it, are recorded."""
         self._is_parked = self.is_dirty = True
 
     def cannot_park(self, reason: str) -> None:
         """Stop before the record that can be neither copied nor parked."""
-        if self._letter is not None:
+        if self._dead_letter is not None:
             self.stopped = (
-                f"the record at upstream offset {self._letter.offset} cannot be copied: {self._letter.said}; nor "
-                f"parked in {self._parked_topic}: {reason}"
+                f"the record at upstream offset {self._dead_letter.offset} cannot be copied: {self._dead_letter.said}; "
+                f"nor parked in {self._parked_topic}: {reason}"
             )
 
     def news(self) -> Copied | None:
@@ -634,7 +634,7 @@ class Lane:
             return False
         ((offset, _),) = piece.spans
         flow = self.work.flow
-        self._letter = oversized.letter(
+        self._dead_letter = oversized.dead_letter(
             piece.content,
             flow.source,
             self.work.source,
@@ -644,23 +644,23 @@ class Lane:
             f"{self.work.target} on {flow.target} takes no batch of {len(piece.content)} bytes {message}".rstrip(),
             int(time.time() * 1000),
         )
-        return self._letter is not None
+        return self._dead_letter is not None
 
-    def _go_on_behind_parked(self, letter: Letter) -> None:
+    def _go_on_behind_parked(self, dead_letter: DeadLetter) -> None:
         """Count the parked record as done; what follows takes its sequence."""
-        self._upstream = letter.upstream_next
+        self._upstream = dead_letter.upstream_next
         self.sequence = self.acknowledged_sequence
         for piece in self.stream.release():
             assert isinstance(piece, CopiedBatch)
             self.sequence = piece.renumber(self.sequence)
-        self._letter = self._too_large = None
-        self._letters += 1
+        self._dead_letter = self._too_large = None
+        self._dead_letters += 1
         self._is_parked = self._is_offered_parked = False
         self._settle()
 
 
 def _forgotten(work: PartitionWork, position: Position) -> list[StateRecord]:
     """Return what takes dead chunks out of the state topic, unless they were found dead before the copy went back."""
-    if work.dead is None or work.dead.turn != position.turn:
+    if work.dead is None or work.dead.incarnation != position.incarnation:
         return []
     return [no_chunk_record(work.source, chunk) for chunk in work.dead.chunks if chunk < position.chunk]

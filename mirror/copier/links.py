@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from mirror.copier.rests import Rest
+from mirror.copier.backoff import Backoff
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed, broker_setting
 from mirror.kafka.versions import Versions
@@ -16,10 +16,10 @@ from mirror.model.leader_epochs import NOT_KNOWN
 from mirror.model.partition import TopicPartition
 
 _REACH_MS = 2_000
-_FIRST_REST_SECONDS = 0.1
-_LONGEST_REST_SECONDS = 5.0
+_FIRST_BACKOFF_SECONDS = 0.1
+_LONGEST_BACKOFF_SECONDS = 5.0
 # Who is slow to say that it cannot be reached is asked less often: the others wait meanwhile.
-_REST_A_SECOND_LOST = 5.0
+_BACKOFF_A_SECOND_LOST = 5.0
 # After a follower failed only the leader is read for so long. Leaders name a dead one until its session is over, and
 # one that only we cannot reach for ever.
 _LEADER_ALONE_SECONDS = 60.0
@@ -38,7 +38,7 @@ class _Attempts:
     def __init__(self) -> None:
         self._failure: str | None = None
         self._until = 0.0
-        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
 
     def attempt(self, act: Callable[[], T]) -> T:
         """Do it, unless it failed a moment ago; then the same failure is raised again."""
@@ -50,10 +50,10 @@ class _Attempts:
         except ConnectionFailed as failure:
             now = time.monotonic()
             self._failure = str(failure)
-            self._until = now + max(self._rest.next_seconds(), _REST_A_SECOND_LOST * (now - began))
+            self._until = now + max(self._backoff.next_seconds(), _BACKOFF_A_SECOND_LOST * (now - began))
             raise
         self._failure = None
-        self._rest.end()
+        self._backoff.end()
         return result
 
 

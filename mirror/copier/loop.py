@@ -14,8 +14,8 @@ from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
 from mirror.copier.background import BackgroundCalls, Failure
-from mirror.copier.bell import BellListener, CopiedNews, Heard
 from mirror.copier.commits import FlowCommits
+from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.fetcher import Fetcher
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
@@ -135,7 +135,7 @@ class CopyLoop:
         # Who has asked the source for an offset that it does not have.
         self._outside: dict[Cluster, list[Lane]] = {}
         self._shares: Sequence[Share] = ()
-        self._bell: BellListener | None = None
+        self._epoch_channel: EpochChannelListener | None = None
         # Since when it is being found out where to begin.
         self._looked_at: dict[Flow, float] = {}
         self._parent = os.getppid()
@@ -145,25 +145,26 @@ class CopyLoop:
         shares: Sequence[Share],
         seconds: float,
         commit_seconds: float,
-        bell: BellListener | None = None,
+        epoch_channel: EpochChannelListener | None = None,
         *,
         tells_copied: bool = False,
     ) -> None:
         """Copy ``shares`` for ``seconds``; return when what was sent is answered and recorded, or some seconds later.
 
-        The epoch ends sooner when ``bell`` rings, when a partition has to be looked up anew, and some seconds after one
-        has stopped. What keeps partitions from being copied for now is told over the ``bell``; nothing waits for them.
-        So is every second or so how much is copied, if the loop ``tells_copied``.
-        While the bell does not say that something may be written nothing is.
+        The epoch ends sooner when the driver says so over ``epoch_channel``, when a partition has to be looked up anew,
+        and some seconds after one has stopped. What keeps partitions from being copied for now is sent to the driver
+        over the same channel; nothing waits for them. So is every second or so how much is copied, if the loop
+        ``tells_copied``.
+        While the epoch channel does not say that something may be written nothing is.
         """
-        self._shares, self._bell = shares, bell
+        self._shares, self._epoch_channel = shares, epoch_channel
         self._selector.register(self._background, selectors.EVENT_READ, self._background)
         for share in shares:
             self._begin(share.lanes)
             if share.waiting:
                 self._find_leaders(share)
-        if bell is not None:
-            self._selector.register(bell, selectors.EVENT_READ, bell)
+        if epoch_channel is not None:
+            self._selector.register(epoch_channel, selectors.EVENT_READ, epoch_channel)
         over = False
         began = time.monotonic()
         deadline = began + seconds
@@ -173,18 +174,18 @@ class CopyLoop:
         try:
             while True:
                 now = time.monotonic()
-                heard = bell.heard() if bell is not None else Heard.NOTHING
+                heard = epoch_channel.signal() if epoch_channel is not None else Signal.NOTHING
                 if not over and now >= deadline and self._is_looking(now):
                     # Until then the others are copied as before.
                     deadline = now + _TICK_SECONDS
-                if not over and (now >= deadline or heard is not Heard.NOTHING):
+                if not over and (now >= deadline or heard is not Signal.NOTHING):
                     over, deadline = True, now
                     self._wind_down(now)
                 if now >= deadline + _RESEND_SECONDS:
                     self._give_up()
-                if over and self._is_drained(now) and not self._commit_rest(now):
+                if over and self._is_drained(now) and not self._commit_backoff(now):
                     break
-                if now > deadline + GRACE_SECONDS or heard is Heard.SILENCE or os.getppid() != self._parent:
+                if now > deadline + GRACE_SECONDS or heard is Signal.SILENCE or os.getppid() != self._parent:
                     # An orphan must not go on writing beside its successor.
                     break
                 self._look(now)
@@ -197,17 +198,17 @@ class CopyLoop:
                 self._send(now)
                 if not over:
                     self._fetch(now, deadline)
-                if tells_copied and bell is not None and now >= next_told:
+                if tells_copied and epoch_channel is not None and now >= next_told:
                     telling = time.monotonic()
-                    bell.tell_copied(self._copied_news())
+                    epoch_channel.tell_copied(self._copied_news())
                     next_told = now + max(_TELL_SECONDS, _TELL_SHARE * (time.monotonic() - telling))
                 if now >= next_commit:
                     self._commit()
                     next_commit = now + commit_seconds
                     if not over:
                         deadline = min(deadline, began + self._longest_seconds())
-                    if bell is not None:
-                        bell.tell(self._all_troubles(), self._going_on())
+                    if epoch_channel is not None:
+                        epoch_channel.tell(self._all_troubles(), self._going_on())
                 if now >= self._sync_at:
                     self._emit_syncs()
                     if self._park(over=over):
@@ -254,7 +255,7 @@ class CopyLoop:
         self._begin(share.take_in(places))
 
     def _may_write(self) -> bool:
-        return self._bell is None or self._bell.may_write
+        return self._epoch_channel is None or self._epoch_channel.may_write
 
     def _may_flush(self, end: _End) -> bool:
         return isinstance(end, Fetcher) or self._may_write()
@@ -282,7 +283,7 @@ class CopyLoop:
 
     def _copied_news(self) -> CopiedNews:
         found = {(lane.work.flow, lane.work.source): news for lane in self._untold if (news := lane.news()) is not None}
-        self._untold = {lane: None for lane in self._untold if not lane.is_at_rest}
+        self._untold = {lane: None for lane in self._untold if not lane.is_idle}
         return found
 
     def _going_on(self) -> set[tuple[Flow, TopicPartition]]:
@@ -363,7 +364,7 @@ class CopyLoop:
             if isinstance(one, Lane) and over:
                 continue
             is_known = cluster.known_leader(_partition(one)) is not None
-            if now < one.rest_until or (not is_known and self._background.is_under_way(cluster)):
+            if now < one.backoff_until or (not is_known and self._background.is_under_way(cluster)):
                 left.append((cluster, one))
             elif is_known:
                 known.setdefault(cluster, []).append(one)
@@ -525,7 +526,7 @@ class CopyLoop:
                 self._touch(fetcher, lane)
                 continue
             lane.trouble = None
-            lane.rest.end()
+            lane.backoff.end()
             try:
                 heard_at = fetcher.connection.heard_at
                 lane.take(frame, part, read_committed=fetcher.read_committed, received_at=heard_at)
@@ -598,7 +599,7 @@ class CopyLoop:
         """Read a lane from its leader again, soon: what a follower refuses says nothing of the log."""
         fetcher.cluster.read_leader(lane.work.source, f"{fetcher.connection.name}: {reason}")
         lane.replica = None
-        lane.rest_until = time.monotonic() + lane.rest.next_seconds()
+        lane.backoff_until = time.monotonic() + lane.backoff.next_seconds()
         fetcher.drop(lane)
         self._unplaced.append((fetcher.cluster, lane))
 
@@ -617,7 +618,7 @@ class CopyLoop:
 
     def _commit(self) -> None:
         for flow, lanes in self._active.items():
-            for lane in [lane for lane in lanes if lane.is_at_rest]:
+            for lane in [lane for lane in lanes if lane.is_idle]:
                 del lanes[lane]
             dirty = [lane for lane in lanes if lane.is_dirty]
             if dirty and flow in self._transactions:
@@ -625,7 +626,7 @@ class CopyLoop:
             elif dirty:
                 self._commits[flow].commit(dirty)
 
-    def _commit_rest(self, now: float) -> bool:
+    def _commit_backoff(self, now: float) -> bool:
         """Commit what is left; return whether anything is still under way."""
         self._commit()
         self._emit_syncs()
@@ -634,7 +635,7 @@ class CopyLoop:
         )
 
     def _park(self, *, over: bool) -> bool:
-        """Write the letters there are, before the epoch is over; return whether a lane waits for a commit."""
+        """Write the dead letters there are, before the epoch is over; return whether a lane waits for a commit."""
         held = [(flow, lane) for flow, lanes in self._active.items() for lane in lanes if lane.is_held]
         for flow, lane in () if over else held:
             self._commits[flow].park(lane)
@@ -649,7 +650,7 @@ class CopyLoop:
         for flow, lanes in self._lanes.items():
             if flow not in self._transactions:
                 cluster = self._clusters[flow, "target"]
-                resting.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_at_rest)
+                resting.setdefault(cluster, []).extend((lane, lane.sequence) for lane in lanes if lane.is_idle)
         for cluster, marked in resting.items():
             if marked and not self._background.is_under_way(cluster):
                 targets = [lane.work.target for lane, _ in marked]
@@ -660,7 +661,7 @@ class CopyLoop:
         """Go on behind what others have written, where nothing of ours was on its way when it was asked."""
         ends = found[0] if isinstance(found, tuple) else {}
         for lane, sequence in marked:
-            if lane.sequence == sequence and lane.is_at_rest and lane.work.target in ends:
+            if lane.sequence == sequence and lane.is_idle and lane.work.target in ends:
                 lane.pass_by_others(ends[lane.work.target])
                 self._active[lane.work.flow][lane] = None
 
@@ -700,7 +701,7 @@ class CopyLoop:
 
     def _wait(self, seconds: float) -> None:
         for key, events in self._selector.select(seconds):
-            if isinstance(key.data, BellListener):
+            if isinstance(key.data, EpochChannelListener):
                 continue
             if isinstance(key.data, BackgroundCalls):
                 key.data.take_in()

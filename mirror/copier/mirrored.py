@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import Cluster
-from mirror.copier.others import LeftOut
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown

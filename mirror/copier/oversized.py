@@ -23,15 +23,16 @@ from mirror.model.ledger import digest, encode_content
 from mirror.model.parked import Origin, origin, parked_headers
 from mirror.model.partition import TopicPartition
 
-# A letter that is not accounted for is one of the last: everybody who was killed had one under way a partition at most.
-_LAST_LETTERS = 50
+# A dead letter that is not accounted for is one of the last: a task that was killed had at most one in flight for each
+# partition.
+_LAST_DEAD_LETTERS = 50
 
 Parked: TypeAlias = frozenset[tuple[Origin, bytes]]
 """Records that lie in the topic of parked records: where they come from, and the digest of their content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A record to be parked.
 
     Attributes
@@ -55,7 +56,7 @@ class Letter:
     gap: Gap
 
 
-def letter(
+def dead_letter(
     content: memoryview,
     source_alias: str,
     source: TopicPartition,
@@ -64,7 +65,7 @@ def letter(
     parked_topic: str,
     said: str,
     now_ms: int,
-) -> Letter | None:
+) -> DeadLetter | None:
     """Return what is to be parked of a batch with one record; None if it cannot be read."""
     try:
         (record,) = batch.records(content)
@@ -73,7 +74,7 @@ def letter(
     headers = parked_headers(source_alias, source, offset, record.timestamp, said)
     parked = record._replace(headers=record.headers + headers)
     reason = f"parked in {parked_topic}: {said}"
-    return Letter(
+    return DeadLetter(
         offset,
         upstream_next,
         said,
@@ -97,15 +98,15 @@ def parked_last(flow: FlowWork) -> Parked:
     channel = Channel(flow.flow.target, flow.target_client)
     try:
         end = channel.offsets([address], LATEST)[address]
-        start = max(channel.offsets([address], EARLIEST)[address], end - _LAST_LETTERS)
+        start = max(channel.offsets([address], EARLIEST)[address], end - _LAST_DEAD_LETTERS)
         return frozenset().union(*(_parked(content) for content, _ in read_batches(channel, address, start, end)))
     finally:
         channel.close()
 
 
-def is_among(letter: Letter, parked: Parked) -> bool:
-    """Tell whether the very record of a letter is parked already."""
-    return _parked(letter.content) <= parked
+def is_among(dead_letter: DeadLetter, parked: Parked) -> bool:
+    """Tell whether the very record of a dead letter is parked already."""
+    return _parked(dead_letter.content) <= parked
 
 
 def _parked(content: memoryview) -> Parked:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from mirror.copier.others import LeftOut
+from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.tail_match import Batch, Matched, Mismatch, match_tail
 from mirror.copier.thinned_match import match_thinned
 from mirror.copier.transforming import ChangedBatches

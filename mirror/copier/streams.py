@@ -12,8 +12,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from mirror.copier.backoff import Backoff
 from mirror.copier.links import LARGEST_REQUEST_BYTES, Cluster
-from mirror.copier.rests import Rest
 from mirror.kafka import codes, wire
 from mirror.kafka.channel import Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
@@ -36,8 +36,8 @@ ANSWER_SECONDS = 40.0
 PATIENCE_SECONDS = 2.0
 _SILENCE_SECONDS = 5.0
 
-_FIRST_REST_SECONDS = 0.05
-_LONGEST_REST_SECONDS = 2.0
+_FIRST_BACKOFF_SECONDS = 0.05
+_LONGEST_BACKOFF_SECONDS = 2.0
 _CONNECTION_LOST = 0
 # What a produce request holds beside the batches is never more.
 _REQUEST_HEAD_BYTES = 16 << 10
@@ -117,6 +117,7 @@ class Stream:
 
     __slots__ = (
         "_acknowledged",
+        "_backoff",
         "_doubtful",
         "_failed",
         "_failure",
@@ -132,13 +133,12 @@ class Stream:
         "_pipelined",
         "_queue",
         "_refused",
-        "_rest",
         "_too_large",
+        "backoff_until",
         "bytes",
         "closed",
         "is_apart",
         "partition",
-        "rest_until",
         "sender",
         "trouble",
         "waits_since",
@@ -182,8 +182,8 @@ class Stream:
         # How many of those, the oldest ones, may have been appended all the same.
         self._doubtful = 0
         self._failure = (_CONNECTION_LOST, "")
-        self.rest_until = 0.0
-        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
+        self.backoff_until = 0.0
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
 
     @property
     def is_idle(self) -> bool:
@@ -271,7 +271,7 @@ class Stream:
             and not self._failed
             and not self.closed
             and self._held is None
-            and now >= self.rest_until
+            and now >= self.backoff_until
             and (not self._in_flight or (self._pipelined and self._is_proven))
             and (
                 self._gate is None
@@ -315,7 +315,7 @@ class Stream:
         piece = self._in_flight.popleft()
         if code == 0 and not self._failed:
             self.bytes -= len(piece.content)
-            self._rest.end()
+            self._backoff.end()
             self._is_proven = True
             self._perhaps_appended = max(0, self._perhaps_appended - 1)
             self.trouble = None
@@ -341,7 +341,7 @@ class Stream:
     def pause(self, trouble: str) -> None:
         """Leave its broker alone for a while, longer each time."""
         self.trouble = trouble
-        self.rest_until = time.monotonic() + self._rest.next_seconds()
+        self.backoff_until = time.monotonic() + self._backoff.next_seconds()
 
     def lost(self, reason: str) -> None:
         """Take back everything in flight: its connection broke, and what became of it is not known."""
@@ -391,7 +391,7 @@ class Stream:
         if is_too_large:
             self._wake()
             return False
-        self.rest_until = time.monotonic() + self._rest.next_seconds()
+        self.backoff_until = time.monotonic() + self._backoff.next_seconds()
         return True
 
     def _wake(self) -> None:

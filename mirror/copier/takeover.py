@@ -42,7 +42,7 @@ import numpy as np
 
 from mirror.copier.tail_match import Batch
 from mirror.kafka.batch import NO_PRODUCER
-from mirror.kafka.prints import Numbers, Prints
+from mirror.kafka.fingerprints import Fingerprints, Numbers
 from mirror.model.mm2_trace import Anchor, Pair, Stretch
 from mirror.model.offset_map import Run, extend, runs_before
 
@@ -105,7 +105,7 @@ def watched(tail: Iterable[Batch], stretches: Iterable[Stretch], is_ours: Callab
 class SourceLog:
     """The prints of the source from an offset on, read as far as needed and kept."""
 
-    def __init__(self, batches: Iterable[Prints], start: int) -> None:
+    def __init__(self, batches: Iterable[Fingerprints], start: int) -> None:
         """Begin at offset ``start``; the first batch may begin before it."""
         self.start = start
         self._batches = iter(batches)
@@ -142,7 +142,7 @@ class SourceLog:
         previous = int(self._offsets[index - 1]) if index else self.start - 1
         return int(self._offsets[index]) - previous - 1
 
-    def agrees(self, index: int, copy: Prints) -> bool:
+    def agrees(self, index: int, copy: Fingerprints) -> bool:
         """Whether the records from ``index`` on are those of ``copy``."""
         stop = index + len(copy.hashes)
         if index < 0 or not self.has(stop) or not np.array_equal(self._hashes[index:stop], copy.hashes):
@@ -150,7 +150,7 @@ class SourceLog:
         times = self._times[index:stop]
         return copy.has_append_time or bool(np.all((times == copy.times) | (times == _NO_TIMESTAMP)))
 
-    def record_agrees(self, index: int, copy: Prints, number: int) -> bool:
+    def record_agrees(self, index: int, copy: Fingerprints, number: int) -> bool:
         """Whether the record at ``index`` is the one in ``copy`` with that number."""
         return (
             self.has(index + 1)
@@ -158,12 +158,12 @@ class SourceLog:
             and (copy.has_append_time or self._times[index] in (copy.times[number], _NO_TIMESTAMP))
         )
 
-    def copies_of_first(self, copy: Prints) -> list[int]:
+    def copies_of_first(self, copy: Fingerprints) -> list[int]:
         """Return the numbers of those records in ``copy`` that are the first one of the source."""
         numbers = np.flatnonzero(copy.hashes == self._hashes[0]) if self.has(1) else ()
         return [int(number) for number in numbers if self.record_agrees(0, copy, int(number))]
 
-    def places(self, copy: Prints, before: int) -> list[int]:
+    def places(self, copy: Fingerprints, before: int) -> list[int]:
         """Return the indices below ``before`` from which the records are those of ``copy``."""
         if before - len(self._order) > max(len(self._order), 1 << 12):
             self._order = np.argsort(self._hashes[:before], kind="stable")
@@ -193,7 +193,7 @@ class SourceLog:
 
 def match(
     source: SourceLog,
-    target: Iterable[Prints],
+    target: Iterable[Fingerprints],
     anchor: Anchor,
     position: int | None,
     *,
@@ -224,7 +224,7 @@ def match(
 
 def search(
     source: SourceLog,
-    target: Sequence[Prints],
+    target: Sequence[Fingerprints],
     position: int | None,
     *,
     is_ours: Callable[[int], bool],
@@ -306,7 +306,7 @@ class _Walk:
         self._hole_used = (0, 0)
         self._records = self._doubled = self._others = self._gone = 0
 
-    def take_all(self, target: Iterable[Prints], tell: Callable[[int], None] = lambda _: None) -> Unclear | None:
+    def take_all(self, target: Iterable[Fingerprints], tell: Callable[[int], None] = lambda _: None) -> Unclear | None:
         """Take in the batches of the target; return why one cannot be understood, if so."""
         seen = 0
         for each in target:
@@ -319,7 +319,7 @@ class _Walk:
                 tell(seen)
         return None
 
-    def _take(self, copy: Prints) -> Unclear | None:
+    def _take(self, copy: Fingerprints) -> Unclear | None:
         marked = self._marked(copy)
         start = self._cursor if marked is None else marked
         if start > self._frontier:
@@ -364,7 +364,7 @@ class _Walk:
             return int(self._source.offsets[index])
         return int(self._source.offsets[-1]) + 1 if len(self._source.offsets) else self._source.start
 
-    def _marked(self, copy: Prints) -> int | None:
+    def _marked(self, copy: Fingerprints) -> int | None:
         """Return the index of the batch's first record as a sync says; None when none points into the batch."""
         first = bisect_left(self._marks, int(copy.offsets[0]), key=lambda mark: mark.downstream)
         if first == len(self._marks) or self._marks[first].downstream > copy.offsets[-1]:
@@ -373,7 +373,7 @@ class _Walk:
         number = int(np.searchsorted(copy.offsets, downstream))
         return max(0, self._source.index_of(upstream) - number) if copy.offsets[number] == downstream else None
 
-    def _aligned(self, start: int, copy: Prints) -> Numbers | None:
+    def _aligned(self, start: int, copy: Fingerprints) -> Numbers | None:
         """Return the index of each record of the batch, -1 for what the source no longer has; None if it differs."""
         count = len(copy.hashes)
         if self._source.agrees(start, copy):
@@ -395,7 +395,7 @@ class _Walk:
         index, used = self._hole_used
         return used if index == start else 0
 
-    def _took(self, start: int, indices: Numbers, copy: Prints) -> None:
+    def _took(self, start: int, indices: Numbers, copy: Fingerprints) -> None:
         if start < self._cursor:
             self._goes_back(start)
         elif start > self._cursor:
@@ -429,11 +429,11 @@ class _Walk:
             self._again = list(runs_before(self._again, self._offset(start)))
         self._cursor = start
 
-    def _is_ambiguous(self, copy: Prints) -> bool:
+    def _is_ambiguous(self, copy: Fingerprints) -> bool:
         """Whether a batch that can be the next one can be an earlier one, too; with syncs a going back would show."""
         return self._cursor == self._frontier and bool(self._source.places(copy, self._frontier))
 
-    def _can_be_others(self, copy: Prints) -> bool:
+    def _can_be_others(self, copy: Fingerprints) -> bool:
         producer_id = copy.producer_id
         if self._is_ours(producer_id):
             return False
@@ -441,13 +441,13 @@ class _Walk:
             return self._is_shared or (bool(self._writers) and NO_PRODUCER not in self._writers)
         return producer_id not in self._writers
 
-    def _ambiguous(self, copy: Prints) -> Unclear:
+    def _ambiguous(self, copy: Fingerprints) -> Unclear:
         return Unclear(
             f"the {len(copy.hashes)} records from offset {copy.offsets[0]} of the target on can be copies of different "
             f"ones of the source, which are too much alike"
         )
 
-    def _not_the_sources(self, copy: Prints) -> Unclear:
+    def _not_the_sources(self, copy: Fingerprints) -> Unclear:
         return Unclear(
             f"the {len(copy.hashes)} records from offset {copy.offsets[0]} of the target on (producer id "
             f"{copy.producer_id}) are not the source's from offset {self._offset(self._cursor)} on, nor earlier ones"

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror.copier import gaps, links, resume, takeover
-from mirror.copier.bell import BellListener
+from mirror.copier.epoch_channel import EpochChannelListener
+from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.links import Cluster
 from mirror.copier.mirrored import Mirrored, Undecided
-from mirror.copier.others import LeftOut
 from mirror.copier.resume import Ends, NotYet, Ready, Refused
-from mirror.copier.taken import taken
 from mirror.copier.takeover import Found, SourceLog, Unclear
+from mirror.copier.takeover_record import taken
 from mirror.copier.task import always, look_up, not_begun
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
 from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.fingerprints import Fingerprints, all_fingerprints
 from mirror.kafka.log import LogWriter, read_batches
-from mirror.kafka.prints import Prints, all_prints
 from mirror.model.flow_state import Takeover, stamped
 from mirror.model.mm2_trace import Anchor, Mm2Trace, NoAnchor, Pair, find_anchor
 from mirror.model.partition import TopicPartition
@@ -38,14 +38,14 @@ def take_over(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value.
     """
     try:
-        bell = BellListener(work.bell) if work.bell else None
+        epoch_channel = EpochChannelListener(work.epoch_channel) if work.epoch_channel else None
     except OSError as problem:
         return not_begun(work, f"the driver cannot be reached from its task: {problem}")
     try:
-        return _take_over(work, bell.require_heard if bell is not None else always)
+        return _take_over(work, epoch_channel.require_heard if epoch_channel is not None else always)
     finally:
-        if bell is not None:
-            bell.close()
+        if epoch_channel is not None:
+            epoch_channel.close()
 
 
 def _take_over(work: TaskWork, before: Callable[[], None]) -> TaskResult:
@@ -331,12 +331,14 @@ class _Taking:
         )
         if self.work.left_out:
             batches = self.mirrored.without(batches, self.work.left_out, LeftOut(0))
-        return SourceLog(all_prints(batches), start)
+        return SourceLog(all_fingerprints(batches), start)
 
-    def _target_from(self, start: int) -> Iterator[Prints]:
-        return all_prints(read_batches(self.target, self.work.target, start, self.ends.target_end, read_committed=True))
+    def _target_from(self, start: int) -> Iterator[Fingerprints]:
+        return all_fingerprints(
+            read_batches(self.target, self.work.target, start, self.ends.target_end, read_committed=True)
+        )
 
-    def _told(self, target: Iterator[Prints], span: int) -> Iterator[Prints]:
+    def _told(self, target: Iterator[Fingerprints], span: int) -> Iterator[Fingerprints]:
         seen = 0
         for each in target:
             seen += len(each.offsets)

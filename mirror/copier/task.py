@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mirror.copier import gaps, links, resume
-from mirror.copier.bell import BellListener
+from mirror.copier.backoff import Backoff
+from mirror.copier.epoch_channel import EpochChannelListener
+from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.lane import Lane
 from mirror.copier.links import Cluster
 from mirror.copier.loop import CopyLoop
 from mirror.copier.mirrored import Mirrored, Undecided
-from mirror.copier.others import LeftOut
-from mirror.copier.rests import Rest
 from mirror.copier.resume import Ends, Javas, NotYet, Partly, Place, Ready, Refused
 from mirror.copier.syncs import PartitionSyncs
 from mirror.copier.tail_match import Batch
@@ -56,8 +56,8 @@ _REPLICATION_SECONDS = 0.5
 # So much of a tail is matched before others are looked at again.
 _MATCH_SECONDS = 1.0
 # How long those are left alone with which nothing can be begun now.
-_FIRST_REST_SECONDS = 0.2
-_LONGEST_REST_SECONDS = 5.0
+_FIRST_BACKOFF_SECONDS = 0.2
+_LONGEST_BACKOFF_SECONDS = 5.0
 
 
 def copy(work: TaskWork) -> TaskResult:
@@ -66,15 +66,15 @@ def copy(work: TaskWork) -> TaskResult:
     Whatever goes wrong with a partition or a cluster comes back as a value; other partitions are copied all the same.
     """
     try:
-        bell = BellListener(work.bell) if work.bell else None
+        epoch_channel = EpochChannelListener(work.epoch_channel) if work.epoch_channel else None
     except OSError as problem:
         # Whoever sent this task is gone; its successor may be at work.
         return not_begun(work, f"the driver cannot be reached from its task: {problem}")
     try:
-        return _copy(work, bell)
+        return _copy(work, epoch_channel)
     finally:
-        if bell is not None:
-            bell.close()
+        if epoch_channel is not None:
+            epoch_channel.close()
 
 
 def not_begun(work: TaskWork, reason: str) -> TaskResult:
@@ -83,7 +83,7 @@ def not_begun(work: TaskWork, reason: str) -> TaskResult:
     return TaskResult(tuple(results), 0.0, 0.0)
 
 
-def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
+def _copy(work: TaskWork, epoch_channel: EpochChannelListener | None) -> TaskResult:
     cpu, began = time.process_time(), time.monotonic()
     clusters = {
         (flow.flow, side): links.cluster(alias, client)
@@ -94,7 +94,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
         )
     }
     already = {flow.flow: _throttled(flow.flow, clusters) for flow in work.flows}
-    before = bell.require if bell is not None else always
+    before = epoch_channel.require if epoch_channel is not None else always
     shares = [
         Share(flow, [one for one in work.partitions if one.flow == flow.flow], clusters, before) for flow in work.flows
     ]
@@ -103,7 +103,7 @@ def _copy(work: TaskWork, bell: BellListener | None) -> TaskResult:
     try:
         if work.partitions:
             left = max(0.0, work.seconds - (time.monotonic() - began))
-            loop.run(shares, left, work.commit_seconds, bell, tells_copied=work.tells_copied)
+            loop.run(shares, left, work.commit_seconds, epoch_channel, tells_copied=work.tells_copied)
     finally:
         loop.close()
     troubles = loop.troubles()
@@ -180,7 +180,7 @@ class Share:
         self._notes: dict[TopicPartition, str] = {}
         self._troubles: dict[TopicPartition, str] = {}
         self._is_over = threading.Event()
-        self._rest = Rest(_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS)
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
         self._look_at = 0.0
         self.waiting = [work for work in partitions if not self._is_ready(work)]
         for work in partitions:
@@ -252,7 +252,7 @@ class Share:
             and all(work.source in places for work in self.waiting)
             and not any(isinstance(place, Partly) for place in places.values())
         )
-        self._look_at = time.monotonic() + self._rest.next_seconds() if is_unsuccessful else 0.0
+        self._look_at = time.monotonic() + self._backoff.next_seconds() if is_unsuccessful else 0.0
         if isinstance(places, Exception):
             self._troubles |= {work.source: str(places) for work in self.waiting}
             return []
@@ -269,7 +269,7 @@ class Share:
                     self._troubles[work.source] = reason
                     self.waiting.append(work)
                 case Javas():
-                    self._put_aside(PartitionResult(self.flow, work.source, work.handover, was_javas=True))
+                    self._put_aside(PartitionResult(self.flow, work.source, work.handover, written_by_mm2=True))
                 case Refused(reason, _):
                     self._put_aside(PartitionResult(self.flow, work.source, work.handover, stopped=reason))
         return self.lanes[before:]

@@ -22,8 +22,8 @@ from mirror.kafka import codes, coordinator
 from mirror.kafka.channel import Channel, Connection, ConnectionFailed
 from mirror.model.partition import TopicPartition
 
-_FIRST_REST_SECONDS = 0.002
-_LONGEST_REST_SECONDS = 0.2
+_FIRST_BACKOFF_SECONDS = 0.002
+_LONGEST_BACKOFF_SECONDS = 0.2
 _PATIENCE_SECONDS = 1.0
 
 
@@ -76,8 +76,8 @@ class Transactions:
         self._asked: set[TopicPartition] = set()
         self._asked_at: float | None = None
         self._now = 0.0
-        self._rest_until = 0.0
-        self._rest_seconds = _FIRST_REST_SECONDS
+        self._backoff_until = 0.0
+        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._close_at = 0.0
         # From when on a partition that gets nowhere is given some time: what comes before is not its own fault.
         self._patient_from = 0.0
@@ -174,14 +174,16 @@ class Transactions:
         if self._phase is _Phase.IDLE:
             return 0.0 if self._may_begin() else math.inf
         if self._wants_to_ask():
-            return max(0.0, self._rest_until - now)
+            return max(0.0, self._backoff_until - now)
         if self._phase is _Phase.OPEN:
             return max(0.0, (self._may_close_at() if self._is_drained() else self._close_at) - now)
         return math.inf
 
     def wants_connection(self, now: float) -> bool:
         """Whether something is to be asked of the coordinator, and there is no connection to it yet."""
-        return self.connection is None and not self.is_connecting and self._wants_to_ask() and now >= self._rest_until
+        return (
+            self.connection is None and not self.is_connecting and self._wants_to_ask() and now >= self._backoff_until
+        )
 
     def find_coordinator(self, channel: Channel) -> int:
         """Return the broker that coordinates; as :func:`mirror.kafka.coordinator.find_coordinator`."""
@@ -191,7 +193,7 @@ class Transactions:
         """Take in the connection to the coordinator, or why there is none for now."""
         self.is_connecting = False
         if isinstance(connection, Exception):
-            self._rest(str(connection))
+            self._back_off(str(connection))
         else:
             self.connection, self._node = connection, node
 
@@ -208,7 +210,7 @@ class Transactions:
         if self.connection is not None:
             self.connection.close()
         self.connection, self._asked_at = None, None
-        self._rest(reason)
+        self._back_off(reason)
 
     def advance(self, now: float) -> None:
         """Move on as far as what has happened allows; what there is to ask for then is asked by :meth:`ask`."""
@@ -228,7 +230,7 @@ class Transactions:
             return
         if self._asked_at is not None and now - self._asked_at > ANSWER_SECONDS:
             raise ConnectionFailed(f"the coordinator of {self.transactional_id} has not answered")
-        if self.connection is not None and self._wants_to_ask() and now >= self._rest_until:
+        if self.connection is not None and self._wants_to_ask() and now >= self._backoff_until:
             self._send(self.connection, now)
 
     def receive(self) -> bool:
@@ -431,7 +433,7 @@ class Transactions:
             self._lose(_said(code))
 
     def _recovered(self) -> None:
-        self.trouble, self._rest_seconds, self._ending_since = None, _FIRST_REST_SECONDS, None
+        self.trouble, self._backoff_seconds, self._ending_since = None, _FIRST_BACKOFF_SECONDS, None
 
     def _trouble(self, code: int) -> None:
         if code in codes.COORDINATOR_MOVED:
@@ -447,13 +449,13 @@ class Transactions:
                     is_stuck=True,
                 )
                 return
-        is_usual = is_ending and self._rest_seconds < _LONGEST_REST_SECONDS
-        self._rest(None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
+        is_usual = is_ending and self._backoff_seconds < _LONGEST_BACKOFF_SECONDS
+        self._back_off(None if is_usual else f"the coordinator of {self.transactional_id} {_said(code)}")
 
-    def _rest(self, reason: str | None) -> None:
+    def _back_off(self, reason: str | None) -> None:
         self.trouble = reason
-        self._rest_until = self._now + self._rest_seconds
-        self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+        self._backoff_until = self._now + self._backoff_seconds
+        self._backoff_seconds = min(2 * self._backoff_seconds, _LONGEST_BACKOFF_SECONDS)
 
 
 def _why(stream: Stream) -> str:

@@ -229,16 +229,17 @@ class PartitionWork:
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """What one task copies for ``seconds``, or until the driver rings; ``bell`` is where that is heard (host, port).
+    """What one task copies for ``seconds``, or until the driver ends the epoch.
 
-    Without a bell it writes as long as it runs. ``tells_copied``: it tells the driver meanwhile how much is copied.
+    ``epoch_channel`` is the address (host, port) of the driver's end of the epoch channel; without one a task writes
+    for as long as it runs. ``tells_copied``: it tells the driver meanwhile how much is copied.
     """
 
     flows: tuple[FlowWork, ...]
     partitions: tuple[PartitionWork, ...]
     seconds: float
     commit_seconds: float
-    bell: tuple[str, int] | None = None
+    epoch_channel: tuple[str, int] | None = None
     tells_copied: bool = False
 
 
@@ -254,7 +255,7 @@ class PartitionResult:
         what kept it from going on for now; it is tried again.
     skipped_by_match
         records found on the target already, when the tail was matched.
-    was_javas
+    written_by_mm2
         whether Java MirrorMaker has copied it, so that it is to be taken over from that first.
     others
         offsets of the target (from, up to but not including) at which somebody else has written meanwhile.
@@ -280,7 +281,7 @@ class PartitionResult:
     skipped_by_match: int = 0
     stopped: str | None = None
     trouble: str | None = None
-    was_javas: bool = False
+    written_by_mm2: bool = False
     others: tuple[tuple[int, int], ...] = ()
     sequence: int | None = None
     may_arrive_late: bool = False

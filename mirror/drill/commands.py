@@ -28,10 +28,10 @@ from mirror.evidence.refusal import Refused
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import ParameterValue
 from mirror.evidence.verdict_styles import VERDICT_STYLES
-from mirror.interrupting import sigterm_interrupts
 from mirror.lab import holder
 from mirror.model.counts import counted
 from mirror.model.verdict import Verdict
+from mirror.signals import sigterm_interrupts
 
 if TYPE_CHECKING:
     from mirror.drill.progress import LiveTable, PlainLines

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mirror.drill import words
+from mirror.drill import confirmations
 from mirror.drill.catalogue import LoadedRunbook
 from mirror.drill.gates import Gate, GateResult
 from mirror.drill.notebook import (
@@ -212,7 +212,7 @@ def resume_run(
         }
         planned = plan_steps(runbook, _verdicts(run, runbook, reading), crossed=crossed, recheck=recheck)
         plan = [{"step": item.step.name, "decision": item.decision.value, "reason": item.reason} for item in planned]
-        words.give(run, seen)
+        confirmations.give(run, seen)
         run.journal.append(Event.RUN_RESUMED, facts={"plan": plan})
         return _Running(run, loaded, values, observer, confirm, keep=keep).go(planned)
 

@@ -33,14 +33,14 @@ from mirror.control.state_notes import state_notes
 from mirror.control.tick import NotLeading, TickReport, now_ms, run_tick
 from mirror.control.topics import TopicConfigsTick, TopicsTick
 from mirror.control.users import UsersTick
-from mirror.engine.hold import FlowHold, Held
+from mirror.engine.copy_counters import CopyCounters
+from mirror.engine.flow_producers import FlowProducers, TakenProducers
+from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
+from mirror.engine.foreign_writers import ForeignWriters
 from mirror.engine.lag_line import LAG_SECONDS, LagLine
 from mirror.engine.mirrors import Mirrors
 from mirror.engine.mm2_traces import Mm2Traces, read_traces
-from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
-from mirror.engine.strangers import Strangers
-from mirror.engine.tally import FlowTally
 from mirror.engine.ticking import Ticking, Timed
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
@@ -67,41 +67,41 @@ class FlowControl:
 
     def __init__(
         self,
-        standing: FlowStanding,
+        runtime: FlowRuntime,
         source: Cluster | None,
         target: Cluster,
         ticking: Ticking,
-        hold: FlowHold,
+        producers: FlowProducers,
         *,
         matches_mm2: bool,
         flows: Callable[[], Sequence[FlowSettings]] | None = None,
-        tally: FlowTally | None = None,
+        tally: CopyCounters | None = None,
     ) -> None:
-        """Work between ``source`` and ``target``, beside other ``flows``; ``standing`` gets what the copy needs.
+        """Work between ``source`` and ``target``, beside other ``flows``; ``runtime`` gets what the copy needs.
 
-        The settings are those of ``standing``, which may become others. ``tally`` gets what is to be counted of
+        The settings are those of ``runtime``, which may become others. ``tally`` gets what is to be counted of
         checkpoints. ``source`` is None while it has not been reached: :meth:`run` is told how to find it.
         """
-        self._tally = tally or FlowTally()
-        self._flows = flows or (lambda: (standing.settings,))
+        self._tally = tally or CopyCounters()
+        self._flows = flows or (lambda: (runtime.settings,))
         self._matches_mm2 = matches_mm2
-        self._standing = standing
+        self._runtime = runtime
         self._source = source
         self._target = target
         self._ticking = ticking
-        self._hold = hold
+        self._producers = producers
         # What is kept up beside may go on for a while once the term is over: it asks by this whether it still counts.
-        self._lease = standing.lease
+        self._lease = runtime.lease
         self._fence_at = 0.0
         # Not before it was looked what an engine before has left, and that is on record.
         self._may_keep_up = threading.Event()
-        self._held: tuple[int, Held] | None = None
+        self._held: tuple[int, TakenProducers] | None = None
         # Positions were read back before the source was reached; under the lock of the standing.
         self._is_known_without_source = False
 
     @property
     def _settings(self) -> FlowSettings:
-        return self._standing.settings
+        return self._runtime.settings
 
     def run(
         self,
@@ -147,7 +147,7 @@ class FlowControl:
             if stop.wait(_RETRY_SECONDS):
                 return
         log = FlowLog(settings.clients.checkpoints_consumer, state_topic(flow.source), alias=flow.target)
-        writer = LogWriter(settings.target_producer, alias=flow.target, before=self._standing.lease.require)
+        writer = LogWriter(settings.target_producer, alias=flow.target, before=self._runtime.lease.require)
         self._ticking.until(
             stop,
             [
@@ -183,13 +183,13 @@ class FlowControl:
             # The lease may be that of the next term.
             return
         with suppress(NotLeading):
-            ticking = self._ticking.keeping(self._in_term(self._standing.keep))
+            ticking = self._ticking.keeping(self._in_term(self._runtime.keep))
             if self._source is None:
                 self._source = find_source(ticking, stop)
-                with self._standing.in_term_of(self._lease):
+                with self._runtime.in_term_of(self._lease):
                     if self._is_known_without_source:
                         # What Java MirrorMaker has left there is not known yet, nor whether it is the one on record.
-                        self._standing.read_again()
+                        self._runtime.read_again()
             while self._source is not None and not stop.is_set():
                 self.keep_up(self._source, ticking, stop, await_copy)
 
@@ -197,7 +197,7 @@ class FlowControl:
         """Return what takes in what was found out, as ``take`` does, unless the term is over: then it raises."""
 
         def take_in(*args: P.args, **named: P.kwargs) -> None:
-            with self._standing.in_term_of(self._lease):
+            with self._runtime.in_term_of(self._lease):
                 take(*args, **named)
 
         return take_in
@@ -254,18 +254,18 @@ class FlowControl:
             )
             while not (stop.is_set() or ticking.once(lambda: self._read(log))):
                 stop.wait(_RETRY_SECONDS)
-            take_dead = self._in_term(self._standing.take_dead)
+            take_dead = self._in_term(self._runtime.take_dead)
             ticks: list[Timed] = [
                 (REPORT_SECONDS, lambda: self._read(log)),
                 *discovering,
-                (LAG_SECONDS, LagLine(self._standing, log, source).tick),
+                (LAG_SECONDS, LagLine(self._runtime, log, source).tick),
                 (_DEAD_CHUNKS_SECONDS, DeadChunksTick(flow, log, target, take_dead).tick),
                 (_DEAD_CHUNKS_SECONDS, self._gone_topics(source, log, writer)),
                 (_BROKERS_SECONDS, SourceBrokersTick(flow, log, source, writer).tick),
             ]
-            strangers = Strangers(settings, self._standing, log, target, writer, self._lease)
-            opened.enter_context(closing(strangers))
-            ticks.append((REPORT_SECONDS, strangers.tick))
+            foreign_writers = ForeignWriters(settings, self._runtime, log, target, writer, self._lease)
+            opened.enter_context(closing(foreign_writers))
+            ticks.append((REPORT_SECONDS, foreign_writers.tick))
             if settings.sync_topic_configs:
                 configs = TopicConfigsTick(source, target, settings)
                 ticks.append((settings.sync_topic_configs_interval_seconds, configs.tick))
@@ -275,9 +275,9 @@ class FlowControl:
             if not stop.is_set():
                 return
             await_copy()
-            if self._standing.others:
+            if self._runtime.others:
                 # Told sooner than by the next engine.
-                ticking.once(strangers.tick)
+                ticking.once(foreign_writers.tick)
 
     def _group_ticks(
         self,
@@ -335,7 +335,7 @@ class FlowControl:
         return run_tick(f"upkeep {self._settings.flow}", now_ms, read)
 
     def _gone_topics(self, source: Cluster, log: FlowLog, writer: LogWriter) -> Callable[[], TickReport]:
-        forget = self._in_term(self._standing.forget)
+        forget = self._in_term(self._runtime.forget)
         return GoneTopicsTick(self._settings, log, source, self._target, writer, forget).tick
 
     def _access_ticks(
@@ -365,11 +365,11 @@ class FlowControl:
         def read_back(_: int) -> tuple[int, Sequence[str]]:
             # Until the source answers what is on the target lets the flow be paused and fenced; nothing is copied.
             source, settings = self._source, self._settings
-            if log.loss is not None and self._standing.is_known:
-                self._standing.read_again()
-            if self._standing.is_known:
+            if log.loss is not None and self._runtime.is_known:
+                self._runtime.read_again()
+            if self._runtime.is_known:
                 return 0, ()
-            term = self._standing.term
+            term = self._runtime.term
             if term is None:
                 return 0, ()
             if source is None and (not log.poll().source_id or log.loss is not None):
@@ -384,11 +384,11 @@ class FlowControl:
                 self._append(writer, [lost.record()])
             # Each time it is taken the producer's epoch is used up.
             if self._held is None or self._held[0] != term:
-                is_alone = self._standing.was_settled or self._standing.lease.is_alone(REFUSED_SECONDS)
-                self._held = term, self._hold.take(log, term, self._standing.given_up, is_alone=is_alone)
-                if self._standing.was_settled:
+                is_alone = self._runtime.was_settled or self._runtime.lease.is_alone(REFUSED_SECONDS)
+                self._held = term, self._producers.take(log, term, self._runtime.given_up, is_alone=is_alone)
+                if self._runtime.was_settled:
                     # What the leader before had sent has arrived.
-                    self._hold.unrefused = None
+                    self._producers.unrefused = None
             if self._may_be_written_by_others():
                 return 0, ()
             if lost is None and log.loss is None and self._held[1].was_used_before:
@@ -403,14 +403,14 @@ class FlowControl:
             mm2 = Mm2Traces()
             if source is not None:
                 mm2 = read_traces(settings, state, self._target, matches=self._matches_mm2)
-            with self._standing.lock:
+            with self._runtime.lock:
                 if not self._leads(state, term) or source is not self._source or settings is not self._settings:
                     # Another engine leads the flow by now, whose positions these may be; or nothing was read of the
                     # source, which answers by now, or of topics that are chosen by now.
                     return 0, ()
                 self._tell_fence()
                 (_, held), self._held = self._held, None
-                self._standing.take_state(state, mm2, held)
+                self._runtime.take_state(state, mm2, held)
                 self._is_known_without_source = source is None
             self._may_keep_up.set()
             return 1, ()
@@ -419,13 +419,13 @@ class FlowControl:
 
     def _may_be_written_by_others(self) -> bool:
         """Whether the leader before, or a task of an epoch that failed, may still write, and nothing refuses it."""
-        former = self._hold.unrefused
-        if former is None or self._standing.was_settled:
+        former = self._producers.unrefused
+        if former is None or self._runtime.was_settled:
             return False
-        if steady_seconds() < self._standing.tasks_write_until:
+        if steady_seconds() < self._runtime.tasks_write_until:
             return True
         # Its tasks went on for a while after its right had ended, if the target would have refused that.
-        return not self._standing.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
+        return not self._runtime.lease.is_alone(REFUSED_SECONDS if former.transactional_id else 0.0)
 
     def _lost_before(self, log: FlowLog, source: Cluster | None) -> Loss | None:
         """Return what was lost of the state topic before this engine began; to be asked before it writes into it."""
@@ -435,7 +435,7 @@ class FlowControl:
         # An engine that was killed before it was done has put it on record.
         if state.loss is not None:
             return state.loss
-        has_run = self._has_run(source) or (self._hold.was_given(state) and self._has_shared_copies(source))
+        has_run = self._has_run(source) or (self._producers.was_given(state) and self._has_shared_copies(source))
         return begun_anew(state, has_run=has_run, now_ms=now_ms())
 
     def _lacking(self, log: FlowLog, lost: Loss | None) -> list[StateRecord]:
@@ -443,20 +443,20 @@ class FlowControl:
         state, records = log.state, list[StateRecord]()
         if log.loss is not None:
             # After a failed epoch it is not known what was committed since; in transactions no tail tells.
-            are_certain = self._settings.transactions is None or self._standing.copy_trouble is None
-            with self._standing.lock:
-                handovers = dict(self._standing.handovers)
-            pauses = self._standing.pauses
+            are_certain = self._settings.transactions is None or self._runtime.copy_trouble is None
+            with self._runtime.lock:
+                handovers = dict(self._runtime.handovers)
+            pauses = self._runtime.pauses
             records = restored(
                 log.records(), state, handovers, log.loss, now_ms(), are_certain=are_certain, pauses=pauses
             )
-            self._standing.loss = log.loss
+            self._runtime.loss = log.loss
         elif lost is not None:
             if lost != state.loss:
                 records.append(lost.record())
-            self._standing.loss = lost.reason
+            self._runtime.loss = lost.reason
         if log.loss is not None or lost is not None:
-            records += lacking_pauses(self._standing.pauses, state)
+            records += lacking_pauses(self._runtime.pauses, state)
         if self._source is not None and state.source_id != self._source.cluster_id:
             # Other engines tell by it whose records these are, and must know before there are any.
             records.append(source_record(self._source.cluster_id))
@@ -511,46 +511,46 @@ class FlowControl:
         return run_tick(f"partitions {settings.flow}", now_ms, lambda _: self._found(source, settings, mirrors))
 
     def _found(self, source: Cluster, settings: FlowSettings, mirrors: Mirrors) -> tuple[int, Sequence[str]]:
-        if settings.transforms.has_routers and not self._standing.is_known:
+        if settings.transforms.has_routers and not self._runtime.is_known:
             # Of two topics sent to one, that is copied on which was copied before.
             return 0, ()
-        begun = self._standing.begun
+        begun = self._runtime.begun
         if self._settings is not settings:
             # What is read back by now is of topics that are chosen otherwise.
             return 0, ()
         topics = source.topics()
         problems = mirrors.look(topics)
-        with self._standing.lock:
-            copied = frozenset(self._standing.handovers)
-        routes = plan_routes(topics, self._target.topics(), settings, copied, mirrors.ring_problem)
+        with self._runtime.lock:
+            copied = frozenset(self._runtime.handovers)
+        routes = plan_routes(topics, self._target.topics(), settings, copied, mirrors.loop_problem)
         names = {source.topic for source, *_ in routes.partitions}
         left_out = {name: mirrors.left_out(name) for name in names}
         watched = frozenset(name for name in names if not mirrors.has_way_back(name))
-        with self._standing.in_term_of(self._lease):
-            self._standing.take_mirrors(mirrors.known, left_out, watched)
-            self._standing.take_partitions(routes.partitions, begun)
+        with self._runtime.in_term_of(self._lease):
+            self._runtime.take_mirrors(mirrors.known, left_out, watched)
+            self._runtime.take_partitions(routes.partitions, begun)
         return len(routes.partitions), (*routes.problems, *problems)
 
     def _fence(self, log: FlowLog) -> TickReport:
         """Have the target refuse what was sent before to partitions where it may still arrive (ADR 8)."""
 
         def fence(_: int) -> tuple[int, Sequence[str]]:
-            standing = self._standing
-            if not standing.is_known or standing.term is None or time.monotonic() < self._fence_at:
+            runtime = self._runtime
+            if not runtime.is_known or runtime.term is None or time.monotonic() < self._fence_at:
                 return 0, ()
-            asked = standing.to_fence()
-            if not (asked or self._hold.has_unended):
+            asked = runtime.to_fence()
+            if not (asked or self._producers.has_unended):
                 # The transaction may have been seen to have ended by who keeps the producer from expiring.
                 return 0, self._used_meanwhile()
             self._fence_at = time.monotonic() + _FENCE_AGAIN_SECONDS
-            if standing.needs_next_epoch(asked) and not self._take_next_producer(log):
+            if runtime.needs_next_epoch(asked) and not self._take_next_producer(log):
                 return 0, ()
-            compared = standing.to_compare(asked)
-            standing.take_others_until(compared, self._hold.others_until(compared, standing.writers))
+            compared = runtime.to_compare(asked)
+            runtime.take_others_until(compared, self._producers.others_until(compared, runtime.writers))
             troubles = self._fenced(asked, log)
-            hold = self._hold
-            standing.take_fenced(asked, troubles, log.poll(), hold.unrefused, is_own=hold.has_sent_unrefused)
-            if not (troubles or self._hold.has_unended):
+            producers = self._producers
+            runtime.take_fenced(asked, troubles, log.poll(), producers.unrefused, is_own=producers.has_sent_unrefused)
+            if not (troubles or self._producers.has_unended):
                 self._fence_at = 0.0
             return len(asked) - len(troubles), self._used_meanwhile()
 
@@ -560,24 +560,24 @@ class FlowControl:
         """Find out whether somebody has copied what was paused, so that it is not copied once more."""
 
         def look(_: int) -> tuple[int, Sequence[str]]:
-            standing = self._standing
-            copies = standing.resumed_copies()
+            runtime = self._runtime
+            copies = runtime.resumed_copies()
             if not copies:
                 return 0, ()
             mm2 = Mm2Traces()
-            if standing.have_moved(copies, self._target.offsets(list(copies.values()), "latest")):
+            if runtime.have_moved(copies, self._target.offsets(list(copies.values()), "latest")):
                 mm2 = read_traces(self._settings, log.poll(), self._target, matches=self._matches_mm2)
-            standing.take_resumed(copies.keys(), mm2)
+            runtime.take_resumed(copies.keys(), mm2)
             return len(copies), ()
 
         return run_tick(f"resuming {self._settings.flow}", now_ms, look)
 
     def _used_meanwhile(self) -> Sequence[str]:
         """Have positions read again if somebody else has written as this flow; return what people should know of it."""
-        used = sorted(self._hold.used_meanwhile)
+        used = sorted(self._producers.used_meanwhile)
         if not used:
             return ()
-        self._standing.read_again()
+        self._runtime.read_again()
         said = (
             f"the transactional id {used[0]} was used by another while a transaction of it had not ended: does a Java "
             "MirrorMaker run this flow, too? What both have copied meanwhile is there twice: mirror verify"
@@ -594,9 +594,9 @@ class FlowControl:
             one leads the flow it has taken the id anew by then.
         """
         try:
-            return self._hold.fence(asked)
+            return self._producers.fence(asked)
         except BrokerRefused:
-            if self._standing.writing.producer is not None:
+            if self._runtime.writing.producer is not None:
                 self._take_next_producer(log)
             raise
         finally:
@@ -604,28 +604,28 @@ class FlowControl:
 
     def _take_next_producer(self, log: FlowLog) -> bool:
         """Write with the producer's next epoch from now on; return whether this engine leads the flow still."""
-        term = self._standing.term
+        term = self._runtime.term
         if term is None or not self._leads(log.poll(), term):
             return False
-        producer = self._hold.next_producer(term)
+        producer = self._producers.next_producer(term)
         if not self._leads(log.poll(), term):
             # It may have been obtained after its successor's.
             return False
-        self._standing.take_producer(producer)
+        self._runtime.take_producer(producer)
         return True
 
     def _leads(self, state: FlowState, term: int) -> bool:
-        return state.claim is not None and state.claim.term == term == self._standing.term
+        return state.claim is not None and state.claim.term == term == self._runtime.term
 
     def _tell_fence(self) -> None:
-        with self._standing.lock:
-            self._standing.weak_fence, self._standing.fence_note = self._hold.weakness, self._hold.note
+        with self._runtime.lock:
+            self._runtime.weak_fence, self._runtime.fence_note = self._producers.weakness, self._producers.note
 
     def _keep_alive(self, log: FlowLog) -> TickReport:
         """Keep the transactional id from expiring: the cluster forgets one that writes no transactions (KIP-98)."""
 
         def keep(_: int) -> tuple[int, Sequence[str]]:
-            if self._standing.is_known:
+            if self._runtime.is_known:
                 self._fenced({TopicPartition(state_topic(self._settings.flow.source), 0)}, log)
             return 1, ()
 
@@ -636,9 +636,9 @@ class FlowControl:
 
         def follow(_: int) -> tuple[int, Sequence[str]]:
             state = log.poll()
-            self._standing.follow(state)
+            self._runtime.follow(state)
             # What others of this engine write is left to them: they may have written something newer since.
-            if lacking := self._standing.write_again(state.overwritten):
+            if lacking := self._runtime.write_again(state.overwritten):
                 self._append(writer, [state.record_of(key) for key in sorted(lacking)])
             return 1, ()
 
@@ -646,5 +646,5 @@ class FlowControl:
         return replace(said, notes=state_notes(self._settings.flow, log.state))
 
     def _append(self, writer: LogWriter, records: Sequence[StateRecord]) -> None:
-        if (term := self._standing.term) is not None:
+        if (term := self._runtime.term) is not None:
             writer.append(state_topic(self._settings.flow.source), 0, stamped(records, term, now_ms()))

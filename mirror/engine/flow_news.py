@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mirror.control.foreign import foreign_records
+from mirror.control.foreign_records import foreign_records
 from mirror.control.tick import now_ms, shortened
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import NO_PRODUCER
 from mirror.model.flow_state import Gap, GapKey
 
@@ -58,15 +58,15 @@ class FlowNews:
 
     def __init__(
         self,
-        standing: FlowStanding,
+        runtime: FlowRuntime,
         outages: Outages = NO_OUTAGES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look at ``standing``; ``clock`` gives seconds, the same as those of ``outages``."""
-        self._standing = standing
+        """Look at ``runtime``; ``clock`` gives seconds, the same as those of ``outages``."""
+        self._runtime = runtime
         self._outages = outages
         self._clock = clock
-        self._log = logger_of(standing.settings.flow)
+        self._log = logger_of(runtime.settings.flow)
         self._begin_anew(None)
 
     def _begin_anew(self, term: int | None) -> None:
@@ -82,10 +82,10 @@ class FlowNews:
 
     def look(self) -> None:
         """Log what is new."""
-        standing = self._standing
-        with standing.lock:
-            term, has_reported, partitions = standing.term, standing.has_reported, standing.partitions
-            now, gaps = conditions(standing), {gap.key: gap for gap in standing.open_gaps}
+        runtime = self._runtime
+        with runtime.lock:
+            term, has_reported, partitions = runtime.term, runtime.has_reported, runtime.partitions
+            now, gaps = conditions(runtime), {gap.key: gap for gap in runtime.open_gaps}
         if term != self._term:
             self._begin_anew(term)
         if term is None:
@@ -103,7 +103,7 @@ class FlowNews:
 
         Of what is new it may not be known yet.
         """
-        at, flow = self._clock(), self._standing.settings.flow
+        at, flow = self._clock(), self._runtime.settings.flow
         self._met = {condition: since for condition, since in self._met.items() if condition in now}
         own = {}
         if not has_reported:
@@ -198,26 +198,26 @@ class FlowNews:
         self._gaps = dict(gaps)
 
 
-def conditions(standing: FlowStanding) -> dict[Condition, str]:
+def conditions(runtime: FlowRuntime) -> dict[Condition, str]:
     """Return what is wrong with a flow's copy now, but for what its ticks say themselves."""
-    flow = standing.settings.flow
+    flow = runtime.settings.flow
     found: dict[Condition, str | None] = {
-        ("copy", ""): standing.copy_trouble,
-        ("takeover", ""): standing.takeover_trouble,
-        ("state topic", ""): standing.loss,
-        ("quotas", ""): "; ".join(standing.throttles),
+        ("copy", ""): runtime.copy_trouble,
+        ("takeover", ""): runtime.takeover_trouble,
+        ("state topic", ""): runtime.loss,
+        ("quotas", ""): "; ".join(runtime.throttles),
     }
-    found |= {("is stopped", str(source)): reason for source, reason in standing.stopped.items()}
-    found |= {("waits", str(source)): reason for source, reason in standing.troubles.items()}
+    found |= {("is stopped", str(source)): reason for source, reason in runtime.stopped.items()}
+    found |= {("waits", str(source)): reason for source, reason in runtime.troubles.items()}
     found |= {
         ("is not written until what was sent before is refused", str(target)): why
-        for target, why in standing.fence_troubles.items()
+        for target, why in runtime.fence_troubles.items()
     }
     found |= {
         (f"{each.copy} on {flow.target}, {_who(each.producer_id)}", ""): foreign_records(
-            each, now_ms(), standing.writers
+            each, now_ms(), runtime.writers
         )
-        for each in standing.foreign
+        for each in runtime.foreign
     }
     return {condition: reason for condition, reason in found.items() if reason}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from mirror.control.flow_log import FlowLog
 from mirror.control.tick import TickReport, now_ms, run_tick
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.run_log import logger_of
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
 from mirror.model.partition import TopicPartition
@@ -23,10 +23,10 @@ class LagLine:
     """
 
     def __init__(
-        self, standing: FlowStanding, log: FlowLog, source: Cluster, clock: Callable[[], float] = time.monotonic
+        self, runtime: FlowRuntime, log: FlowLog, source: Cluster, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Compare what ``log`` has on record with the ends on ``source``; ``clock`` gives seconds."""
-        self._standing = standing
+        self._runtime = runtime
         self._log = log
         self._source = source
         self._clock = clock
@@ -34,13 +34,13 @@ class LagLine:
 
     def tick(self) -> TickReport:
         """Write the line, once the first epoch of this engine has reported."""
-        return run_tick(f"lag {self._standing.settings.flow}", now_ms, self._round)
+        return run_tick(f"lag {self._runtime.settings.flow}", now_ms, self._round)
 
     def _round(self, _: int) -> tuple[int, Sequence[str]]:
-        said = logger_of(flow := self._standing.settings.flow)
-        with self._standing.lock:
-            is_starting, partitions = self._standing.is_starting, self._standing.partitions
-            stopped = sorted(self._standing.stopped.keys() & {source for source, *_ in partitions})
+        said = logger_of(flow := self._runtime.settings.flow)
+        with self._runtime.lock:
+            is_starting, partitions = self._runtime.is_starting, self._runtime.partitions
+            stopped = sorted(self._runtime.stopped.keys() & {source for source, *_ in partitions})
         if is_starting:
             return 0, ()
         if not partitions:

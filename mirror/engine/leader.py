@@ -15,9 +15,9 @@ from mirror.control.topics import create_state_topic
 from mirror.engine.cluster_news import NO_OUTAGES, Outages
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_news import FlowNews
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import LEASE_SHARE, Lease
 from mirror.engine.run_log import logger_of
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
@@ -36,7 +36,7 @@ class FlowLeader:
     def __init__(
         self,
         settings: FlowSettings,
-        standing: FlowStanding,
+        runtime: FlowRuntime,
         identity: Identity,
         *,
         timeout_seconds: float,
@@ -44,17 +44,17 @@ class FlowLeader:
         is_stuck: Callable[[], bool] = lambda: False,
         outages: Outages = NO_OUTAGES,
     ) -> None:
-        """Take part for ``identity``; ``standing`` is told when it leads and when it does so no longer.
+        """Take part for ``identity``; ``runtime`` is told when it leads and when it does so no longer.
 
         ``is_stuck`` says whether the engine could not copy if it led. What comes of ``outages`` is not told as news.
         """
         self._is_stuck = is_stuck
         self._settings = settings
-        self._standing = standing
+        self._runtime = runtime
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._log = logger_of(settings.flow)
-        self._news = FlowNews(standing, outages)
+        self._news = FlowNews(runtime, outages)
         self._lost = lost
         self._election: Election | None = None
         self._leads = threading.Event()
@@ -76,11 +76,11 @@ class FlowLeader:
                 return self._round(cluster[0])
 
             while True:
-                self._standing.rested.clear()
+                self._runtime.rested.clear()
                 ticking.once(lambda: run_tick(name, now_ms, round_of_election))
                 self._news.look()
                 if not self._ended.is_set():
-                    self._standing.rested.wait(_LOOK_SECONDS)
+                    self._runtime.rested.wait(_LOOK_SECONDS)
                 if self._ended.is_set():
                     break
             # By a name of its own: that nothing went wrong with it does not mean that the election has recovered.
@@ -104,7 +104,7 @@ class FlowLeader:
         """Release the flow; ``is_settled``: nothing that was sent can arrive late."""
         self._is_settled = is_settled
         self._ended.set()
-        self._standing.rested.set()
+        self._runtime.rested.set()
 
     def _round(self, target: Cluster) -> tuple[int, Sequence[str]]:
         if self._election is None:
@@ -119,10 +119,10 @@ class FlowLeader:
                 timeout_seconds=self._timeout_seconds,
                 settings=digests(self._settings, self._timeout_seconds),
             )
-        election, led = self._election, self._standing.term is not None
-        if self._standing.settings is not self._settings:
+        election, led = self._election, self._runtime.term is not None
+        if self._runtime.settings is not self._settings:
             # The file has changed.
-            self._settings = self._standing.settings
+            self._settings = self._runtime.settings
             election.settings = digests(self._settings, self._timeout_seconds)
         if self._is_stuck():
             # An engine that renews and does not copy keeps others from it.
@@ -137,10 +137,10 @@ class FlowLeader:
             # Before the right to write is renewed: an engine that was stopped meanwhile does not write what is paused.
             self._take_pauses(election)
             # Also when the target does not answer: what was sent before an outage is not refused after it.
-            if self._standing.term is not None and self._standing.term == election.term:
-                self._standing.lease.renew(election.renewed_at)
+            if self._runtime.term is not None and self._runtime.term == election.term:
+                self._runtime.lease.renew(election.renewed_at)
                 self._watch_right()
-        if leads and led and self._standing.term != election.term:
+        if leads and led and self._runtime.term != election.term:
             self._stand_by("another engine led the flow meanwhile")
             led = False
         if leads and not led:
@@ -154,20 +154,20 @@ class FlowLeader:
         return 1, ()
 
     def _take_pauses(self, election: Election) -> None:
-        before = self._standing.pauses
-        if self._standing.take_pauses(election.pauses):
+        before = self._runtime.pauses
+        if self._runtime.take_pauses(election.pauses):
             said = "; ".join(election.pauses.told()) or "nothing any more"
             if before.pauses_any or election.pauses.pauses_any:
                 self._log.info("paused: %s", said)
 
     def _answer_pauses(self, election: Election) -> None:
         """Say in the state topic, once it is so, that nothing more is appended to what is paused."""
-        found = self._standing.pause_report(self._identity.engine)
+        found = self._runtime.pause_report(self._identity.engine)
         # Said again when somebody has written over it, or ended a cut: what was said before tells nothing of that.
         if found is None or found == election.pause_report:
             return
         election.say(pause_report_record(found))
-        if not found.busy and self._standing.pauses.pauses_any:
+        if not found.busy and self._runtime.pauses.pauses_any:
             open_ends = f", of which {len(found.unsettled)} may be copied further than recorded"
             self._log.info("nothing more is appended to what is paused%s", open_ends if found.unsettled else "")
             if found.unrefused:
@@ -179,7 +179,7 @@ class FlowLeader:
         self._said = ""
         lease = Lease(LEASE_SHARE * self._timeout_seconds, former_seconds=LEASE_SHARE * election.former_seconds)
         lease.renew(election.renewed_at)
-        self._standing.lead(election.term, was_settled=election.was_settled, lease=lease)
+        self._runtime.lead(election.term, was_settled=election.was_settled, lease=lease)
         before = differing_words("the file of the engine that led it before differs", election.differs_in)
         self._log.info("leads the flow, term %s%s", election.term, before)
         self._lease_over = threading.Event()
@@ -188,9 +188,9 @@ class FlowLeader:
     def _stand_by(self, why: str) -> None:
         self._leads.clear()
         self._lease_over.set()
-        if self._standing.weak_fence is not None:
+        if self._runtime.weak_fence is not None:
             self._lost()
-        self._standing.stand_by()
+        self._runtime.stand_by()
         self._log.warning("stands by: %s", why)
 
     def _say_standby(self, election: Election) -> None:
@@ -207,26 +207,26 @@ class FlowLeader:
         Where the target would not refuse what was on its way all begins anew. Tasks have stopped by themselves: they
         need not be told.
         """
-        if self._standing.may_be_copied != self._could_copy:
+        if self._runtime.may_be_copied != self._could_copy:
             self._could_copy = not self._could_copy
-            self._standing.changed()
-        if self._standing.weak_fence is not None and self._standing.lease.left <= 0 and self._standing.is_known:
-            with self._standing.lock:
-                self._standing.is_known = False
+            self._runtime.changed()
+        if self._runtime.weak_fence is not None and self._runtime.lease.left <= 0 and self._runtime.is_known:
+            with self._runtime.lock:
+                self._runtime.is_known = False
             self._lost()
 
     def _report(self) -> RunReport:
-        with self._standing.lock:
-            reasons, notes, stopped = self._standing.reasons(), self._standing.notes(), self._standing.first_stopped()
-            copying = "PAUSED" if self._standing.pauses.pauses_any else "RUNNING"
-            state = "DEGRADED" if reasons else "STARTING" if self._standing.is_starting else copying
+        with self._runtime.lock:
+            reasons, notes, stopped = self._runtime.reasons(), self._runtime.notes(), self._runtime.first_stopped()
+            copying = "PAUSED" if self._runtime.pauses.pauses_any else "RUNNING"
+            state = "DEGRADED" if reasons else "STARTING" if self._runtime.is_starting else copying
         return RunReport(state, reasons, now_ms(), notes, stopped)
 
     def _release(self, _: int) -> tuple[int, Sequence[str]]:
-        self._standing.lease.end()
+        self._runtime.lease.end()
         if self._election is not None:
             self._election.release(
-                RunReport("STOPPED", (), now_ms(), self._standing.notes()), is_settled=self._is_settled
+                RunReport("STOPPED", (), now_ms(), self._runtime.notes()), is_settled=self._is_settled
             )
         return 1, ()
 

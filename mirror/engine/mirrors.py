@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import regex
 
 from mirror.config.definitions import MirroredRecords
+from mirror.config.replication_loops import edges_of, loop_problem
 from mirror.config.settings import FlowSettings
-from mirror.config.ways import ring_problem, ways_of
 from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.writer_log import WriterLog
 from mirror.model.flow_state import state_topic
@@ -141,7 +141,7 @@ class Mirrors:
             topics |= self.known.keys()
         return tuple(sorted(topics - self._denied))
 
-    def ring_problem(self, topic: str) -> str | None:
+    def loop_problem(self, topic: str) -> str | None:
         """Return why ``topic`` must not be copied: its records would go round; None if they would not."""
         return self._judged(topic)[1]
 
@@ -168,9 +168,9 @@ class Mirrors:
         if topic not in self._by_topic:
             flow = self._settings.flow
             if self.is_concerned and self._settings.keeps_name(topic):
-                ways = ways_of(topic, self._flows)
-                names = frozenset(map(state_topic, left_out(flow, ways)))
-                self._by_topic[topic] = names, ring_problem(topic, flow, ways)
+                edges = edges_of(topic, self._flows)
+                names = frozenset(map(state_topic, left_out(flow, edges)))
+                self._by_topic[topic] = names, loop_problem(topic, flow, edges)
             else:
                 self._by_topic[topic] = frozenset(), None
         return self._by_topic[topic]

@@ -26,20 +26,20 @@ from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
 from mirror.copier.assignment import assign
-from mirror.copier.bell import CopiedNews, Troubles
+from mirror.copier.epoch_channel import CopiedNews, Troubles
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionWork, TaskResult, TaskWork
 from mirror.engine.cluster_news import Away, ClusterNews, Outages, news_of
+from mirror.engine.copy_counters import CopyCounters
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import FlowHold
+from mirror.engine.flow_producers import FlowProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, place_of
 from mirror.engine.run_log import logger_of
-from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
-from mirror.engine.tally import FlowTally
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
@@ -123,9 +123,9 @@ class Engine:
         )
         self._tells_copied = tells_copied
         #: What was copied of each enabled flow since the start, and in how many epochs; how many have failed.
-        self.tallies = {flow.flow: FlowTally() for flow in self._flows if flow.enabled}
+        self.tallies = {flow.flow: CopyCounters() for flow in self._flows if flow.enabled}
         self.epochs_ended = self.epochs_failed = 0
-        self._standings = {flow.flow: FlowStanding(flow, self._epochs.ring) for flow in self._flows if flow.enabled}
+        self._runtimes = {flow.flow: FlowRuntime(flow, self._epochs.end_epoch) for flow in self._flows if flow.enabled}
         self._defects: list[tuple[str, BaseException]] = []
         self._parts: tuple[threading.Thread, ...] = ()
         self._has_copied = threading.Event()
@@ -133,7 +133,7 @@ class Engine:
         self._rights: tuple[tuple[Lease, float], ...] = ()
         # Of a flow that copies, who leads it has seen to its topics before.
         self._has_topics = {flow.flow: threading.Event() for flow in self._flows}
-        for flow in self._standings:
+        for flow in self._runtimes:
             self._has_topics[flow].set()
         # When the epoch that runs is to be over, in any case.
         self._over_at = math.inf
@@ -146,15 +146,15 @@ class Engine:
         self._identity = Identity.of_this_process(uuid.uuid4().hex)
         self._leaders = {
             flow: FlowLeader(
-                standing.settings,
-                standing,
+                runtime.settings,
+                runtime,
                 self._identity,
                 timeout_seconds=settings.engine.leader_timeout_seconds,
                 lost=self._epochs.abort,
                 is_stuck=self._is_stuck,
                 outages=self._outages,
             )
-            for flow, standing in self._standings.items()
+            for flow, runtime in self._runtimes.items()
         }
 
     def check(self, stop: threading.Event | None = None) -> None:
@@ -234,13 +234,13 @@ class Engine:
         """Go on by what can be taken of a file that was read anew; nothing that is copied is copied again or missed."""
         # What a flow does depends on the others as well: whoever sees its own has to see theirs.
         self._settings = in_effect(self._settings, new)
-        for flow, standing in self._standings.items():
-            standing.take_settings(self._settings_of(flow))
+        for flow, runtime in self._runtimes.items():
+            runtime.take_settings(self._settings_of(flow))
 
     def take_file_notes(self, notes: Sequence[str]) -> None:
         """Have each flow's status say what people should know of the file."""
-        for standing in self._standings.values():
-            standing.file_notes = tuple(notes)
+        for runtime in self._runtimes.values():
+            runtime.file_notes = tuple(notes)
 
     def _settings_of(self, flow: Flow) -> FlowSettings:
         settings = self._settings.flow(flow)
@@ -262,7 +262,7 @@ class Engine:
         self.check(stop)
         if stop.is_set():
             return
-        flows = ", ".join(str(flow) for flow in self._standings)
+        flows = ", ".join(str(flow) for flow in self._runtimes)
         _LOG.info("mirror %s starts: %s, flows %s", version("mirrorbook"), self._settings.path, flows)
         for alias, why in self._away.items():
             self._clusters[alias].begin_away(why)
@@ -300,7 +300,7 @@ class Engine:
             )
             for flow in self._leaders
         ]
-        takeovers = Takeovers(self._epochs, self._standings, self._flow_work)
+        takeovers = Takeovers(self._epochs, self._runtimes, self._flow_work)
         taking_over = threading.Thread(target=self._guarded, args=(takeovers.run, stop), name="takeovers", daemon=True)
         # Also one that is not listed here: of a library, or begun by one that is.
         threading.excepthook = lambda ended: self._end_by(
@@ -326,7 +326,7 @@ class Engine:
             self._join(threads, _STOP_SECONDS)
             # Nothing is copied any more, so another engine need not wait until this process has ended.
             for flow, leader in self._leaders.items():
-                leader.end(is_settled=has_ended and self._standings[flow].is_settled)
+                leader.end(is_settled=has_ended and self._runtimes[flow].is_settled)
             self._join([*leaders, *threads], _RELEASE_SECONDS)
             is_over.set()
             _join([*parts, *watching], _JOIN_SECONDS)
@@ -351,9 +351,9 @@ class Engine:
         return self._epochs.seam_seconds
 
     @property
-    def standings(self) -> Mapping[Flow, FlowStanding]:
+    def runtimes(self) -> Mapping[Flow, FlowRuntime]:
         """What is known of the flows that are enabled."""
-        return self._standings
+        return self._runtimes
 
     def _is_stuck(self) -> bool:
         """Whether Spark does not even end an epoch that was cancelled."""
@@ -366,7 +366,7 @@ class Engine:
         stop.wait()
         for leader in self._leaders.values():
             leader.over()
-        self._epochs.ring()
+        self._epochs.end_epoch()
         if not self._has_copied.wait(_STOP_SECONDS):
             # What is unanswered by now is left to the next engine, which has it refused.
             self._epochs.abort()
@@ -394,13 +394,13 @@ class Engine:
 
     def _settle(self) -> None:
         """Record that nothing was being copied at the end: the next engine need not compare what lies behind."""
-        for flow, standing in self._standings.items():
-            records = standing.settled()
-            if not records or standing.term is None or standing.lease.left <= 0:
+        for flow, runtime in self._runtimes.items():
+            records = runtime.settled()
+            if not records or runtime.term is None or runtime.lease.left <= 0:
                 continue
             try:
-                with closing(LogWriter(standing.settings.target_producer, alias=flow.target)) as writer:
-                    writer.append(state_topic(flow.source), 0, stamped(records, standing.term, now_ms()))
+                with closing(LogWriter(runtime.settings.target_producer, alias=flow.target)) as writer:
+                    writer.append(state_topic(flow.source), 0, stamped(records, runtime.term, now_ms()))
             except (ConnectionFailed, LeaderUnknown, BrokerRefused) as problem:
                 logger_of(flow).warning("the next start compares what lies behind its positions: %s", problem)
 
@@ -413,15 +413,13 @@ class Engine:
             with ExitStack() as held:
                 # What is planned and what its results are taken in for must be of the same beginning.
                 at_once = self._epochs.at_once()
-                for standing in self._standings.values():
-                    held.enter_context(standing.lock)
-                begun = {flow: standing.begun for flow, standing in self._standings.items()}
-                is_first = any(
-                    known.get(flow) != begun[flow] for flow, each in self._standings.items() if each.is_known
-                )
+                for runtime in self._runtimes.values():
+                    held.enter_context(runtime.lock)
+                begun = {flow: runtime.begun for flow, runtime in self._runtimes.items()}
+                is_first = any(known.get(flow) != begun[flow] for flow, each in self._runtimes.items() if each.is_known)
                 seconds = min(_FIRST_EPOCH_SECONDS, longest) if is_first else longest
                 # With exactly once a task needs a slot of each flow.
-                slots = [len(standing.slots) for standing in self._standings.values() if standing.slots]
+                slots = [len(runtime.slots) for runtime in self._runtimes.values() if runtime.slots]
                 works = self._plan_epoch(seconds, min([at_once, *slots]))
             if not works:
                 stop.wait(_TICK_SECONDS)
@@ -433,14 +431,14 @@ class Engine:
             except EpochFailed as failure:
                 self.epochs_failed += 1
                 self._end_tallies()
-                for standing in self._standings.values():
-                    with standing.lock:
-                        standing.end_epoch()
+                for runtime in self._runtimes.values():
+                    with runtime.lock:
+                        runtime.end_epoch()
                         # Tasks of an epoch before this one may be cut off too.
-                        standing.tasks_write_until = max(standing.tasks_write_until, failure.write_until)
-                        standing.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
+                        runtime.tasks_write_until = max(runtime.tasks_write_until, failure.write_until)
+                        runtime.copy_trouble = f"the last epoch failed, and its end is looked up: {failure}"
                         # What the tasks wrote is on the target; the control thread reads it back.
-                        standing.is_known = False
+                        runtime.is_known = False
                 known = {}
                 stop.wait(_REST_SECONDS)
                 continue
@@ -453,29 +451,29 @@ class Engine:
                 self._take_result(work, result, begun, lasted)
             self._end_tallies()
             self._take_slots(results, begun)
-            for flow, standing in self._standings.items():
+            for flow, runtime in self._runtimes.items():
                 # Only now: what is to be said of the partitions that are paused is known.
-                standing.end_epoch()
-                standing.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
+                runtime.end_epoch()
+                runtime.take_throttled([each.throttled[flow] for each in results if flow in each.throttled], lasted)
 
     def _take_result(self, work: TaskWork, result: TaskResult, begun: Mapping[Flow, int], seconds: float) -> None:
         """Take in what a task has done, but for flows that were begun anew since: it went on from what is past."""
         targets = {(one.flow, one.source): one.target for one in work.partitions}
         producers = {flow.flow: flow.producer for flow in work.flows if flow.slot is None}
         for partition in result.partitions:
-            flow, standing = partition.flow, self._standings[partition.flow]
+            flow, runtime = partition.flow, self._runtimes[partition.flow]
             self._loads[flow, partition.source] = partition.bytes / seconds
             self.tallies[flow].take_result(partition)
-            with standing.lock:
-                standing.copy_trouble = None
-                if standing.begun != begun[flow]:
+            with runtime.lock:
+                runtime.copy_trouble = None
+                if runtime.begun != begun[flow]:
                     continue
-                standing.take_result(partition)
+                runtime.take_result(partition)
                 if partition.note:
                     logger_of(flow).warning("%s: %s", partition.source, partition.note)
                 producer = producers.get(flow)
                 if producer is not None:
-                    standing.take_written(targets[flow, partition.source], partition, producer)
+                    runtime.take_written(targets[flow, partition.source], partition, producer)
 
     def _take_copied(self, news: CopiedNews) -> None:
         """Take in how much a task that runs says is copied by now."""
@@ -489,7 +487,7 @@ class Engine:
     def _take_troubles(self, troubles: Troubles) -> None:
         """Take in what a task that runs says is wrong now: an epoch is not ended for its sake."""
         for (flow, source), reason in troubles.items():
-            self._standings[flow].take_trouble(source, reason)
+            self._runtimes[flow].take_trouble(source, reason)
 
     def _write_seconds(self) -> float:
         """Return for how long the tasks of the epoch may write from now on, unless they hear more by then."""
@@ -499,48 +497,48 @@ class Engine:
         """Take in how the tasks left their slots; the lost ones last, for those flows are then begun anew."""
         ends = [(flow, number, end) for number, result in enumerate(results) for flow, end in result.slots.items()]
         for flow, number, end in sorted(ends, key=lambda each: each[2].lost is not None):
-            with self._standings[flow].lock:
-                if self._standings[flow].begun == begun[flow]:
-                    self._standings[flow].take_slot(number, end)
+            with self._runtimes[flow].lock:
+                if self._runtimes[flow].begun == begun[flow]:
+                    self._runtimes[flow].take_slot(number, end)
 
     def _plan_epoch(self, seconds: float, at_once: int) -> list[TaskWork]:
-        for each in self._standings.values():
+        for each in self._runtimes.values():
             each.between_epochs()
         # Another term has another.
-        rights = {flow: (standing.lease, standing.grace_seconds) for flow, standing in self._standings.items()}
+        rights = {flow: (runtime.lease, runtime.grace_seconds) for flow, runtime in self._runtimes.items()}
         # A producer may be replaced meanwhile, and sequences belong to the one they were written with.
-        writing = {flow: standing.writing for flow, standing in self._standings.items()}
+        writing = {flow: runtime.writing for flow, runtime in self._runtimes.items()}
         partitions = [
             PartitionWork(
                 flow,
                 source,
                 target,
                 topic_id,
-                standing.handover_of(source),
-                standing.trace(source),
-                standing.settings.transform_of(source.topic),
+                runtime.handover_of(source),
+                runtime.trace(source),
+                runtime.settings.transform_of(source.topic),
                 target_id,
-                standing.gap_policy(source),
+                runtime.gap_policy(source),
                 # Once; what of it is lost with an epoch is found again.
-                standing.dead.pop(source, None),
-                standing.left_out.get(source.topic, ()),
-                source.topic in standing.watched,
+                runtime.dead.pop(source, None),
+                runtime.left_out.get(source.topic, ()),
+                source.topic in runtime.watched,
                 writing[flow].sequences.get(target, 0),
-                standing.pauses.is_paused(source.topic),
-                source in standing.troubles,
+                runtime.pauses.is_paused(source.topic),
+                source in runtime.troubles,
             )
-            for flow, standing in self._standings.items()
-            if standing.is_known and standing.may_be_copied
-            for source, target, topic_id, target_id in standing.partitions
-            if source not in standing.stopped
-            and source not in standing.takeovers
-            and source not in standing.resumed
-            and not standing.is_at_rest(source)
-            and not standing.waits(source, target)
+            for flow, runtime in self._runtimes.items()
+            if runtime.is_known and runtime.may_be_copied
+            for source, target, topic_id, target_id in runtime.partitions
+            if source not in runtime.stopped
+            and source not in runtime.takeovers
+            and source not in runtime.resumed
+            and not runtime.is_idle(source)
+            and not runtime.waits(source, target)
         ]
-        for flow, standing in self._standings.items():
+        for flow, runtime in self._runtimes.items():
             copied = {work.source: work.target for work in partitions if work.flow == flow and not work.is_paused}
-            standing.begin_epoch(copied, writing[flow].producer)
+            runtime.begin_epoch(copied, writing[flow].producer)
         engine = self._settings.engine
         self._rights = tuple(rights[flow] for flow in {work.flow for work in partitions})
         return [
@@ -563,12 +561,12 @@ class Engine:
     def _slotted(self, flow: Flow, task: int, share: Sequence[PartitionWork]) -> FlowWork:
         """Return what a task must know of a flow, and as whom it writes."""
         work = self._flow_work(flow)
-        slot = self._standings[flow].slot(task, {one.target for one in share}, {work.state_topic, work.offsets_topic})
+        slot = self._runtimes[flow].slot(task, {one.target for one in share}, {work.state_topic, work.offsets_topic})
         return replace(work, slot=slot)
 
     def _flow_work(self, flow: Flow) -> FlowWork:
-        standing = self._standings[flow]
-        settings = standing.settings
+        runtime = self._runtimes[flow]
+        settings = runtime.settings
         return FlowWork(
             flow=flow,
             source_client=dict(settings.source_consumer),
@@ -581,19 +579,19 @@ class Engine:
             offset_lag_max=settings.offset_lag_max,
             read_committed=settings.isolation_level == "read_committed",
             from_latest=settings.auto_offset_reset == "latest",
-            writers=frozenset(standing.writers),
+            writers=frozenset(runtime.writers),
             fetch_limits=settings.fetch_limits,
             parked_topic=settings.parked_topic,
-            term=standing.term,
+            term=runtime.term,
             epoch=self.epochs_ended + self.epochs_failed,
-            mirrors=standing.mirrors,
+            mirrors=runtime.mirrors,
         )
 
     # The control plane: a thread a flow, another for its heartbeats.
 
     def _ticking(self, flow: Flow) -> Ticking:
-        standing = self._standings.get(flow)
-        return Ticking(standing.keep if standing else lambda _: None, flow, self._outages)
+        runtime = self._runtimes.get(flow)
+        return Ticking(runtime.keep if runtime else lambda _: None, flow, self._outages)
 
     def _heartbeats(self, flow: Flow, stop: threading.Event) -> None:
         """Heartbeats have a thread of their own: a source that does not answer must not silence them."""
@@ -602,11 +600,11 @@ class Engine:
             return
         target = LogWriter(settings.target_producer, alias=flow.target)
         tick = HeartbeatsTick(settings, target).tick
-        standing = self._standings.get(flow)
+        runtime = self._runtimes.get(flow)
 
         def beat() -> TickReport:
             # Of a flow that copies nothing there is no leader.
-            leads = standing is None or standing.term is not None
+            leads = runtime is None or runtime.term is not None
             return tick() if leads else TickReport(f"heartbeats {flow}", now_ms(), 0)
 
         # A first start creates the topic. A source that does not answer keeps the other thread from it, not this one.
@@ -667,7 +665,7 @@ class Engine:
             if target is None:
                 return
             connections.enter_context(target)
-            if flow in self._standings:
+            if flow in self._runtimes:
                 self._control_led(flow, target, ticking, stop, connections)
                 return
             source = self._connect_source(flow, target, ticking, stop, connections)
@@ -697,7 +695,7 @@ class Engine:
         settings = self._settings_of(flow)
         topic = settings.offset_storage_topic
         positions = {TopicPartition(topic, number) for number in range(settings.offset_storage_partitions)}
-        hold = FlowHold(
+        producers = FlowProducers(
             flow, settings.target_producer, settings.transactions, slots=self._epochs.tasks, positions=positions
         )
         found: list[Cluster] = []
@@ -710,11 +708,11 @@ class Engine:
         ending: list[threading.Thread] = []
         while (lease_over := self._leaders[flow].await_lease(stop)) is not None:
             upkeep = FlowControl(
-                self._standings[flow],
+                self._runtimes[flow],
                 found[0] if found else None,
                 target,
                 ticking,
-                hold,
+                producers,
                 matches_mm2=self._settings.engine.matches_mm2,
                 flows=lambda: self._settings.enabled_flows,
                 tally=self.tallies[flow],

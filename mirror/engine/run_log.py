@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
+from mirror.escaping import printable
 from mirror.kafka.connecting import in_words
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.printable import printable
 
 FlowLogger: TypeAlias = logging.LoggerAdapter[logging.Logger]
 

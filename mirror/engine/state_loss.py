@@ -12,9 +12,17 @@ from itertools import pairwise
 
 from mirror.copier.work import Handover
 from mirror.model.counts import counted
-from mirror.model.flow_state import FlowState, Loss, Position, StateRecord, chunk_record, pause_record, sketch_record
+from mirror.model.flow_state import (
+    FlowState,
+    Loss,
+    Position,
+    StateRecord,
+    chunk_record,
+    pause_record,
+    sparse_map_record,
+)
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Sketch
+from mirror.model.offset_map import SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 
@@ -60,7 +68,7 @@ def restored(
     ]
     for key, value in latest:
         state.apply(key, value)
-    count, sketches = _lost_chunks(state)
+    count, sparse_maps = _lost_chunks(state)
     said = (
         f"{reason}; written again: {len(state.positions)} positions, {len(state.writers)} writers, "
         f"{sum(map(len, state.chunks.values()))} chunks of the offset maps{of_people}; lost: {count} chunks, "
@@ -70,7 +78,7 @@ def restored(
     loss = Loss(now_ms, said, are_tails_unknown=not are_certain or bool(state.unsettled))
     certain = state.positions.keys() - state.unsettled if are_certain and loss.are_tails_unknown else set()
     settled = [state.positions[source].record(source) for source in sorted(certain)]
-    return [*read, *latest, *sketches, loss.record(), *settled]
+    return [*read, *latest, *sparse_maps, loss.record(), *settled]
 
 
 def begun_anew(state: FlowState, *, has_run: bool, now_ms: int) -> Loss | None:
@@ -138,7 +146,7 @@ def _of_people(state: FlowState, pauses: Pauses) -> str:
 
 
 def _is_newer(position: Position, known: Position | None) -> bool:
-    return known is None or (position.turn, position.upstream) >= (known.turn, known.upstream)
+    return known is None or (position.incarnation, position.upstream) >= (known.incarnation, known.upstream)
 
 
 def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
@@ -157,5 +165,5 @@ def _lost_chunks(state: FlowState) -> tuple[int, list[StateRecord]]:
             count += following - number - 1
             pairs = (Pair(before.upstream_end - 1, before.downstream_end - 1),)
             ends = before.upstream_end, behind.upstream, before.downstream_end, behind.downstream
-            records.append(sketch_record(source, Sketch(*ends, pairs)))
+            records.append(sparse_map_record(source, SparseOffsetMap(*ends, pairs)))
     return count, records

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskWork
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.run_log import logger_of
-from mirror.engine.standing import FlowStanding
 from mirror.model.flow import Flow
 
 # So many partitions at most are decided on at a time, and no further one is begun after so many seconds: the others
@@ -27,12 +27,12 @@ class Takeovers:
     def __init__(
         self,
         epochs: Epochs,
-        standings: Mapping[Flow, FlowStanding],
+        runtimes: Mapping[Flow, FlowRuntime],
         flow_work: Callable[[Flow], FlowWork],
     ) -> None:
-        """Take what waits in ``standings``; the log says of each partition what came of it."""
+        """Take what waits in ``runtimes``; the log says of each partition what came of it."""
         self._epochs = epochs
-        self._standings = standings
+        self._runtimes = runtimes
         self._flow_work = flow_work
         # The right to write of each flow that is worked on.
         self._leases: tuple[Lease, ...] = ()
@@ -53,11 +53,11 @@ class Takeovers:
             except EpochFailed as failure:
                 # Nothing was written, so nothing is lost.
                 for flow in work.flows:
-                    self._standings[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
+                    self._runtimes[flow.flow].takeover_trouble = f"the last takeover failed: {failure}"
                 stop.wait(_REST_SECONDS)
                 continue
             for flow in work.flows:
-                self._standings[flow.flow].takeover_trouble = None
+                self._runtimes[flow.flow].takeover_trouble = None
             sent = {(one.flow, one.source): one for one in work.partitions}
             for result in results:
                 self._take(sent[result.flow, result.source], result)
@@ -66,24 +66,24 @@ class Takeovers:
 
     def _plan(self) -> TaskWork | None:
         # Another term has another.
-        leases = {flow: standing.lease for flow, standing in self._standings.items()}
+        leases = {flow: runtime.lease for flow, runtime in self._runtimes.items()}
         waiting = [
             PartitionWork(
                 flow,
                 source,
                 target,
                 topic_id,
-                standing.handovers.get(source),
-                standing.takeovers[source],
-                standing.settings.transform_of(source.topic),
+                runtime.handovers.get(source),
+                runtime.takeovers[source],
+                runtime.settings.transform_of(source.topic),
                 target_id,
-                standing.gap_policy(source),
-                left_out=standing.left_out.get(source.topic, ()),
+                runtime.gap_policy(source),
+                left_out=runtime.left_out.get(source.topic, ()),
             )
-            for flow, standing in self._standings.items()
-            if standing.is_known
-            for source, target, topic_id, target_id in standing.partitions
-            if source in standing.takeovers and source not in standing.stopped and target not in standing.unfenced
+            for flow, runtime in self._runtimes.items()
+            if runtime.is_known
+            for source, target, topic_id, target_id in runtime.partitions
+            if source in runtime.takeovers and source not in runtime.stopped and target not in runtime.unfenced
         ]
         if not waiting:
             return None
@@ -93,18 +93,18 @@ class Takeovers:
         return TaskWork(flows, partitions, _SECONDS, 0.0)
 
     def _take(self, work: PartitionWork, result: PartitionResult) -> None:
-        standing = self._standings[result.flow]
-        with standing.lock:
+        runtime = self._runtimes[result.flow]
+        with runtime.lock:
             # Begun anew in between, the flow may have been copied on by another engine.
-            if not standing.is_known or standing.takeovers.get(result.source) is not work.mm2:
+            if not runtime.is_known or runtime.takeovers.get(result.source) is not work.mm2:
                 # The engine has lost its place meanwhile, and reads it back; this is decided again.
                 return
-            standing.take_over(result)
+            runtime.take_over(result)
         if result.note:
             logger_of(result.flow).info("%s: %s", result.source, result.note)
         elif result.handover is not None and result.trouble is None and result.stopped is None:
             position = result.handover.position
-            whose = "Java MirrorMaker" if standing.loss is None else "what lies on the target, for positions were lost,"
+            whose = "Java MirrorMaker" if runtime.loss is None else "what lies on the target, for positions were lost,"
             logger_of(result.flow).info(
                 "%s is taken over from %s at upstream offset %s; %s records behind its position were there already",
                 *(result.source, whose, position.upstream, result.skipped_by_match),

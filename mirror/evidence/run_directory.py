@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mirror.atomic_file import write_atomically
 from mirror.evidence.digests import seal_of_text
 from mirror.evidence.facts import FactError, Facts, Json, plain
 from mirror.evidence.journal import Event, Journal
 from mirror.evidence.outcome import Outcome
 from mirror.evidence.refusal import Refused
-from mirror.whole_file import write_whole
 
 _FOLDERS = ("notebooks", "outcomes", "ledger", "plots", "logs", "lab")
 
@@ -175,7 +175,7 @@ class RunDirectory:
         text = json_text(outcome.as_json(), path.name)
         files = {str(path.relative_to(self.path)): seal_of_text(text)}
         self.journal.append(Event.EVIDENCE_SEALED, step=outcome.step, facts={"files": files})
-        write_whole(path, text)
+        write_atomically(path, text)
         return path
 
     def read_outcome(self, step: str) -> Outcome | None:
@@ -234,7 +234,7 @@ class RunDirectory:
 
 def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Write a JSON file, forced to disk, whole or not at all."""
-    write_whole(path, json_text(document, path.name))
+    write_atomically(path, json_text(document, path.name))
 
 
 def json_text(document: Mapping[str, object], name: str) -> str:

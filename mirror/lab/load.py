@@ -23,7 +23,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # public, says its manual
 
-from mirror.lab.reach import Reach
+from mirror.lab.reachability import Reachability
 from mirror.lab.workload import HeaderKind, PlannedRecord, Workload, planned_records
 from mirror.model.ledger import SENDS, SendStatus, digest, encode_content
 from mirror.parts import PartWriter
@@ -135,7 +135,7 @@ class LedgerProducer:
         skew_ms: int = 0,
         transactions: Transactions | None = None,
         stamping: Collection[str] = (),
-        reach: Reach | None = None,
+        reach: Reachability | None = None,
     ) -> None:
         """Send nothing yet; ``stamping`` are the topics whose log gives records its own time."""
         self.name = name
@@ -151,7 +151,7 @@ class LedgerProducer:
         self._skew_ms = skew_ms
         self._transactions = transactions
         self._stamping = frozenset(stamping)
-        self._reach = reach or Reach()
+        self._reach = reach or Reachability()
         self._open: list[tuple[Any, ...]] = []
         self._is_in_transaction = False
         self.is_broken = False
@@ -507,7 +507,7 @@ def load(
         further = parse_properties(client_property or [])
         transactions = Transactions(transaction_records, aborted_every) if transaction_records else None
         parts = [PartWriter(ledger / "sends", each, SENDS) for each in names]
-        reaches = [Reach() for _ in names]
+        reaches = [Reachability() for _ in names]
         clients = [
             Producer(
                 {

@@ -24,7 +24,7 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from mirror.lab.load import EXIT_USAGE, StopRequest, now_ms, parse_properties
-from mirror.lab.reach import Reach
+from mirror.lab.reachability import Reachability
 from mirror.model.ledger import COMMITS, READS, digest, encode_content, record_id
 from mirror.parts import PartWriter
 
@@ -131,7 +131,7 @@ class GroupMember(threading.Thread):
         commit_parts: PartWriter,
         max_rate: float,
         stopping: threading.Event,
-        reach: Reach,
+        reach: Reachability,
         first_part_seconds: float = _PART_SECONDS,
     ) -> None:
         """Prepare; `start` begins to read."""
@@ -306,7 +306,7 @@ def readers(
         for number in range(consumers)
     }
     commits = {each: Commits(one, each, cluster) for each, one in groups.items()}
-    reaches = {each: Reach() for each in groups}
+    reaches = {each: Reachability() for each in groups}
     stopping = threading.Event()
     try:
         further = parse_properties(client_property or [])

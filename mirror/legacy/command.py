@@ -20,7 +20,6 @@ from mirror.config.errors import ConfigError
 from mirror.config.properties import PropertiesFile
 from mirror.config.secrets import holds_secrets
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
-from mirror.interrupting import stop_when_told
 from mirror.kafka.security import UnsupportedSetting
 from mirror.legacy.client_settings import (
     BadSetting,
@@ -35,6 +34,7 @@ from mirror.legacy.options import BadOption, Options, read_options
 from mirror.model.counts import counted
 from mirror.model.patterns import parse_list
 from mirror.no_spark import SparkDidNotStart
+from mirror.signals import stop_when_told
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 BAD_USAGE, FAILED, COULD_NOT_START = 1, 255, 3

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from mirror.copier.bell import Bell
+from mirror.copier.epoch_channel import EpochChannel
 from mirror.kafka.security import without_files
 from mirror.legacy.client_settings import ConsumerSettings, ProducerSettings
 from mirror.legacy.options import Options
@@ -44,26 +44,31 @@ def run_streams(
         context = beside.submit(spark_context, "mirror-legacy", master, settings=options.spark_conf).result()
     try:
         at = driver_address(context)
-        with Bell(at.host, told=_log.log, bind=at.bind, port=at.port) as bell:
-            works = [StreamWork(number, options, consumer, producer, bell.address) for number in range(options.streams)]
-            threading.Thread(target=_ring_when_told, args=(stop, bell), name="stop", daemon=True).start()
+        with EpochChannel(at.host, told=_log.log, bind=at.bind, port=at.port) as epoch_channel:
+            works = [
+                StreamWork(number, options, consumer, producer, epoch_channel.address)
+                for number in range(options.streams)
+            ]
+            threading.Thread(target=_end_when_stopped, args=(stop, epoch_channel), name="stop", daemon=True).start()
             try:
                 ends: Sequence[StreamEnd] = context.parallelize(works, len(works)).map(run_stream).collect()
             except SPARK_ERRORS as error:
                 _log.critical("a stream has ended with its process: %s", _last_line(error))
-                bell.ring()
+                epoch_channel.end_epoch()
                 # Spark ends them; what they have not committed is read again.
                 with contextlib.suppress(WaitTimeout):
-                    wait_until(lambda: not bell.listeners, "the other streams", timeout_seconds=PATIENCE_SECONDS)
+                    wait_until(
+                        lambda: not epoch_channel.listeners, "the other streams", timeout_seconds=PATIENCE_SECONDS
+                    )
                 return False
     finally:
         end_spark()
     return _told(ends, options, is_asked=stop.is_set())
 
 
-def _ring_when_told(stop: threading.Event, bell: Bell) -> None:
+def _end_when_stopped(stop: threading.Event, epoch_channel: EpochChannel) -> None:
     stop.wait()
-    bell.ring()
+    epoch_channel.end_epoch()
 
 
 def _told(ends: Sequence[StreamEnd], options: Options, *, is_asked: bool) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from mirror.copier.bell import BellListener, Heard
+from mirror.copier.epoch_channel import EpochChannelListener, Signal
 from mirror.legacy.client_settings import ConsumerSettings, ProducerSettings
 from mirror.legacy.commits import Answer, answer
 from mirror.legacy.handler import TargetRecord, handled, handler_of, listener_of
@@ -62,13 +62,13 @@ class _ToldToEnd(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamWork:
-    """What a stream is to do: one of ``options.streams``; ``bell`` is where it is told to end."""
+    """What a stream is to do: one of ``options.streams``; ``epoch_channel`` is where it is told to end."""
 
     number: int
     options: Options
     consumer: ConsumerSettings
     producer: ProducerSettings
-    bell: tuple[str, int]
+    epoch_channel: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +100,23 @@ class StreamEnd:
 def run_stream(work: StreamWork) -> StreamEnd:
     """Copy until told to end, or until something fails."""
     try:
-        bell = BellListener(work.bell)
+        epoch_channel = EpochChannelListener(work.epoch_channel)
     except OSError as problem:
         return StreamEnd(work.number, failure=f"the driver is not reached: {problem}")
     try:
-        return Stream(work, bell).run()
+        return Stream(work, epoch_channel).run()
     except Exception as defect:  # noqa: BLE001 - of what Spark would say of it nothing is for people
         return StreamEnd(work.number, failure=f"it ends by a defect: {type(defect).__name__}: {defect}")
     finally:
         with contextlib.suppress(WaitTimeout):
-            wait_until(lambda: bell.has_said_all, "the last lines of the log", timeout_seconds=_ASK_SECONDS)
-        bell.close()
+            wait_until(lambda: epoch_channel.has_said_all, "the last lines of the log", timeout_seconds=_ASK_SECONDS)
+        epoch_channel.close()
 
 
 class Stream:
     """One consumer and one producer."""
 
-    def __init__(self, work: StreamWork, bell: BellListener) -> None:
+    def __init__(self, work: StreamWork, epoch_channel: EpochChannelListener) -> None:
         """Make the clients; nothing is read yet.
 
         Raises
@@ -124,7 +124,7 @@ class Stream:
         BadOption, UnsupportedSetting, KafkaException
             for what cannot be had here; all was tried where the command was given.
         """
-        self._work, self._options, self._bell = work, work.options, bell
+        self._work, self._options, self._epoch_channel = work, work.options, epoch_channel
         self._handler, self._listener = handler_of(self._options.handler), listener_of(self._options.listener)
         self._include = compile_java(self._options.include)
         self._consumer = Consumer(
@@ -177,7 +177,7 @@ class Stream:
         )
 
     def _copy(self) -> None:
-        while self._bell.heard() is Heard.NOTHING:
+        while self._epoch_channel.signal() is Signal.NOTHING:
             if time.monotonic() >= self._discovery_due:
                 self._subscribe()
             for number in range(_BURST):
@@ -419,7 +419,7 @@ class Stream:
             if not has_told:
                 self._say(logging.WARNING, said)
                 has_told = True
-            if self._bell.heard() is not Heard.NOTHING:
+            if self._epoch_channel.signal() is not Signal.NOTHING:
                 raise _ToldToEnd(said)
             self._pause(said)
 
@@ -448,10 +448,10 @@ class Stream:
             self._say(logging.ERROR, f"{line}; {GAUGE}: {self._skips.dropped}")
         if news:
             try:
-                wait_until(lambda: self._bell.has_said_all, "the log", timeout_seconds=_ASK_SECONDS)
+                wait_until(lambda: self._epoch_channel.has_said_all, "the log", timeout_seconds=_ASK_SECONDS)
             except WaitTimeout as problem:
                 raise StreamFailed(_UNSAID) from problem
-            if self._bell.heard() is Heard.SILENCE:
+            if self._epoch_channel.signal() is Signal.SILENCE:
                 raise StreamFailed(_UNSAID)
 
     def _commit(self) -> None:
@@ -503,7 +503,7 @@ class Stream:
                 if error.fatal() or error.code() in _REFUSED:
                     raise StreamFailed(f"{what}: {error.str()}") from problem
                 self._say(logging.WARNING, f"{what}: {error.str()}")
-            if self._bell.heard() is not Heard.NOTHING:
+            if self._epoch_channel.signal() is not Signal.NOTHING:
                 raise _ToldToEnd(what)
             self._pause(what)
 
@@ -519,7 +519,7 @@ class Stream:
 
     def _require_patience(self, what: str) -> None:
         """Return unless the stream was told to end long ago."""
-        if self._bell.heard() is Heard.NOTHING:
+        if self._epoch_channel.signal() is Signal.NOTHING:
             return
         self._told_at = self._told_at or time.monotonic()
         if time.monotonic() - self._told_at > PATIENCE_SECONDS:
@@ -536,7 +536,7 @@ class Stream:
         """Have the driver log something, once until something else comes."""
         if text != self._last_said:
             self._last_said = text
-            self._bell.say(level, f"stream {self._work.number}: {text}")
+            self._epoch_channel.say(level, f"stream {self._work.number}: {text}")
 
 
 class _Kept:

@@ -88,13 +88,13 @@ class CopyId:
     ----------
     source_id, target_id
         the ids of the topic and of its copy.
-    turn
+    incarnation
         how many times the copy has gone back, or begun anew.
     """
 
     source_id: str
     target_id: str
-    turn: int
+    incarnation: int
 
     def has_same_source(self, other: CopyId) -> bool:
         """Whether both are of one source topic, as far as is known."""
@@ -106,7 +106,7 @@ class CopyId:
 
     def is_same(self, other: CopyId) -> bool:
         """Whether offsets of the one are offsets of the other."""
-        return self.turn == other.turn and self.has_same_source(other) and self.has_same_target(other)
+        return self.incarnation == other.incarnation and self.has_same_source(other) and self.has_same_target(other)
 
 
 @dataclass(frozen=True, slots=True)

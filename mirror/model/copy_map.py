@@ -66,7 +66,7 @@ class CopyMap:
         """
         if start >= end:
             return 0
-        spans = [(each.start, each.end) for each in self.offset_map.sketches] if not self.is_return else []
+        spans = [(each.start, each.end) for each in self.offset_map.sparse_maps] if not self.is_return else []
         for run in self.offset_map.runs:
             first = run.downstream if self.is_return else run.upstream
             spans.append((first, first + run.length))

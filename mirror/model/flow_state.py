@@ -26,7 +26,7 @@ from mirror.model.failover import FailoverEntry
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim, newest
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, runs_before
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap, runs_before
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import CUT, PauseReport, Pauses, PauseWish
 from mirror.model.placement import Placement
@@ -37,6 +37,8 @@ RUNS_PER_CHUNK = 256
 _TERM, _EPOCH = "term", "epoch"
 _NOT_KNOWN = -1
 _PAUSE = "pause"
+# What the number of an incarnation is called in records.
+_INCARNATION = "turn"
 # What the leader alone says, the last time it says so. All else is added to what was known, by whomever.
 _POSITION = b'["position",'
 _TRANSACTIONAL_ID = b'["transactional_id",'
@@ -151,8 +153,8 @@ class Position:
         without this mark is recorded before anything more is copied.
     settled_in
         the term at whose end the mark was set; -1 if that is not known.
-    turn
-        how many times the copy has gone back, or begun anew: chunks of another turn are not this one's.
+    incarnation
+        how many times the copy has gone back, or begun anew: chunks of another incarnation are not this one's.
     left_out
         how many of the source's records before it were not copied because other flows have mirrored them there.
     compared
@@ -179,7 +181,7 @@ class Position:
     source_end: int = 0
     target: str = ""
     atomic: bool = False
-    turn: int = 0
+    incarnation: int = 0
     left_out: int = 0
     settled: bool = False
     settled_in: int = -1
@@ -191,7 +193,7 @@ class Position:
     @property
     def copy_id(self) -> CopyId:
         """Which copy its offsets are of."""
-        return CopyId(self.topic_id, self.target_id, self.turn)
+        return CopyId(self.topic_id, self.target_id, self.incarnation)
 
     def record(self, source: TopicPartition) -> StateRecord:
         """Return the record that keeps this position of ``source``."""
@@ -207,16 +209,16 @@ class Position:
             "epochs": [list(epoch) for epoch in self.epochs],
             "source_end": self.source_end,
             "atomic": self.atomic,
-            "turn": self.turn,
+            _INCARNATION: self.incarnation,
             "left_out": self.left_out,
             "settled": self.settled,
             # A version that does not know it writes it on, also when the copy has gone back.
-            "compared": [self.turn, self.compared],
+            "compared": [self.incarnation, self.compared],
         }
         if self.settled and self.settled_in >= 0:
             value["settled_in"] = self.settled_in
         if self.uncompared is not None:
-            value["uncompared"] = [self.turn, *self.uncompared]
+            value["uncompared"] = [self.incarnation, *self.uncompared]
         if self.next_batch is not None:
             # A version that does not know it writes it on with another position.
             value["next_batch"] = [self.upstream, self.downstream, *astuple(self.next_batch)]
@@ -466,15 +468,15 @@ class ForeignWriter:
         )
 
 
-def sketch_record(source: TopicPartition, sketch: Sketch) -> StateRecord:
+def sparse_map_record(source: TopicPartition, sparse_map: SparseOffsetMap) -> StateRecord:
     """Return the record that keeps a stretch of the offset map that is known by offset syncs only."""
     value = {
-        "end": sketch.end,
-        "downstream_start": sketch.downstream_start,
-        "downstream_end": sketch.downstream_end,
-        "pairs": [list(pair) for pair in sketch.pairs],
+        "end": sparse_map.end,
+        "downstream_start": sparse_map.downstream_start,
+        "downstream_end": sparse_map.downstream_end,
+        "pairs": [list(pair) for pair in sparse_map.pairs],
     }
-    return _record(["sketch", source.topic, source.partition, sketch.start], value)
+    return _record(["sketch", source.topic, source.partition, sparse_map.start], value)
 
 
 def chunk_record(source: TopicPartition, chunk: int, runs: Iterable[Run]) -> StateRecord:
@@ -618,7 +620,9 @@ def acl_record(acl: Acl, origin: Acl | None) -> StateRecord:
 
 def checkpointed_record(copy: CheckpointedCopy) -> StateRecord:
     """Return the record that says of which copy the checkpoints of a partition are; it goes before them."""
-    return _record(["checkpointed", *copy.partition], {**asdict(copy.copy), "since": copy.since})
+    source_id, target_id, incarnation = astuple(copy.copy)
+    value = {"source_id": source_id, "target_id": target_id, _INCARNATION: incarnation, "since": copy.since}
+    return _record(["checkpointed", *copy.partition], value)
 
 
 def placement_record(placement: Placement) -> StateRecord:
@@ -654,12 +658,12 @@ def quota_record(key: QuotaKey, value: float | None) -> StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeadChunks:
-    """Chunks of the offset map that may be forgotten, if the copy has not gone back since: ``turn`` is the position's.
+    """Chunks of the offset map that may be forgotten, if the copy has not gone back since ``incarnation``.
 
     Only who copies the partition writes its chunks, so that none is forgotten that was just written anew.
     """
 
-    turn: int
+    incarnation: int
     chunks: tuple[int, ...]
 
 
@@ -702,7 +706,7 @@ class FlowState:
     writers: set[int] = field(default_factory=set)
     gaps: dict[GapKey, Gap] = field(default_factory=dict)
     acknowledgements: dict[GapKey, Acknowledgement] = field(default_factory=dict)
-    sketches: dict[TopicPartition, dict[int, Sketch]] = field(default_factory=dict)
+    sparse_maps: dict[TopicPartition, dict[int, SparseOffsetMap]] = field(default_factory=dict)
     takeovers: dict[TopicPartition, Takeover] = field(default_factory=dict)
     #: Since when each transactional id is registered, in ms since the epoch.
     registered: dict[str, int] = field(default_factory=dict)
@@ -806,7 +810,7 @@ class FlowState:
             case ["runs", topic, partition, chunk]:
                 self.chunks.get(TopicPartition(topic, partition), {}).pop(chunk, None)
             case ["sketch", topic, partition, start]:
-                self.sketches.get(TopicPartition(topic, partition), {}).pop(start, None)
+                self.sparse_maps.get(TopicPartition(topic, partition), {}).pop(start, None)
             case ["takeover", topic, partition]:
                 self.takeovers.pop(TopicPartition(topic, partition), None)
             case ["gap", topic, partition, start, found_at_ms]:
@@ -863,10 +867,10 @@ class FlowState:
                 self.chunks.setdefault(TopicPartition(topic, partition), {})[chunk] = Chunk.parse(value)
             case ["position", topic, partition]:
                 epochs = tuple(EpochEnd(*numbers) for numbers in content.get("epochs", ()))
-                turn, compared = content.get("compared", (-1, -1))
-                compared = compared if turn == content.get("turn", 0) else -1
-                turn, *stretch = content.get("uncompared", (-1, 0, 0))
-                uncompared = (stretch[0], stretch[1]) if turn == content.get("turn", 0) else None
+                incarnation, compared = content.get("compared", (-1, -1))
+                compared = compared if incarnation == content.get(_INCARNATION, 0) else -1
+                incarnation, *stretch = content.get("uncompared", (-1, 0, 0))
+                uncompared = (stretch[0], stretch[1]) if incarnation == content.get(_INCARNATION, 0) else None
                 *at, producer_id, epoch, sequence = content.get("next_batch", (-1, -1, -1, -1, -1))
                 is_its_own = at == [content["upstream"], content["downstream"]]
                 next_batch = NextBatch(producer_id, epoch, sequence) if is_its_own else None
@@ -892,8 +896,8 @@ class FlowState:
                 self.acknowledgements[key] = Acknowledgement(**_known(Acknowledgement, content))
             case ["sketch", topic, partition, start]:
                 pairs = tuple(Pair(*numbers) for numbers in content["pairs"])
-                sketch = Sketch(**_known(Sketch, content) | {"start": start, "pairs": pairs})
-                self.sketches.setdefault(TopicPartition(topic, partition), {})[start] = sketch
+                sparse_map = SparseOffsetMap(**_known(SparseOffsetMap, content) | {"start": start, "pairs": pairs})
+                self.sparse_maps.setdefault(TopicPartition(topic, partition), {})[start] = sparse_map
             case ["takeover", topic, partition]:
                 source = TopicPartition(topic, partition)
                 self.takeovers[source] = Takeover(**_known(Takeover, content) | {"source": source})
@@ -1088,7 +1092,7 @@ class FlowState:
             runs.before(position.upstream),
             position.upstream,
             position.downstream,
-            tuple(sketch for _, sketch in sorted(self.sketches.get(source, {}).items())),
+            tuple(sparse_map for _, sparse_map in sorted(self.sparse_maps.get(source, {}).items())),
             is_pruned=min(chunks, default=0) > 0,
         )
 
@@ -1106,7 +1110,7 @@ class FlowState:
             for (number, _), (following, chunk) in pairwise(known)
             if following <= position.chunk and chunk.downstream < target_start
         )
-        return DeadChunks(position.turn, dead) if dead else None
+        return DeadChunks(position.incarnation, dead) if dead else None
 
 
 def _keep(known: dict[K, V], key: K, value: V | None) -> None:
@@ -1124,6 +1128,10 @@ def _names(kind: type) -> frozenset[str]:
 def _known(kind: type, content: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a value that a class knows; the others as its ``unknown``, if it keeps them."""
     names = _names(kind)
+    if "incarnation" in names and _INCARNATION in content:
+        content = {name: value for name, value in content.items() if name != _INCARNATION} | {
+            "incarnation": content[_INCARNATION]
+        }
     known = {name: value for name, value in content.items() if name in names}
     more = {name: value for name, value in content.items() if name not in names}
     if kind is Gap and known.setdefault("kind", GapKind.SKIPPED) not in set(GapKind):

@@ -14,7 +14,7 @@ from mirror.model.flow import Flow
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ReplicationEdge:
     """A flow that copies the topic in question to one of the same name.
 
     Attributes
@@ -27,21 +27,21 @@ class Way:
     forwards: bool = True
 
 
-def left_out(flow: Flow, ways: Collection[Way]) -> frozenset[str]:
+def left_out(flow: Flow, edges: Collection[ReplicationEdge]) -> frozenset[str]:
     """Return the clusters X whose flow X->source has written what ``flow`` does not copy on.
 
     What came from the target is there already, and what came from a cluster with a flow to the target arrives there by
     that one. All else goes on, if the flow forwards at all.
     """
-    forwards = all(way.forwards for way in ways if way.flow == flow)
-    direct = {way.flow.source for way in ways if way.flow.target == flow.target}
-    inbound = {way.flow.source for way in ways if way.flow.target == flow.source}
+    forwards = all(edge.forwards for edge in edges if edge.flow == flow)
+    direct = {edge.flow.source for edge in edges if edge.flow.target == flow.target}
+    inbound = {edge.flow.source for edge in edges if edge.flow.target == flow.source}
     return frozenset({flow.target} | {alias for alias in inbound if alias in direct or not forwards})
 
 
-def find_loops(ways: Collection[Way]) -> tuple[tuple[str, ...], ...]:
+def find_loops(edges: Collection[ReplicationEdge]) -> tuple[tuple[str, ...], ...]:
     """Return the walks, as clusters in order, that bring records back to where they have been; each begins anywhere."""
-    return tuple(dict.fromkeys(walk for walk in _walks(ways) if walk[-1] in walk[:-1]))
+    return tuple(dict.fromkeys(walk for walk in _walks(edges) if walk[-1] in walk[:-1]))
 
 
 def flows_of(walk: tuple[str, ...]) -> frozenset[Flow]:
@@ -50,19 +50,19 @@ def flows_of(walk: tuple[str, ...]) -> frozenset[Flow]:
     return frozenset(Flow(*step) for step in zip(walk[start:], walk[start + 1 :], strict=False))
 
 
-def arrivals(ways: Collection[Way]) -> dict[tuple[str, str], int]:
+def arrivals(edges: Collection[ReplicationEdge]) -> dict[tuple[str, str], int]:
     """Return how often a record of one cluster arrives at another, by (origin, cluster); there must be no loop."""
     found: dict[tuple[str, str], int] = {}
-    for walk in _walks(ways):
+    for walk in _walks(edges):
         found[walk[0], walk[-1]] = found.get((walk[0], walk[-1]), 0) + 1
     return found
 
 
-def _walks(ways: Collection[Way]) -> Iterator[tuple[str, ...]]:
+def _walks(edges: Collection[ReplicationEdge]) -> Iterator[tuple[str, ...]]:
     """Yield every walk a record can take, its beginnings too; one that comes back goes no further."""
-    onward = {way.flow: [each.flow for each in ways if each.flow.source == way.flow.target] for way in ways}
-    refused = {way.flow: left_out(way.flow, ways) for way in ways}
-    walks: list[tuple[str, ...]] = [(way.flow.source, way.flow.target) for way in ways]
+    onward = {edge.flow: [each.flow for each in edges if each.flow.source == edge.flow.target] for edge in edges}
+    refused = {edge.flow: left_out(edge.flow, edges) for edge in edges}
+    walks: list[tuple[str, ...]] = [(edge.flow.source, edge.flow.target) for edge in edges]
     while walks:
         walk = walks.pop()
         yield walk

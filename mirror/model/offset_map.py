@@ -241,7 +241,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class SparseOffsetMap:
     """A stretch that Java MirrorMaker copied and of which only its offset syncs are known.
 
     Attributes
@@ -311,7 +311,7 @@ class OffsetMap:
         in ascending order of both offsets.
     upstream_next, downstream_next
         the positions up to which the map speaks.
-    sketches
+    sparse maps
         what Java MirrorMaker copied, known only by its syncs; in ascending order.
     is_pruned
         whether runs before the first were forgotten, because the target has nothing of them any more. A position among
@@ -323,7 +323,7 @@ class OffsetMap:
     runs: Runs
     upstream_next: int
     downstream_next: int
-    sketches: tuple[Sketch, ...] = ()
+    sparse_maps: tuple[SparseOffsetMap, ...] = ()
     is_pruned: bool = False
 
     def translate(self, position: int) -> Translation:
@@ -334,9 +334,9 @@ class OffsetMap:
         """
         if position > self.upstream_next:
             return Bounded(self.downstream_next, position - self.upstream_next)
-        for sketch in self.sketches:
-            if sketch.start <= position < sketch.end:
-                return sketch.translate(position)
+        for sparse_map in self.sparse_maps:
+            if sparse_map.start <= position < sparse_map.end:
+                return sparse_map.translate(position)
         if position < self.origin and not self.complete_from_origin:
             return TooOld(self.origin)
         run = self.runs.behind(position)
@@ -351,12 +351,12 @@ class OffsetMap:
         """
         if position > self.downstream_next:
             return Bounded(self.upstream_next, position - self.downstream_next)
-        passed: Sketch | None = None
-        for sketch in self.sketches:
-            if sketch.downstream_start <= position < sketch.downstream_end:
-                return sketch.translate_back(position)
-            if sketch.downstream_end <= position:
-                passed = sketch
+        passed: SparseOffsetMap | None = None
+        for sparse_map in self.sparse_maps:
+            if sparse_map.downstream_start <= position < sparse_map.downstream_end:
+                return sparse_map.translate_back(position)
+            if sparse_map.downstream_end <= position:
+                passed = sparse_map
         run = self.runs.last_before_copy(position)
         if run is not None and (passed is None or passed.downstream_end <= run.downstream):
             return Exact(run.upstream + min(position - run.downstream, run.length))
@@ -374,9 +374,9 @@ class OffsetMap:
 
         Where none follows: where the next one will come from.
         """
-        sketch = self.sketch_behind(position)
-        if sketch is not None:
-            return next((pair.upstream for pair in sketch.pairs if pair.downstream == position), None)
+        sparse_map = self.sparse_map_behind(position)
+        if sparse_map is not None:
+            return next((pair.upstream for pair in sparse_map.pairs if pair.downstream == position), None)
         first = self.runs.first
         if first is None or position > self.downstream_next:
             return None
@@ -385,11 +385,11 @@ class OffsetMap:
         run = self.runs.behind_copy(position)
         return self.upstream_next if run is None else run.upstream + max(0, position - run.downstream)
 
-    def sketch_behind(self, position: int) -> Sketch | None:
+    def sparse_map_behind(self, position: int) -> SparseOffsetMap | None:
         """Return the stretch of the first copy at or behind a downstream position; None if that is of a run."""
-        sketch = next((each for each in self.sketches if position < each.downstream_end), None)
+        sparse_map = next((each for each in self.sparse_maps if position < each.downstream_end), None)
         run = self.runs.behind_copy(position)
-        return sketch if sketch is None or run is None or sketch.downstream_start < run.downstream else None
+        return sparse_map if sparse_map is None or run is None or sparse_map.downstream_start < run.downstream else None
 
 
 def _first(runs: Sequence[Run], index: int) -> Run | None:

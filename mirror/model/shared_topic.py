@@ -30,7 +30,7 @@ def translate_shared(forward: OffsetMap, opposite: OffsetMap, position: int) -> 
     # Of the target's records those from here on are not read.
     theirs, theirs_again = _unread(opposite, position)
     again += theirs_again
-    if forward.runs.behind(position) is None and not _is_sketched(forward, position):
+    if forward.runs.behind(position) is None and not _is_sparse(forward, position):
         # There is no such copy, but there may be some that were read behind what was not.
         own = max(theirs, forward.downstream_next)
     if own <= theirs:
@@ -47,11 +47,11 @@ def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
     back = opposite.translate_back(position)
     if isinstance(back, Bounded):
         return back.downstream, back.behind_records
-    sketch, at = opposite.sketch_behind(position), opposite.source_of(position)
-    if sketch is not None and at is None:
+    sparse_map, at = opposite.sparse_map_behind(position), opposite.source_of(position)
+    if sparse_map is not None and at is None:
         # Which of its records comes next is not known, nor, before its first sync, how many were read.
-        read = max(0, position - sketch.downstream_start)
-        return (back.downstream, 0) if read and isinstance(back, Exact) else (sketch.start, read)
+        read = max(0, position - sparse_map.downstream_start)
+        return (back.downstream, 0) if read and isinstance(back, Exact) else (sparse_map.start, read)
     if isinstance(back, TooOld) and opposite.is_pruned:
         # Of what was forgotten nobody knows how much was read.
         return opposite.origin, opposite.runs.records_between(opposite.origin, opposite.upstream_next)
@@ -62,8 +62,8 @@ def _unread(opposite: OffsetMap, position: int) -> tuple[int, int]:
     return (opposite.upstream_next if first is None else first.upstream), 0
 
 
-def _is_sketched(known: OffsetMap, position: int) -> bool:
-    return any(sketch.start <= position < sketch.end for sketch in known.sketches)
+def _is_sparse(known: OffsetMap, position: int) -> bool:
+    return any(sparse_map.start <= position < sparse_map.end for sparse_map in known.sparse_maps)
 
 
 def _bounded(position: int, behind_records: int) -> Translation:

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from mirror.control.status import PartitionStatus, State
-from mirror.engine.tally import Figures
+from mirror.engine.copy_counters import Figures
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.partition import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirror.control.status import FlowStatus
-from mirror.engine.tally import Figures
+from mirror.engine.copy_counters import Figures
 from mirror.history.kept import Kept
 from mirror.model.copied import Ages
 from mirror.model.flow import Flow

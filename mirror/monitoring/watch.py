@@ -54,12 +54,12 @@ class Watching:
         self._stop = stop
         self._looks: dict[Flow, _Look] = {}
         history = engine.settings.engine.history
-        self._rest_seconds = _REST_SECONDS
+        self._backoff_seconds = _REST_SECONDS
         self._writer: HistoryWriter | None = None
         if history.directory is not None:
             from mirror.history import store  # Arrow takes memory that other engines are spared
 
-            self._rest_seconds = min(_REST_SECONDS, history.interval_seconds)
+            self._backoff_seconds = min(_REST_SECONDS, history.interval_seconds)
             bounds = Bounds(history.retention_seconds, history.retention_bytes)
             self._writer = store.HistoryWriter(history.directory, bounds)
 
@@ -67,7 +67,7 @@ class Watching:
         """Begin to look, until ``over`` is set; return the threads that do."""
         threads = [
             threading.Thread(target=self._watch, args=(flow, over), name=f"status {flow}", daemon=True)
-            for flow in self._engine.standings
+            for flow in self._engine.runtimes
         ]
         for thread in threads:
             thread.start()
@@ -103,7 +103,7 @@ class Watching:
                 except Exception as defect:  # noqa: BLE001 - the engine does not end because nobody can look at it
                     logger_of(flow).warning("status: the flow cannot be looked at", exc_info=defect)
                 # Samples of a history are to be as far apart as the file says, whatever a look takes.
-                rest = self._rest_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
+                rest = self._backoff_seconds - (time.monotonic() - began if self._writer is not None else 0.0)
                 over.wait(max(0.0, rest, _SHARE * (time.thread_time() - thread_began)))
 
     @contextmanager
@@ -121,7 +121,7 @@ class Watching:
             def keep(look: _Look) -> None:
                 for line in recorder.take(look.status, look.at_ms):
                     logger_of(flow).warning("history: %s", line)
-                self._engine.standings[flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
+                self._engine.runtimes[flow].keep(TickReport(name, look.at_ms, 1, notes=writer.kept.words))
 
             yield keep
 
@@ -136,7 +136,7 @@ class Watching:
         return EngineView(
             version("mirrorbook"),
             now_ms(),
-            tuple(self._flow_view(flow, standing.settings) for flow, standing in engine.standings.items()),
+            tuple(self._flow_view(flow, runtime.settings) for flow, runtime in engine.runtimes.items()),
             engine.wrong(),
             self._stop.is_set(),
             engine.epochs_ended,
@@ -147,10 +147,10 @@ class Watching:
         )
 
     def _flow_view(self, flow: Flow, settings: FlowSettings) -> FlowView:
-        standing, tally, look = self._engine.standings[flow], self._engine.tallies[flow], self._looks.get(flow)
-        with standing.lock:
-            term, has_reported, stopped = standing.term, not standing.is_starting, dict(standing.stopped)
-            copies = {source: target for source, target, *_ in standing.partitions}
+        runtime, tally, look = self._engine.runtimes[flow], self._engine.tallies[flow], self._looks.get(flow)
+        with runtime.lock:
+            term, has_reported, stopped = runtime.term, not runtime.is_starting, dict(runtime.stopped)
+            copies = {source: target for source, target, *_ in runtime.partitions}
         return FlowView(
             flow,
             term,

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirror.model.offset_map import Runs
-from mirror.proof.absences import in_range
+from mirror.proof.declared_gaps import in_range
 from mirror.proof.pairs import PartitionPair
 
 Offsets: TypeAlias = npt.NDArray[np.int64]

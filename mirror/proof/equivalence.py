@@ -29,13 +29,13 @@ from mirror.model.ledger import Column as LedgerColumn
 from mirror.model.offset_map import Chunk, Runs
 from mirror.model.offset_ranges import Ranges
 from mirror.model.partition import TopicPartition
+from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch, between, runs_within, united
 from mirror.model.verdict import Verdict, worst
-from mirror.model.watch import Watch, nobody
-from mirror.proof.absences import filtered, held
+from mirror.proof.declared_gaps import filtered, held
+from mirror.proof.fast_path import same_records
 from mirror.proof.left_out import LeftOut, unchecked
 from mirror.proof.log_reader import LogOutcome, LogRange, logs_frame, read_logs
-from mirror.proof.obvious import same_records
 from mirror.proof.one_sided import ranges_of
 from mirror.proof.pairs import NOTHING, Amount, Cleaned, Mark, PartitionPair, Proven, total
 from mirror.proof.raw_batches import RawFinding
@@ -399,14 +399,14 @@ def narrowed(pair: PartitionPair, found: RawFinding) -> PartitionPair:
     absent = united(pair.absent, pair.source.start, earlier)
     rest = (*absent, *found.rest)
     runs = Runs()
-    if rest or found.target_rest:
+    if rest or found.target_backoff:
         before = runs_within(pair.runs, between(absent, pair.source.start, earlier))
         runs = Runs([Chunk.of(before), *found.equal])
     foreign = found.foreign + (pair.remembered.foreign if pair.remembered else 0)
     return replace(
         pair,
         source=replace(pair.source, stretches=rest),
-        target=replace(pair.target, stretches=found.target_rest),
+        target=replace(pair.target, stretches=found.target_backoff),
         proven=Proven(found.amount, foreign, runs),
     )
 

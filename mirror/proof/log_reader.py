@@ -26,13 +26,13 @@ from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
 from mirror.model.ledger import LOGS, Column, digest, encode_content, record_id
 from mirror.model.partition import TopicPartition
+from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch, hold, united
 from mirror.model.transforms.chain import TopicTransform
-from mirror.model.watch import Watch, nobody
 from mirror.parts import arrow_schema
 from mirror.proof.evidence import Gap
 from mirror.proof.schemas import LOGS_SCHEMA
-from mirror.proof.watched import in_tasks
+from mirror.proof.spark_progress import in_tasks
 
 _ROWS_AT_A_TIME = 20_000
 

@@ -15,10 +15,10 @@ from mirror.kafka.batch import Header
 from mirror.kafka.channel import Channel
 from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
+from mirror.model.progress import Watch, nobody
 from mirror.model.stretches import Stretch
-from mirror.model.watch import Watch, nobody
 from mirror.proof.log_reader import LogRange
-from mirror.proof.watched import in_tasks
+from mirror.proof.spark_progress import in_tasks
 
 # So many partitions at most are looked at by one task: connecting does not matter then.
 _MOST_A_TASK = 50

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mirror.model.absences import Absence
 from mirror.model.offset_map import Runs
 from mirror.model.stretches import Stretch
-from mirror.proof.absences import ParkedContent
+from mirror.proof.declared_gaps import ParkedContent
 from mirror.proof.log_reader import LogRange
 
 

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from mirror.kafka.channel import Channel
 from mirror.kafka.failures import told
 from mirror.kafka.log import read_stretches
-from mirror.model.watch import Watch, nobody
+from mirror.model.progress import Watch, nobody
 from mirror.proof.log_reader import LogRange
 from mirror.proof.pairs import PartitionPair
 from mirror.proof.raw_batches import RawComparison, RawFinding
-from mirror.proof.watched import in_tasks
+from mirror.proof.spark_progress import in_tasks
 
 # Some shares for each core, so that none waits long for the last; of a size that connecting does not matter.
 _SHARES_A_CORE = 4

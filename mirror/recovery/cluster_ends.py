@@ -23,13 +23,13 @@ from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses
 from mirror.model.verdict import Verdict
 from mirror.recovery.flow_ends import Copied, Cut, Ends, Pausing
-from mirror.recovery.followed import FollowedStates
 from mirror.recovery.group_moves import GroupMoves, MovePlan, apply_moves, plan_moves
 from mirror.recovery.group_snapshot import GroupSnapshot, RestoreAction, look_at, restore
 from mirror.recovery.probing import PROBE_SECONDS, Gone, Known, ProbeRow, probe_each, probing, wait_until_gone
 from mirror.recovery.recent_writers import RECENT_MS, Writers, find_writers
 from mirror.recovery.remaining import Remaining, find_remaining
 from mirror.recovery.rewritten import Rewritten, find_rewritten
+from mirror.recovery.state_followers import StateFollowers
 
 _BOOTSTRAP_MS = 5_000
 
@@ -49,7 +49,7 @@ class ClusterEnds:
     pattern: str = ".*"
     probe_seconds: float = PROBE_SECONDS
     detect_seconds: float = 30.0
-    followed: FollowedStates = field(default_factory=FollowedStates, compare=False, repr=False)
+    followed: StateFollowers = field(default_factory=StateFollowers, compare=False, repr=False)
     probed: ProbeRow = field(default_factory=ProbeRow, compare=False, repr=False)
 
     @property

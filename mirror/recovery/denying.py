@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mirror.atomic_file import write_atomically
 from mirror.config.errors import ConfigError
 from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.evidence.facts import Json
@@ -26,7 +27,6 @@ from mirror.recovery.fence import is_denied as is_fenced
 from mirror.recovery.fence_record import FenceRecord
 from mirror.recovery.step_facts import named
 from mirror.recovery.steps import Known, NotTakenBack, Result, Step
-from mirror.whole_file import write_whole
 
 DENY, ADMIT = "deny writes", "admit writes"
 RECORD = "fence.json"
@@ -194,7 +194,7 @@ class AclDenying:
 
     def _lift(self, record: Path) -> tuple[str, ...]:
         """Take back what a record names, and keep it, so that it can be denied again; return the ACLs."""
-        write_whole(kept_of(record), record.read_text(encoding="utf-8"))
+        write_atomically(kept_of(record), record.read_text(encoding="utf-8"))
         found = lift_fence(self.settings, self.chosen.flow.source, record)
         if found.problems:
             raise NotTakenBack(f"writes to {found.record.cluster} are still denied: {'; '.join(found.problems)}")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mirror.atomic_file import write_new
 from mirror.config.errors import ConfigError
 from mirror.model.acl import Acl, QuotaKey
-from mirror.whole_file import write_new
 
 _KIND, _VERSION = "fence of a cluster", 1
 

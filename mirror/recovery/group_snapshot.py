@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from mirror.atomic_file import write_new
 from mirror.config.settings import ClusterSettings, ConfigError
 from mirror.evidence.digests import seal_of_text
 from mirror.evidence.facts import FactError, Facts, Json
@@ -18,7 +19,6 @@ from mirror.evidence.run_directory import read_json
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
-from mirror.whole_file import write_new
 
 _KIND, _VERSION = "positions of groups before a move", 1
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mirror.atomic_file import write_new
 from mirror.config.errors import ConfigError
 from mirror.control.gaps import iso_time
 from mirror.evidence.facts import Json
@@ -38,7 +39,6 @@ from mirror.recovery.quiet_source import STOP
 from mirror.recovery.step_facts import named, rows_in
 from mirror.recovery.steps import Known, NotTakenBack, Progress, Result, Step, StepResult, StepsUnderWay
 from mirror.waiting import WaitTimeout, wait_until
-from mirror.whole_file import write_new
 
 PRODUCERS = "producers"
 BEGIN, COPIED, READS, REMAINS = "begin", "copied", "reads", "what remains"

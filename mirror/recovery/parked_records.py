@@ -12,7 +12,7 @@ from mirror.model.absences import Absence, AbsenceKind
 from mirror.model.ledger import digest, encode_content
 from mirror.model.parked import origin, parked_topic
 from mirror.model.partition import TopicPartition
-from mirror.proof.absences import ParkedContent
+from mirror.proof.declared_gaps import ParkedContent
 
 
 def parked_contents(

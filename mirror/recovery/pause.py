@@ -27,7 +27,7 @@ from mirror.model.flow_state import FlowState, Position, pause_record, stamped, 
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, PauseWish, limit_words, paused_of
 from mirror.model.verdict import Verdict
-from mirror.recovery.ousting import Ousting, report_without_engine
+from mirror.recovery.engine_fencing import EngineFencing, report_without_engine
 from mirror.waiting import WaitTimeout, wait_until
 
 _PROBLEMS = (BrokerRefused, ConnectionFailed, LeaderUnknown)
@@ -302,7 +302,7 @@ class _Waiting:
         self._wish = wish
         self._log = _log(settings, flow)
         self._offset = -1
-        self._ousting: Ousting | None = None
+        self._ousting: EngineFencing | None = None
 
     def has_run(self) -> bool:
         """Whether there is a state topic: without one nothing is paused."""
@@ -431,7 +431,7 @@ class _Waiting:
             self._end_ousting()
             return report, leader
         if self._ousting is None:
-            self._ousting = Ousting(self._flow, self._settings.engine.leader_timeout_seconds)
+            self._ousting = EngineFencing(self._flow, self._settings.engine.leader_timeout_seconds)
         # Who has said that something is open may be gone by now.
         ousted = self._ousting.try_once(self._log)
         return (ousted, None) if ousted is not None else (report, leader)

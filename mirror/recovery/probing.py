@@ -56,7 +56,7 @@ NOTHING_KNOWN = Known()
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Signal:
     """What came of asking one address.
 
     Attributes
@@ -71,7 +71,7 @@ class Heard:
     brokers: tuple[str, ...] = ()
 
 
-Probe: TypeAlias = Callable[[ClusterSettings, float, str], Heard]
+Probe: TypeAlias = Callable[[ClusterSettings, float, str], Signal]
 """Asks the one address of the settings for so many seconds; the last is the cluster's id, empty if it is not known."""
 
 
@@ -222,7 +222,7 @@ def probe_each(
     probe: Probe | None = None,
     *,
     known: Known = NOTHING_KNOWN,
-) -> Mapping[str, Heard]:
+) -> Mapping[str, Signal]:
     """Ask each bootstrap address of a cluster, and each broker that is known, at once."""
     ask = probe or _ask
     addresses = _addresses(settings, known)
@@ -240,18 +240,18 @@ def _joined(before: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in (*before, *more) if each))
 
 
-def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Heard:
+def _ask(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
     # A client would go on trying until its time is over.
     if (refused := _refusal(settings.bootstrap_servers, seconds)) is not None:
-        return Heard(refused)
+        return Signal(refused)
     try:
         with Cluster.connect(settings, client_id="probe", timeout_seconds=seconds) as cluster:
             if cluster_id and cluster.cluster_id != cluster_id:
-                return Heard(f"another cluster answers there ({cluster.cluster_id})")
-            return Heard(None, cluster.broker_addresses())
+                return Signal(f"another cluster answers there ({cluster.cluster_id})")
+            return Signal(None, cluster.broker_addresses())
     except ClusterError as problem:
         is_there = not isinstance(problem, ClusterUnreachable) or is_refusal(problem.__cause__ or problem)
-        return Heard(None if is_there else str(problem))
+        return Signal(None if is_there else str(problem))
 
 
 def _refusal(address: str, seconds: float) -> str | None:

@@ -17,8 +17,8 @@ from mirror.control.tick import now_ms
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
+from mirror.model.progress import Watch
 from mirror.model.verdict import Verdict
-from mirror.model.watch import Watch
 from mirror.recovery.applications import Applications
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.denying import RECORD as DENIED

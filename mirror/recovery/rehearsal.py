@@ -21,12 +21,12 @@ from mirror.model.copy_map import CopyMap
 from mirror.model.flow_state import FlowState
 from mirror.model.ledger import digest, encode_content
 from mirror.model.partition import TopicPartition
+from mirror.model.progress import Watch, nobody
 from mirror.model.shadow import Handed, Seen, ShadowPartition, SourceWindow, TriedPartition, judge
 from mirror.model.verdict import Verdict, worst
-from mirror.model.watch import Watch, nobody
 from mirror.recovery.rehearsal_plan import CopyMaps, RehearsalPlan, returns
 from mirror.recovery.shadow_groups import create_shadows, delete_shadows, find_shadows
-from mirror.recovery.untouched import GroupsSeen, Touched, compare, see_groups
+from mirror.recovery.unchanged_groups import ChangedGroup, GroupPositionsSeen, compare, see_groups
 from mirror.waiting import WaitTimeout, wait_until
 
 _GROUPS_AT_ONCE = 8
@@ -55,7 +55,7 @@ class Rehearsal:
     plan: RehearsalPlan
     partitions: tuple[TriedPartition, ...]
     seconds_to_first: Mapping[str, float]
-    touched: tuple[Touched, ...]
+    touched: tuple[ChangedGroup, ...]
     deleted: tuple[ItemResult, ...]
 
     @property
@@ -342,12 +342,12 @@ def _window(
 
 
 def _touched(
-    before: tuple[GroupsSeen, GroupsSeen],
+    before: tuple[GroupPositionsSeen, GroupPositionsSeen],
     clusters: tuple[Cluster, Cluster],
     plan: RehearsalPlan,
     everything: MirrorSettings,
-) -> tuple[Touched, ...]:
-    found: list[Touched] = []
+) -> tuple[ChangedGroup, ...]:
+    found: list[ChangedGroup] = []
     for was, cluster in zip(before, clusters, strict=True):
         synced = any(each.sync_group_offsets and each.flow.target == cluster.alias for each in everything.enabled_flows)
         found += compare(was, see_groups(cluster, plan.groups), synced=synced)

@@ -13,7 +13,7 @@ from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import TranslatedPosition, view_groups
-from mirror.control.unread import unread
+from mirror.control.untold_positions import unread
 from mirror.kafka.cluster import Cluster, GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted

@@ -225,11 +225,11 @@ def _still_on(
 
 def _prints_at(channel: Channel, partition: TopicPartition, wanted: Iterable[int]) -> dict[int, int]:
     """Return the hashes of key, value and headers of the records at these offsets, as far as they are there."""
-    from mirror.kafka.prints import all_prints  # NumPy: other commands start sooner without it
+    from mirror.kafka.fingerprints import all_fingerprints  # NumPy: other commands start sooner without it
 
     offsets = set(wanted)
     found: dict[int, int] = {}
-    for batch in all_prints(read_batches(channel, partition, min(offsets), max(offsets) + 1)):
+    for batch in all_fingerprints(read_batches(channel, partition, min(offsets), max(offsets) + 1)):
         found |= {
             int(offset): int(print_)
             for offset, print_ in zip(batch.offsets, batch.hashes, strict=True)

@@ -57,7 +57,7 @@ def begin_of(
     """
     flow = settings.flow
     first = known.runs.first.downstream if known.runs.first is not None else known.downstream_next
-    lowest = min([known.origin, *(each.start for each in known.sketches)])
+    lowest = min([known.origin, *(each.start for each in known.sparse_maps)])
     at = min(max(start, lowest), known.upstream_next)
     left_out = []
 
@@ -66,10 +66,10 @@ def begin_of(
             left_out.append(LeftOut(cluster, partition, begin, end, None, why, unchecked))
 
     leave_out(flow.source, source, start, lowest, "the flow began behind it", unchecked=False)
-    sketch = next((each for each in known.sketches if each.start <= at < each.end), None)
-    if sketch is not None:
-        pairs = (each for each in sketch.pairs if each.upstream >= at and each.downstream >= copy_start)
-        upstream, downstream = next(pairs, (sketch.end, sketch.downstream_end))
+    sparse_map = next((each for each in known.sparse_maps if each.start <= at < each.end), None)
+    if sparse_map is not None:
+        pairs = (each for each in sparse_map.pairs if each.upstream >= at and each.downstream >= copy_start)
+        upstream, downstream = next(pairs, (sparse_map.end, sparse_map.downstream_end))
         reason = "Java MirrorMaker copied it, and no offset sync says which record lies where"
         leave_out(flow.source, source, at, upstream, reason, unchecked=True)
         leave_out(flow.target, copy, copy_start, downstream, reason, unchecked=at < upstream)
@@ -77,9 +77,9 @@ def begin_of(
     translated = known.translate(at)
     downstream = translated.downstream if isinstance(translated, Exact) else first
     if at > lowest:
-        begin = max(first, copy_start) if not known.sketches else copy_start
+        begin = max(first, copy_start) if not known.sparse_maps else copy_start
         leave_out(flow.target, copy, begin, downstream, f"{flow.source} has removed the originals", unchecked=False)
-    before = (0, 0) if known.sketches else (copy_start, min(first, downstream))
+    before = (0, 0) if known.sparse_maps else (copy_start, min(first, downstream))
     return Begin(at, max(downstream, copy_start), before, tuple(left_out))
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from mirror.atomic_file import write_atomically
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings
 from mirror.control.flow_log import FlowLog
@@ -23,8 +24,8 @@ from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
 from mirror.model.flow_state import FlowState, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.progress import Watch, nobody
 from mirror.model.translation import Exact
-from mirror.model.watch import Watch, nobody
 from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.left_out import LeftOut
 from mirror.proof.log_reader import LogRange
@@ -32,13 +33,12 @@ from mirror.proof.outside import Found as FoundOutside
 from mirror.proof.outside import Outside, Seen, late_of, look_outside
 from mirror.proof.pairs import Compaction, Mark, PartitionPair
 from mirror.proof.raw_batches import mark_of
-from mirror.proof.remembered import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
+from mirror.proof.verified_ranges import Entry, Logs, Memory, NotRemembered, misfit, parse, updated
 from mirror.recovery.parked_records import parked_contents
 from mirror.recovery.shared_copies import mirrored_by_others, shared_copies
 from mirror.recovery.uncompared import begin_of, given_up, held_back, judged, left_by_java, undecided
 from mirror.spark import spark_session
 from mirror.waiting import WaitTimeout, wait_until
-from mirror.whole_file import write_whole
 
 # An engine records what it has copied once a second, and passes by what others have written within some seconds.
 _RECORD_SECONDS = 20.0
@@ -122,7 +122,7 @@ def verify_flow(
         found = verify(spark, plan.pairs, Path(directory), watch)
     if remember is not None:
         memory = updated(plan.memory, plan.logs, zip(plan.pairs, found.partitions, strict=True))
-        write_whole(remember, memory.as_text())
+        write_atomically(remember, memory.as_text())
 
     def look(places: Sequence[Outside]) -> list[FoundOutside]:
         return look_outside(spark, places, watch)
@@ -170,7 +170,7 @@ def _once_recorded(
 
     def is_recorded(state: FlowState, source: TopicPartition) -> bool:
         position = state.positions.get(source)
-        is_same = position is not None and position.turn == plan.state.positions[source].turn
+        is_same = position is not None and position.incarnation == plan.state.positions[source].incarnation
         return is_same and position is not None and position.downstream >= ends[source]
 
     try:
@@ -346,14 +346,14 @@ def plan_pairs(
                 if partition in compacted.sides
                 else None,
                 notes=notes,
-                unmapped=tuple((each.start, each.end) for each in offset_map.sketches),
+                unmapped=tuple((each.start, each.end) for each in offset_map.sparse_maps),
                 own_from=own_from,
             )
             logs[partition] = Logs(
                 copy.topic,
                 source.topic_id(partition.topic),
                 target.topic_id(copy.topic),
-                state.positions[partition].turn,
+                state.positions[partition].incarnation,
                 pair.source.read_committed,
                 pair.target.read_committed,
             )

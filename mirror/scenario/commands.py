@@ -17,8 +17,8 @@ from mirror.definition_files import DefinitionRefused
 from mirror.evidence.facts import FactError
 from mirror.evidence.refusal import Refused
 from mirror.evidence.verdict_styles import VERDICT_STYLES
-from mirror.interrupting import sigterm_interrupts
 from mirror.model.counts import counted
+from mirror.signals import sigterm_interrupts
 
 if TYPE_CHECKING:
     from mirror.scenario.declaration import Scenario
@@ -152,7 +152,7 @@ def run(
 
 
 def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    from mirror.scenario import words
+    from mirror.scenario import formatting
 
     for site in scenario.sites:
         disk = f", disks of {site.disk_megabytes} MB" if site.disk_megabytes else ""
@@ -173,7 +173,7 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "property", f"{key} = {value}"
     yield "procedure", scenario.procedure.value
     for each in scenario.tolerated:
-        yield "tolerated", f"{each.anomaly} in {each.where}{words.conditions(each)}: {each.because}"
+        yield "tolerated", f"{each.anomaly} in {each.where}{formatting.conditions(each)}: {each.because}"
     promised = scenario.objectives
     for what, objective in (
         ("RPO", promised.rpo_seconds),
@@ -188,16 +188,16 @@ def _description(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _results(lines: Sequence[Line], width: int) -> RenderableType:
-    from mirror.scenario import words
+    from mirror.scenario import formatting
 
     rows = [
         {
             "scenario": line.scenario,
             "by": line.replicator.value,
             "verdict": Text(
-                words.verdict(line), style="bold green" if line.is_as_expected else VERDICT_STYLES[line.verdict]
+                formatting.verdict(line), style="bold green" if line.is_as_expected else VERDICT_STYLES[line.verdict]
             ),
-            **dict(zip(words.FIGURES, words.figures(line), strict=True)),
+            **dict(zip(formatting.FIGURES, formatting.figures(line), strict=True)),
         }
         for line in lines
     ]

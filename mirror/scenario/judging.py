@@ -17,7 +17,6 @@ from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict, worst
-from mirror.proof.absence import Absence, Ranges, measure_absence
 from mirror.proof.account import Account, Sides, settle_account
 from mirror.proof.delivery import GroupReading, Place, Route, Standing, judge_groups
 from mirror.proof.eras import Replaced, judge_by_era
@@ -28,6 +27,7 @@ from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Finding
 from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import missing_acked
+from mirror.proof.losses import Absence, Ranges, measure_losses
 from mirror.proof.objectives import Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.proof.shared_logs import shared_places
 from mirror.proof.transactions import TransactionCount, count_transactions
@@ -190,7 +190,7 @@ def measure(evidence: Evidence) -> Found:
                 continue
             # What a detour lacks may lack since any of its flows; only a direct copy's gaps can be told by offset.
             ranges = (evidence.told or {}).get(each.over[0], {}) if len(each.over) == 1 else {}
-            absence += measure_absence(
+            absence += measure_losses(
                 sends,
                 logs,
                 each.route,

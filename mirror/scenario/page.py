@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirror.scenario import words
+from mirror.scenario import formatting
 from mirror.scenario.declaration import Replicator, Scenario
 from mirror.scenario.outcome import RunOutcome
 from mirror.scenario.series import read_results, write_results
@@ -32,7 +32,7 @@ before where they were moved from, or although they had committed it longer befo
 *rewound*: a failure. Java MirrorMaker 2 promises no bound, so its groups are only counted.
 
 """
-_COLUMNS = ("", "verdict", "runs", "acked", *words.FIGURES)
+_COLUMNS = ("", "verdict", "runs", "acked", *formatting.FIGURES)
 
 
 def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
@@ -45,14 +45,16 @@ def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
                 "It holds a defect on purpose: FAIL is the verdict it must have, for that and nothing else.\n\n"
             )
         parts += [
-            f"* tolerated in {each.where}: {each.anomaly}{words.conditions(each)} ({each.because})\n"
+            f"* tolerated in {each.where}: {each.anomaly}{formatting.conditions(each)} ({each.because})\n"
             for each in scenario.tolerated
         ]
         if scenario.tolerated:
             parts.append("\n")
         own = [line for line in lines if line.scenario == scenario.name]
         parts.append(_table(own) if own else "Not measured yet.\n")
-        told = [f"* {words.NAMES[line.replicator]}: {links}\n" for line in own if (links := words.links(line))]
+        told = [
+            f"* {formatting.NAMES[line.replicator]}: {links}\n" for line in own if (links := formatting.links(line))
+        ]
         if told:
             parts.append("\nLinks of the RTO, at the median:\n\n" + "".join(told))
         if Replicator.MM2 not in scenario.replicators:
@@ -64,11 +66,11 @@ def render(scenarios: Sequence[Scenario], lines: Sequence[Line]) -> str:
 def _table(lines: Sequence[Line]) -> str:
     rows = [
         (
-            words.NAMES[line.replicator],
-            words.verdict(line),
+            formatting.NAMES[line.replicator],
+            formatting.verdict(line),
             str(line.runs),
             f"{line.acked:,}",
-            *words.figures(line),
+            *formatting.figures(line),
         )
         for line in lines
     ]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
+from mirror.atomic_file import write_atomically
 from mirror.control.gaps import Choice, list_gaps
 from mirror.evidence.digests import seal_of, seal_of_text
 from mirror.evidence.journal import Event
@@ -28,15 +29,15 @@ from mirror.model.flow import Flow
 from mirror.model.flow_state import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
-from mirror.proof.absence import ToldGap
 from mirror.proof.delivery import Place
 from mirror.proof.eras import Replaced
 from mirror.proof.group_move import GroupMove
+from mirror.proof.losses import DeclaredGap
 from mirror.proof.objectives import Rpo
 from mirror.proof.service import ask
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.run import FAILOVER
 from mirror.recovery.tails import AWAY
-from mirror.recovery.what_was_done import WhatWasDone
 from mirror.scenario import judging
 from mirror.scenario.declaration import REPLACING, Procedure, Replicator, Scenario
 from mirror.scenario.faults import carry_out
@@ -49,7 +50,6 @@ from mirror.scenario.plan import RunPlan, plan_run
 from mirror.scenario.procedure import NotCarriedOut, fail_back, fail_over, late_copies, unread_by_groups
 from mirror.scenario.stage import Stage
 from mirror.waiting import WaitTimeout, wait_until
-from mirror.whole_file import write_whole
 
 _START_SECONDS = 600.0
 _NOT_PROVEN = (LabError, ClusterError, ConnectionFailed, BrokerRefused, LeaderUnknown, WaitTimeout, NotCarriedOut)
@@ -98,7 +98,7 @@ def finish(folder: RunFolder, outcome: RunOutcome) -> None:
     folder.journal.append(Event.EVIDENCE_SEALED, facts={"files": sealed})
     facts = {"verdict": outcome.verdict.value, "reasons": list(outcome.reasons)}
     seal_end(folder.seal, folder.journal.append(Event.RUN_FINISHED, facts=facts))
-    write_whole(folder.verdict, text)
+    write_atomically(folder.verdict, text)
 
 
 def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
@@ -117,8 +117,8 @@ def _play(stage: Stage, plan: RunPlan, judges: Path, say: Say) -> Evidence:
     _wait_until_read(stage)
     began = time.monotonic()
     journal.append(Event.LOAD_STARTED, facts={"loads": len(scenario.loads)})
-    there: WhatWasDone | None = None
-    home: WhatWasDone | None = None
+    there: JournalFacts | None = None
+    home: JournalFacts | None = None
     rpo: Rpo | None = None
     disaster_at_ms: int | None = None
     forecasts: Mapping[str, Forecast] = {}
@@ -192,7 +192,7 @@ def _evidence(stage: Stage) -> Evidence:
     )
 
 
-def _instants(stage: Stage, there: WhatWasDone | None, fault_at_ms: int | None) -> FailoverInstants | None:
+def _instants(stage: Stage, there: JournalFacts | None, fault_at_ms: int | None) -> FailoverInstants | None:
     if there is None or fault_at_ms is None:
         return None
     active = stage.scenario.active
@@ -200,7 +200,7 @@ def _instants(stage: Stage, there: WhatWasDone | None, fault_at_ms: int | None) 
 
 
 def _moves(
-    scenario: Scenario, there: WhatWasDone | None, home: WhatWasDone | None, fault_at_ms: int | None
+    scenario: Scenario, there: JournalFacts | None, home: JournalFacts | None, fault_at_ms: int | None
 ) -> tuple[GroupMove, ...]:
     """Return where groups went on; what they had committed so long before the fault as the RPO allows was known."""
     if there is None or fault_at_ms is None:
@@ -210,7 +210,7 @@ def _moves(
     return (*there.group_moves(known_by_ms), *(home.group_moves() if home else ()))
 
 
-def _serving(stage: Stage, there: WhatWasDone | None, home: WhatWasDone | None) -> Sequence[str]:
+def _serving(stage: Stage, there: JournalFacts | None, home: JournalFacts | None) -> Sequence[str]:
     """Return the clusters that groups read in the end."""
     if there is None:
         return sorted({group.cluster for group in stage.scenario.groups})
@@ -218,9 +218,9 @@ def _serving(stage: Stage, there: WhatWasDone | None, home: WhatWasDone | None) 
     return [serving] if stage.scenario.groups else []
 
 
-def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[ToldGap]]]:
+def _told_gaps(stage: Stage) -> Mapping[Flow, Mapping[TopicPartition, list[DeclaredGap]]]:
     """Return the gaps that the replicator has on record; Java MirrorMaker 2 keeps no record of any."""
-    told: dict[Flow, dict[TopicPartition, list[ToldGap]]] = {}
+    told: dict[Flow, dict[TopicPartition, list[DeclaredGap]]] = {}
     if stage.replicator is Replicator.MM2:
         return told
     for flow in stage.settings.enabled_flows:
@@ -245,7 +245,7 @@ def _topic_ids(stage: Stage, alias: str, names: Set[str]) -> Mapping[str, str]:
         return {}
 
 
-def told_gap(gap: Gap, topic_id: str) -> ToldGap | None:
+def told_gap(gap: Gap, topic_id: str) -> DeclaredGap | None:
     """Return what a gap says is missing, given the id of the topic that is there now; None: that nothing is.
 
     Of some the records were copied, and the target has lost them, or nobody knows what it has: no excuse.
@@ -253,7 +253,7 @@ def told_gap(gap: Gap, topic_id: str) -> ToldGap | None:
     if gap.kind not in _SAYS_MISSING:
         return None
     is_old = gap.kind in {GapKind.RECREATED, GapKind.TRUNCATED} or bool(gap.topic_id and gap.topic_id != topic_id)
-    return ToldGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
+    return DeclaredGap(gap.start, gap.end, is_of_old_log=is_old, is_still_there=gap.kind in _LEFT_OUT)
 
 
 def _wait_until_copying(stage: Stage) -> None:

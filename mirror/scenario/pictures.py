@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter
 
 from mirror.evidence.plots import PALETTE, empty_figure, styled
 from mirror.scenario.declaration import Replicator
+from mirror.scenario.formatting import NAMES
 from mirror.scenario.summary import Line
-from mirror.scenario.words import NAMES
 
 _COLOURS = {Replicator.MIRROR: PALETTE["series-0"], Replicator.MM2: PALETTE["series-1"]}
 _ROW_INCHES = 0.34

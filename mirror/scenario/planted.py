@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from mirror.model.ledger import RecordId
 from mirror.model.partition import TopicPartition
-from mirror.proof.absence import Absence
 from mirror.proof.findings import Anomaly, Delivery, Finding
+from mirror.proof.losses import Absence
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,20 +19,20 @@ from mirror.lab.applications import Deployment, Group
 from mirror.lab_applications import LabApplications
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
+from mirror.model.progress import nobody
 from mirror.model.verdict import Verdict
-from mirror.model.watch import nobody
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.service import ask
 from mirror.recovery.catching_up import await_copies, await_reading, await_return
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.failover import Mode
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.move import Move
 from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
 from mirror.recovery.run import FAILBACK, FAILOVER
 from mirror.recovery.steps import Step, StepResult, carry_out
 from mirror.recovery.tails import TailWatch
 from mirror.recovery.verify import verify_flow
-from mirror.recovery.what_was_done import WhatWasDone
 from mirror.scenario.declaration import Replicator
 from mirror.scenario.java_procedure import StoppedReplicator, steps_home, steps_there
 from mirror.scenario.judging import READ_SECONDS
@@ -47,7 +47,7 @@ class NotCarriedOut(Exception):
     """A step of the procedure failed, or it must not begin; the message says which and why."""
 
 
-def fail_over(stage: Stage) -> WhatWasDone:
+def fail_over(stage: Stage) -> JournalFacts:
     """Move the applications from the active cluster to the standby; return what was done.
 
     Raises
@@ -65,10 +65,10 @@ def fail_over(stage: Stage) -> WhatWasDone:
         _require(_java_carried_out(steps_there(move, stage, _names(stage)), directory))
     else:
         _carry_out(plan_failover(_request(stage, there, applications, directory), Mode.UNPLANNED))
-    return WhatWasDone.of(directory, there)
+    return JournalFacts.of(directory, there)
 
 
-def fail_back(stage: Stage, judges: Path) -> WhatWasDone:
+def fail_back(stage: Stage, judges: Path) -> JournalFacts:
     """Bring the old cluster back with its disks, copy both ways, and move the applications home; return what was done.
 
     Raises
@@ -91,7 +91,7 @@ def fail_back(stage: Stage, judges: Path) -> WhatWasDone:
         await_return(stage.settings, home, _names(stage), seconds=_RETURN_SECONDS)
         request = _request(stage, there, applications, directory.parent)
         _carry_out(plan_failback(replace(request, verify=partial(_verified, stage, judges))))
-    return WhatWasDone.of(directory, home)
+    return JournalFacts.of(directory, home)
 
 
 def applications_on(stage: Stage, cluster: str, phase: str) -> Deployment:

@@ -10,7 +10,7 @@ from mirror.evidence.environment import describe_environment
 from mirror.evidence.pages import page_templates
 from mirror.evidence.pictures import picture
 from mirror.model.verdict import Verdict
-from mirror.scenario import words
+from mirror.scenario import formatting
 from mirror.scenario.declaration import Scenario
 from mirror.scenario.outcome import RunOutcome
 from mirror.scenario.pictures import comparison_plot
@@ -44,7 +44,7 @@ def render(name: str, scenarios: Sequence[Scenario], outcomes: Sequence[RunOutco
             outcomes=outcomes,
             scenarios={scenario.name: scenario for scenario in scenarios},
             picture=picture("series", "What went wrong", comparison_plot(lines), comparison_plot(lines, narrow=True)),
-            words=words,
+            words=formatting,
             environment=describe_environment(),
             written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         )

@@ -32,7 +32,7 @@ from mirror.copier.work import (
     TaskWork,
     Throttled,
 )
-from mirror.engine.hold import FlowHold
+from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
@@ -73,16 +73,20 @@ class Copying:
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
     unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
     fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
-    writers: FlowHold | None = None
+    writers: FlowProducers | None = None
     # Held while an epoch begins or its results are taken in, and while fencing changes what those look at.
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def epoch(self, seconds: float = 0.4, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+    def epoch(
+        self, seconds: float = 0.4, epoch_channel: tuple[str, int] | None = None
+    ) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; first the target is to refuse what was sent before and not answered."""
         self.take_producer()
-        return self.copy_on(seconds, bell)
+        return self.copy_on(seconds, epoch_channel)
 
-    def copy_on(self, seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+    def copy_on(
+        self, seconds: float, epoch_channel: tuple[str, int] | None = None
+    ) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while, but for what waits to be fenced: that is done before, or beside, by :meth:`fence`."""
         with self.lock:
             flow = self.flow
@@ -105,12 +109,12 @@ class Copying:
                 for source, target in self.pairs.items()
                 if source not in self.stopped and target not in self.unfenced
             )
-        result = copy(TaskWork((flow,), partitions, seconds, 0.1, bell))
+        result = copy(TaskWork((flow,), partitions, seconds, 0.1, epoch_channel))
         with self.lock:
             return self._taken(result, flow.producer)
 
-    def take_over(self, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
-        """Find out where to go on with what Java MirrorMaker has copied; ``bell`` is where the driver is heard."""
+    def take_over(self, epoch_channel: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+        """Find out where to go on with what Java MirrorMaker has copied; ``epoch_channel`` is where the driver is heard."""
         partitions = tuple(
             PartitionWork(
                 self.flow.flow,
@@ -123,7 +127,9 @@ class Copying:
             )
             for source, trace in self.mm2.items()
         )
-        results = self._taken(take_over(TaskWork((self.flow,), partitions, 5.0, 0.1, bell)), self.flow.producer)
+        results = self._taken(
+            take_over(TaskWork((self.flow,), partitions, 5.0, 0.1, epoch_channel)), self.flow.producer
+        )
         self.mm2 = {}
         return results
 
@@ -141,7 +147,7 @@ class Copying:
 
     def take_producer(self) -> None:
         """Write as an engine does that leads the flow."""
-        self.writers = self.writers or FlowHold(
+        self.writers = self.writers or FlowProducers(
             self.flow.flow, self.flow.target_client, None, slots=1, topic=self.flow.state_topic
         )
         if self.flow.producer is None:

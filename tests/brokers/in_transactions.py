@@ -18,9 +18,9 @@ from mirror.config.settings import TransactionSettings
 from mirror.control.flow_log import FlowLog
 from mirror.copier.task import copy
 from mirror.copier.work import FlowWork, PartitionResult, PartitionWork, TaskResult, TaskWork
-from mirror.engine.hold import FlowHold
+from mirror.engine.flow_producers import FlowProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.model import connect_offsets
@@ -39,9 +39,9 @@ class InTransactions(Copying):
     seconds: float = 0.1
     idle_seconds: float | None = 0.1
     log: FlowLog | None = field(init=False, default=None)
-    hold: FlowHold = field(init=False)
+    hold: FlowProducers = field(init=False)
     # What an engine knows of the flow between epochs; here of transactions alone.
-    standing: FlowStanding = field(init=False)
+    runtime: FlowRuntime = field(init=False)
     term: int = 0
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class InTransactions(Copying):
         settings = TransactionSettings(self.prefix, 1, 60_000, self.seconds, self.idle_seconds)
         topic = self.flow.offsets_topic
         positions = {TopicPartition(topic, number) for number in range(self.flow.offsets_partitions)}
-        self.hold = FlowHold(
+        self.hold = FlowProducers(
             EAST_WEST,
             self.flow.target_client,
             settings,
@@ -62,7 +62,7 @@ class InTransactions(Copying):
             topic=self.flow.state_topic,
             positions=positions,
         )
-        self.standing = FlowStanding(
+        self.runtime = FlowRuntime(
             replace(
                 flow_settings(),
                 transactions=settings,
@@ -71,7 +71,7 @@ class InTransactions(Copying):
             )
         )
         self.term += 1
-        self.standing.lead(self.term, was_settled=False)
+        self.runtime.lead(self.term, was_settled=False)
         self.flow = replace(self.flow, slot=None)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class InTransactions(Copying):
     def without_transactions(self) -> None:
         """Take the flow over as an engine of the default mode does."""
         log = FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
-        hold = FlowHold(EAST_WEST, self.flow.target_client, None, slots=1, topic=self.flow.state_topic)
+        hold = FlowProducers(EAST_WEST, self.flow.target_client, None, slots=1, topic=self.flow.state_topic)
         log.poll()
         assert hold.take(log).slots == ()
         log.close()
@@ -93,16 +93,16 @@ class InTransactions(Copying):
         self.log = self.log or FlowLog(self.flow.target_client, self.flow.state_topic, alias="west")
         self.log.poll()
         # The engine of the term before is no more, and no other has a right to write.
-        held = self.hold.take(self.log, self.term, self.standing.given_up, is_alone=True)
-        self.standing.take_state(self.log.state, Mm2Traces(), held)
-        self.handovers = dict(self.standing.handovers)
+        held = self.hold.take(self.log, self.term, self.runtime.given_up, is_alone=True)
+        self.runtime.take_state(self.log.state, Mm2Traces(), held)
+        self.handovers = dict(self.runtime.handovers)
         self._take_slot()
 
     def _take_slot(self) -> None:
-        self.unfenced = dict(self.standing.unfenced)
-        (slot,) = self.standing.slots
-        writers = frozenset(self.standing.writers)
-        self.flow = replace(self.flow, slot=slot if self.standing.is_known else None, writers=writers)
+        self.unfenced = dict(self.runtime.unfenced)
+        (slot,) = self.runtime.slots
+        writers = frozenset(self.runtime.writers)
+        self.flow = replace(self.flow, slot=slot if self.runtime.is_known else None, writers=writers)
 
     def take_producer(self) -> None:
         """Write as an engine does that leads the flow; a slot that is lost is taken over, when that can be done."""
@@ -114,28 +114,30 @@ class InTransactions(Copying):
     def fence(self) -> None:
         """See in which partitions transactions have ended that had not before."""
         with self.lock, suppress(BrokerRefused, ConnectionFailed, LeaderUnknown):
-            asked = self.standing.to_fence()
+            asked = self.runtime.to_fence()
             self.fence_troubles = dict(self.hold.fence(asked))
-            self.standing.take_fenced(asked, self.fence_troubles, FlowState())
-            self.unfenced = dict(self.standing.unfenced)
+            self.runtime.take_fenced(asked, self.fence_troubles, FlowState())
+            self.unfenced = dict(self.runtime.unfenced)
 
-    def copy_on(self, seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+    def copy_on(
+        self, seconds: float, epoch_channel: tuple[str, int] | None = None
+    ) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while."""
-        assert bell is None
-        self.standing.between_epochs()
+        assert epoch_channel is None
+        self.runtime.between_epochs()
         if self.flow.slot is None:
             self.take_producer()
         if self.flow.slot is None:
             return {}
-        result = self.copied(seconds, bell)
+        result = self.copied(seconds, epoch_channel)
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover
-        self.standing.take_slot(0, result.slots[EAST_WEST])
+        self.runtime.take_slot(0, result.slots[EAST_WEST])
         self._take_slot()
         return {each.source: each for each in result.partitions}
 
-    def copied(self, seconds: float, bell: tuple[str, int] | None = None) -> TaskResult:
+    def copied(self, seconds: float, epoch_channel: tuple[str, int] | None = None) -> TaskResult:
         """Run one task."""
         partitions = tuple(
             PartitionWork(
@@ -148,9 +150,9 @@ class InTransactions(Copying):
                 is_watched=self.is_watched,
             )
             for source, target in self.pairs.items()
-            if not self.standing.waits(source, target)
+            if not self.runtime.waits(source, target)
         )
-        return copy(TaskWork((self.flow,), partitions, seconds, 0.1, bell))
+        return copy(TaskWork((self.flow,), partitions, seconds, 0.1, epoch_channel))
 
     def copies(self, source: TopicPartition) -> list[Record]:
         """Return the records of the copy that a reader of committed data sees."""

@@ -20,7 +20,7 @@ from mirror.control.quotas import QuotasTick
 from mirror.control.tick import TickReport
 from mirror.control.topics import TopicsTick
 from mirror.control.users import UsersTick
-from mirror.engine.hold import FlowHold
+from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka import coordinator
 from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls, describe_acls
 from mirror.kafka.batch import Producer
@@ -385,7 +385,7 @@ def test_without_rights_on_transactional_ids_an_engine_writes_all_the_same_and_n
     assert set(create_acls(stage.target, rights).values()) == {None}
     has(stage.target, *rights)
     client = users.client_properties(west.secured_servers, user, "secret")
-    hold = FlowHold(stage.settings.flow, client, None, slots=1)
+    hold = FlowProducers(stage.settings.flow, client, None, slots=1)
     with stage.state() as (log, _):
         log.poll()
         first = hold.take(log).producer
@@ -444,7 +444,7 @@ def test_with_rights_on_the_ids_of_the_first_tasks_only_plan_and_engine_name_the
     def take(slots: int) -> tuple[tuple[str, Producer], ...]:
         with stage.state() as (log, _):
             log.poll()
-            return FlowHold(settings.flow, client, settings.transactions, slots=slots).take(log).slots
+            return FlowProducers(settings.flow, client, settings.transactions, slots=slots).take(log).slots
 
     assert [each for each, _ in take(1)] == [f"{prefix}0"]
     with pytest.raises(BrokerRefused, match=re.escape(lacking)):

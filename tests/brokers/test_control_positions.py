@@ -332,7 +332,7 @@ def test_after_the_source_was_created_anew_a_group_that_read_the_old_one_passes_
         lambda: east.group_positions(anew.group), "the position to go", timeout_seconds=60, until=lambda some: not some
     )
     anew.write("west", anew.copy, 100)
-    position = Position(100, 2100, 0, True, topic_id="new", target_id="old", target=anew.copy.topic, turn=1)
+    position = Position(100, 2100, 0, True, topic_id="new", target_id="old", target=anew.copy.topic, incarnation=1)
     anew.record(position, Run(0, 2000, 100))
     assert anew.without_the_source().downstream == 1000
     anew.direction.round()
@@ -349,7 +349,7 @@ def test_after_the_copy_was_created_anew_the_lower_checkpoint_counts_for_groups_
         lambda: west.topics([anew.copy.topic]), "the copy to go", timeout_seconds=60, until=lambda some: not some
     )
     west.create_topics([NewTopic(anew.copy.topic, 1, 1)])
-    position = Position(2000, 1100, 900, False, topic_id="old", target_id="new", target=anew.copy.topic, turn=1)
+    position = Position(2000, 1100, 900, False, topic_id="old", target_id="new", target=anew.copy.topic, incarnation=1)
     anew.write("west", anew.copy, 1100)
     anew.record(position, Run(900, 0, 1100))
     # As long as no round has put it right, nobody is put where the old one says, though the log is long enough.

@@ -99,7 +99,7 @@ def test_an_epoch_ends_when_it_is_rung_and_all_that_was_copied_is_recorded(
         lambda: recorded(copying), "all to be copied", timeout_seconds=60, until=lambda at: at == {0: 100, 1: 100}
     )
     assert not running.has_ended()
-    epochs.ring()
+    epochs.end_epoch()
     wait_until(running.has_ended, "the epoch to end", timeout_seconds=60)
     take(copying, running)
     assert all(handover.clean and handover.is_recorded for handover in copying.handovers.values())
@@ -108,7 +108,7 @@ def test_an_epoch_ends_when_it_is_rung_and_all_that_was_copied_is_recorded(
 
 def test_a_ring_between_two_epochs_ends_the_next(epochs: Epochs, new_copying: NewCopying) -> None:
     copying = new_copying(partitions=2)
-    epochs.ring()
+    epochs.end_epoch()
     running = Running(epochs, work_of(copying))
     wait_until(running.has_ended, "the epoch to end", timeout_seconds=60)
     assert running.failure is None
@@ -135,7 +135,7 @@ def test_a_lost_worker_costs_an_epoch_and_no_record(
     lost = a_worker()
     lost.send_signal(how)
     if how is signal.SIGSTOP:
-        epochs.ring()
+        epochs.end_epoch()
     wait_until(running.has_ended, "the epoch to end", timeout_seconds=90)
     assert running.failure is not None
     copying.from_the_target()
@@ -144,7 +144,7 @@ def test_a_lost_worker_costs_an_epoch_and_no_record(
     wait_until(
         lambda: recorded(copying), "all to be copied", timeout_seconds=60, until=lambda at: at == {0: 2200, 1: 2200}
     )
-    epochs.ring()
+    epochs.end_epoch()
     wait_until(following.has_ended, "the epoch to end", timeout_seconds=60)
     for source in copying.pairs:
         assert [record.value for record in copying.copies(source)] == [r.value for r in copying.originals(source)]

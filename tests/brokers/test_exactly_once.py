@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings
-from mirror.control.foreign import find_foreign
+from mirror.control.foreign_records import find_foreign
 from mirror.copier import links
 from mirror.copier.work import FlowWork, PartitionResult
 from mirror.kafka import coordinator
@@ -153,8 +153,8 @@ def test_a_single_offset_between_batches_is_somebody_elses_record_or_a_marker_as
     met: list[tuple[int, int]] = []
     copy_on = copying.copy_on
 
-    def noting(seconds: float, bell: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
-        results = copy_on(seconds, bell)
+    def noting(seconds: float, epoch_channel: tuple[str, int] | None = None) -> dict[TopicPartition, PartitionResult]:
+        results = copy_on(seconds, epoch_channel)
         met.extend(stretch for each in results.values() for stretch in each.others)
         return results
 

@@ -17,17 +17,17 @@ import pytest
 from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
 from mirror.control.flow_log import FlowLog
-from mirror.control.foreign import find_foreign, foreign_reasons
+from mirror.control.foreign_records import find_foreign, foreign_reasons
 from mirror.control.tick import NotLeading
 from mirror.copier import links
-from mirror.copier.bell import Bell
+from mirror.copier.epoch_channel import EpochChannel
 from mirror.copier.work import PartitionResult
 from mirror.engine.election import Election, Identity
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import FlowHold
+from mirror.engine.flow_producers import FlowProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
@@ -145,20 +145,20 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
     copying.until_caught_up()
     frozen, client, topic = copying.writers, copying.flow.target_client, copying.flow.state_topic
     assert frozen is not None
-    hold = FlowHold(copying.flow.flow, client, None, slots=1, topic=topic)
-    standing = FlowStanding(flow_settings())
-    standing.partitions = tuple((source, target, "", "") for source, target in copying.pairs.items())
-    standing.lead(2, was_settled=False)
+    hold = FlowProducers(copying.flow.flow, client, None, slots=1, topic=topic)
+    runtime = FlowRuntime(flow_settings())
+    runtime.partitions = tuple((source, target, "", "") for source, target in copying.pairs.items())
+    runtime.lead(2, was_settled=False)
     log, writer = FlowLog(client, topic, alias="west"), LogWriter(client)
     with closing(log), closing(writer):
         writer.append(topic, 0, [(*claim_record(Claim("the leader", 2)), (), 0)])
         log.poll()
         held = hold.take(log, 2)
         taken = frozen.next_producer(1)
-        standing.take_state(log.poll(), Mm2Traces(), held)
+        runtime.take_state(log.poll(), Mm2Traces(), held)
         target: Any = SimpleNamespace(cluster_id="west")
         control = FlowControl(
-            standing,
+            runtime,
             target,
             target,
             Ticking(lambda _: None, lambda _: None),
@@ -168,10 +168,10 @@ def test_a_thawed_engine_that_asks_for_the_producer_after_its_successor_does_not
 
         def fenced() -> bool:
             control._fence(log)
-            return not standing.to_fence()
+            return not runtime.to_fence()
 
         wait_until(fenced, "the leader to have its way", timeout_seconds=60)
-    assert standing.writing.producer == Producer(taken.producer_id, taken.epoch + 1)
+    assert runtime.writing.producer == Producer(taken.producer_id, taken.epoch + 1)
     for each in copying.pairs.values():
         assert send_late(copying, each, taken, 0, LATE) == INVALID_PRODUCER_EPOCH
 
@@ -256,8 +256,8 @@ def test_where_nothing_is_refused_an_engine_whose_renewal_hangs_has_stopped_writ
         assert first.round(lambda: RunReport("RUNNING", (), 5))
         lease = Lease(1.0)
         lease.renew(first.renewed_at)
-        with Bell("127.0.0.1", write_seconds=lambda: lease.left) as bell:
-            task = threading.Thread(target=lambda: old.epoch(60.0, bell.address))
+        with EpochChannel("127.0.0.1", write_seconds=lambda: lease.left) as epoch_channel:
+            task = threading.Thread(target=lambda: old.epoch(60.0, epoch_channel.address))
             task.start()
             # The first is not asked to renew any more: that is under way, for all that it knows.
             wait_until(lambda: second.round(lambda: RunReport("RUNNING", (), 5)), "another leader", timeout_seconds=30)
@@ -313,7 +313,7 @@ def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_o
         assert [each.problem for each in written[group]] == [None]
         found, opened = cluster._coordinators, Connections._build_transport
 
-        def hang_up(groups: Sequence[str]) -> Any:
+        def disconnect_all(groups: Sequence[str]) -> Any:
             told = found(groups)
             cluster._manager.run(close_all)
             monkeypatch.setattr(Connections, "_build_transport", open_late)
@@ -327,7 +327,7 @@ def test_what_waits_for_a_connection_is_not_written_once_the_right_to_write_is_o
             lease.end()
             return await opened(self, *args, **kwargs)
 
-        monkeypatch.setattr(cluster, "_coordinators", hang_up)
+        monkeypatch.setattr(cluster, "_coordinators", disconnect_all)
         with pytest.raises(NotLeading):
             cluster.write_positions_of_groups({group: {topic: GroupPosition(1)}}, lease.require_now)
         # An answer to what is asked now comes after what was on its way.
@@ -357,8 +357,8 @@ def test_a_task_whose_line_to_its_driver_alone_is_cut_writes_until_its_right_is_
 
     send(range(10))
     old.until_caught_up()
-    with Bell("127.0.0.1", write_seconds=lambda: 12.0) as bell:
-        host, port = bell.address
+    with EpochChannel("127.0.0.1", write_seconds=lambda: 12.0) as epoch_channel:
+        host, port = epoch_channel.address
         line = Link(tmp_path, "driver", *ports.choose(2), f"{host}:{port}")
         line.start(owner_pid=os.getpid())
         try:
@@ -369,7 +369,9 @@ def test_a_task_whose_line_to_its_driver_alone_is_cut_writes_until_its_right_is_
             line.cut()
             send(range(20, 30))
             await_copies(30)
-            wait_until(lambda: steady_seconds() >= bell.write_until, "its right to be over", timeout_seconds=60)
+            wait_until(
+                lambda: steady_seconds() >= epoch_channel.write_until, "its right to be over", timeout_seconds=60
+            )
             send(range(30, 40))
             task.join()
             assert ends_of(client, copies) == dict.fromkeys(copies, 30)

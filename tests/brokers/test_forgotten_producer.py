@@ -12,7 +12,7 @@ import pytest
 
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
-from mirror.copier.bell import Bell
+from mirror.copier.epoch_channel import EpochChannel
 from mirror.engine.lease import Lease
 from mirror.kafka import partition_state
 from mirror.kafka.channel import Channel
@@ -68,6 +68,6 @@ def test_the_fence_lasts_as_long_as_brokers_remember_the_producer_and_the_right_
         lease = Lease(0.0)
         before = ends_of(client, [copy])
         write(copying.flow.source_client, source, range(10, 20))
-        with Bell("127.0.0.1", write_seconds=lambda: lease.left) as bell:
-            copying.epoch(60.0, bell.address)
+        with EpochChannel("127.0.0.1", write_seconds=lambda: lease.left) as epoch_channel:
+            copying.epoch(60.0, epoch_channel.address)
         assert ends_of(client, [copy]) == before

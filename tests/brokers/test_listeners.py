@@ -399,7 +399,7 @@ def test_an_engine_leaves_its_passwords_nowhere(
             found[command] = told.stdout + told.stderr
         found["plan --explain"] = mirror("plan", str(engines.file), "--explain").stdout
         children = started_by(psutil.Process(engine.pid).children(recursive=True))
-        assert any("mirror.copier.daemon" in each.arguments for each in children)
+        assert any("mirror.copier.worker_daemon" in each.arguments for each in children)
         found |= {f"process {each.pid}": f"{each.arguments} {each.environment}" for each in children}
         found |= texts_below(short_folder)
     finally:

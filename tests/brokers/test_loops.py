@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mirror.config.settings import ClusterSettings
-from mirror.control.foreign import RECENT_MS, find_foreign, foreign_reasons
+from mirror.control.foreign_records import RECENT_MS, find_foreign, foreign_reasons
 from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes

@@ -166,10 +166,10 @@ def test_three_clusters_that_copy_to_one_another(
     topic = TopicPartition(unique("orders"), 0)
     addresses = {name: side.bootstrap_servers for name, side in zip(names, sides, strict=True)}
     clients = [dict(side.client) for side in sides]
-    ring = properties(
+    end_epoch = properties(
         tmp_path / "ring", topic.topic, addresses, [f"{names[each]}->{names[(each + 1) % 3]}" for each in range(3)]
     )
-    refused = mirror("run", str(ring))
+    refused = mirror("run", str(end_epoch))
     assert refused.returncode == 2
     assert f"{names[1]}->{names[0]}.enabled" in refused.stderr
     assert "mirror.mirrored.records = skip" in refused.stderr

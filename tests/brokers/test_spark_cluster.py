@@ -40,7 +40,7 @@ class Foreign:
 
     def tasks(self) -> list[psutil.Process]:
         """Return the processes that executors have started for tasks."""
-        return self._named("mirror.copier.daemon")
+        return self._named("mirror.copier.worker_daemon")
 
     def executors(self) -> list[psutil.Process]:
         """Return the executors' JVMs."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import confluent_kafka
 import pytest
 
-from mirror.copier.bell import Bell
+from mirror.copier.epoch_channel import EpochChannel
 from mirror.copier.work import PartitionResult
 from mirror.kafka.log import LogWriter
 from mirror.model.flow_state import Acknowledgement, GapKind
@@ -137,7 +137,7 @@ def test_a_partition_with_an_unknown_tail_is_taken_over_first(made: Made) -> Non
     java.life(0, 5)
     copying.mm2[java.source] = Mm2Trace()
     result = copying.epoch()[java.source]
-    assert (result.was_javas, result.records) == (True, 0)
+    assert (result.written_by_mm2, result.records) == (True, 0)
     assert taken(copying, Mm2Trace(), java).stopped is None
     assert_once(copying, java)
 
@@ -212,7 +212,7 @@ def test_what_java_copied_behind_our_own_position_is_found_although_it_recorded_
     copying.from_the_target()
     copying.mm2[java.source] = java.trace(None)
     result = copying.epoch()[java.source]
-    assert (result.was_javas, result.records) == (True, 0)
+    assert (result.written_by_mm2, result.records) == (True, 0)
     result = taken(copying, java.trace(None), java)
     assert result.skipped_by_match == 50
     assert_once(copying, java)
@@ -228,7 +228,7 @@ def test_our_own_tail_behind_our_position_is_no_javas(made: Made) -> None:
     copying.handovers = recorded
     copying.mm2[java.source] = Mm2Trace(None, ((Pair(100, 100), Pair(140, 140)),))
     result = copying.epoch()[java.source]
-    assert (result.was_javas, result.skipped_by_match) == (False, 50)
+    assert (result.written_by_mm2, result.skipped_by_match) == (False, 50)
     assert_once(copying, java)
 
 
@@ -237,7 +237,7 @@ def lost(copying: Copying, source: TopicPartition, trace: Mm2Trace) -> Partition
     copying.handovers.clear()
     copying.flow = replace(copying.flow, writers=frozenset())
     copying.mm2[source] = trace
-    assert copying.epoch()[source].was_javas
+    assert copying.epoch()[source].written_by_mm2
     return copying.take_over()[source]
 
 
@@ -285,9 +285,9 @@ def test_a_takeover_whose_driver_no_longer_leads_the_flow_writes_nothing(made: M
     copying, java = made()
     write(copying.flow.target_client, copying.pairs[java.source], range(500, 505))
     for seconds, gaps in ((0.0, 0), (60.0, 1)):
-        with Bell("127.0.0.1", write_seconds=lambda left=seconds: left) as bell:  # type: ignore[misc]
+        with EpochChannel("127.0.0.1", write_seconds=lambda left=seconds: left) as epoch_channel:  # type: ignore[misc]
             copying.mm2[java.source] = Mm2Trace(is_alone=True)
-            result = copying.take_over(bell.address)[java.source]
+            result = copying.take_over(epoch_channel.address)[java.source]
         assert len(copying.state().gaps) == gaps
         said = result.stopped if gaps else result.trouble
         assert said is not None

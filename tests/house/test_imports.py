@@ -15,19 +15,19 @@ PACKAGE = ROOT / "mirror"
 # What each room may import besides itself. A room is a folder of the package or a module beside the folders.
 MAY_IMPORT: dict[str, set[str]] = {
     "waiting": set(),
-    "printable": set(),
+    "escaping": set(),
     "clock": set(),
-    "tables": {"printable"},
-    "terminal": {"printable"},
+    "tables": {"escaping"},
+    "terminal": {"escaping"},
     "cache": set(),
-    "interrupting": set(),
-    "detaching": set(),
-    "whole_file": set(),
+    "signals": set(),
+    "background_process": set(),
+    "atomic_file": set(),
     "no_spark": set(),
     "extras": set(),
-    "shipping": set(),
+    "spark_archive": set(),
     "spark_conf": {"model", "config"},
-    "spark": {"cache", "no_spark", "shipping", "spark_conf"},
+    "spark": {"cache", "no_spark", "spark_archive", "spark_conf"},
     "model": set(),
     "parts": {"model"},
     "wait_lines": {"waiting", "model"},
@@ -41,24 +41,24 @@ MAY_IMPORT |= {
     for room in ("copier", "control", "proof", "lab")
 }
 MAY_IMPORT["copier"] |= {"clock", "spark_conf"}
-MAY_IMPORT["lab"] |= {"interrupting", "tables", "terminal"}
+MAY_IMPORT["lab"] |= {"signals", "tables", "terminal"}
 MAY_IMPORT["engine"] = {
     "clock",
     "spark",
     "spark_conf",
-    "whole_file",
+    "atomic_file",
     "model",
     "config",
     "kafka",
     "waiting",
-    "printable",
+    "escaping",
     "parts",
     "copier",
     "control",
     "proof",
 }
 MAY_IMPORT["legacy"] = {
-    "interrupting",
+    "signals",
     "waiting",
     "spark",
     "spark_conf",
@@ -78,16 +78,16 @@ UPPER_ROOMS = (
     "lab_applications",
     "drill",
     "scenario",
-    "failing_over",
+    "failover_commands",
     "history",
     "status_page",
     "monitoring",
     "cli",
 )
-MAY_IMPORT["evidence"] = {"whole_file", "model"}
+MAY_IMPORT["evidence"] = {"atomic_file", "model"}
 MAY_IMPORT["definition_files"] = {"evidence"}
 MAY_IMPORT["recovery"] = {
-    "whole_file",
+    "atomic_file",
     "waiting",
     "spark",
     "model",
@@ -104,7 +104,7 @@ MAY_IMPORT["drill"] = {
     "spark",
     "history",
     "lab_applications",
-    "interrupting",
+    "signals",
     "waiting",
     "parts",
     "model",
@@ -119,9 +119,9 @@ MAY_IMPORT["drill"] = {
 }
 MAY_IMPORT["scenario"] = {
     "lab_applications",
-    "interrupting",
+    "signals",
     "waiting",
-    "whole_file",
+    "atomic_file",
     "tables",
     "terminal",
     "model",
@@ -135,8 +135,8 @@ MAY_IMPORT["scenario"] = {
     "recovery",
 }
 MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
-MAY_IMPORT["status_page"] = {"printable", "tables", "config", "control", "recovery"}
-MAY_IMPORT["failing_over"] = {
+MAY_IMPORT["status_page"] = {"escaping", "tables", "config", "control", "recovery"}
+MAY_IMPORT["failover_commands"] = {
     "wait_lines",
     "waiting",
     "model",
@@ -149,14 +149,14 @@ MAY_IMPORT["failing_over"] = {
 MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
 MAY_IMPORT["cli"] = {
     "spark_conf",
-    "detaching",
+    "background_process",
     "history",
     "status_page",
     "monitoring",
     "extras",
-    "failing_over",
+    "failover_commands",
     "legacy",
-    "interrupting",
+    "signals",
     "tables",
     "terminal",
     "no_spark",

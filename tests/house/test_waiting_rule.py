@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 
 # Files that may pause, each with the reason. `wait_until` itself pauses inside tenacity.
 MAY_PAUSE: dict[str, str] = {
-    "mirror/copier/bell.py": "a task says every second that it lives, until it ends",
-    "mirror/copier/epochs.py": "the watchdog of an epoch waits for the bell or the end, not for a condition to look at",
+    "mirror/copier/epoch_channel.py": "a task says every second that it lives, until it ends",
+    "mirror/copier/epochs.py": "the watchdog of an epoch waits for the epoch channel or the end, not for a condition to look at",
     "mirror/drill/lag.py": "a sample is due every second, or never again once the word to stop comes",
     "mirror/engine/cluster_news.py": "between two looks at a cluster it waits a while or for the word to stop",
     "mirror/engine/followed_file.py": "between two looks at the file it waits a while or for the wish to read it",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirror import cli
-from mirror.detaching import detach
+from mirror.background_process import detach
 from mirror.waiting import wait_until
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from mirror.model.watch import Watch
+from mirror.model.progress import Watch
 from mirror.wait_lines import LINE_SECONDS, waits_on
 from mirror.waiting import Counted
 

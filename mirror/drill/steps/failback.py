@@ -34,9 +34,9 @@ from mirror.proof.group_move import GroupMove
 from mirror.proof.group_positions import read_positions
 from mirror.proof.history import stranded_records
 from mirror.recovery.catching_up import await_copies, await_reading, await_return
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.procedure import plan_failback
 from mirror.recovery.run import FAILBACK, FAILOVER
-from mirror.recovery.what_was_done import WhatWasDone
 from mirror.waiting import WaitTimeout
 
 STEP = "failback"
@@ -113,9 +113,9 @@ def plan(stage: Stage, *, rate: float, value_bytes: int, seed: int) -> Phases:
     return Phases(stage, STEP, applications, plan_failback(request(stage, applications)))
 
 
-def home(stage: Stage) -> WhatWasDone:
+def home(stage: Stage) -> JournalFacts:
     """Return what the procedure has done."""
-    return WhatWasDone.of(stage.run.path / FAILOVER / FAILBACK, stage.reverse)
+    return JournalFacts.of(stage.run.path / FAILOVER / FAILBACK, stage.reverse)
 
 
 def groups_home_table(stage: Stage) -> pd.DataFrame:

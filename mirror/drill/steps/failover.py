@@ -32,8 +32,8 @@ from mirror.lab_applications import LabApplications
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
+from mirror.model.progress import nobody
 from mirror.model.verdict import worst
-from mirror.model.watch import nobody
 from mirror.proof.delivery import Place, Route, judge_logs
 from mirror.proof.equivalence import Equivalence
 from mirror.proof.final_read import final_read
@@ -41,9 +41,9 @@ from mirror.proof.findings import Anomaly, Delivery
 from mirror.proof.history import missing_acked
 from mirror.proof.objectives import Missing, Objectives, Rpo, compute_rpo, judge_objectives
 from mirror.recovery.failover import Mode
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.procedure import Request, plan_failover
 from mirror.recovery.run import FAILOVER
-from mirror.recovery.what_was_done import WhatWasDone
 
 STEP = "failover_drill"
 
@@ -130,9 +130,9 @@ def cut_positions(stage: Stage) -> dict[TopicPartition, int]:
     return {each: upstream for each, upstream in sorted(found.items()) if each.topic in stage.topics}
 
 
-def there(stage: Stage) -> WhatWasDone:
+def there(stage: Stage) -> JournalFacts:
     """Return what the procedure has done."""
-    return WhatWasDone.of(stage.run.path / FAILOVER, stage.forward)
+    return JournalFacts.of(stage.run.path / FAILOVER, stage.forward)
 
 
 def groups_table(stage: Stage) -> pd.DataFrame:

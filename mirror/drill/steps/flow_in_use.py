@@ -8,11 +8,11 @@ from pathlib import Path
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.tick import now_ms
-from mirror.drill import words
-from mirror.drill.by_hand import ByHand, keep_in_use, take_up
+from mirror.drill import confirmations
 from mirror.drill.conditions import flow_of_file
+from mirror.drill.interactive import Interactive, keep_in_use, take_up
 from mirror.drill.live import show_waits
-from mirror.drill.shown import style_outputs
+from mirror.drill.notebook_display import style_outputs
 from mirror.drill.steps import practice as practising
 from mirror.drill.steps.stage import Stage, be_the_only_kernel
 from mirror.drill.unattended import is_unattended
@@ -20,7 +20,7 @@ from mirror.evidence.outcome import Outcome
 from mirror.evidence.run_directory import RunDirectory
 from mirror.evidence.run_evidence import ParameterValue
 from mirror.model.flow import Flow
-from mirror.model.watch import Watch, nobody
+from mirror.model.progress import Watch, nobody
 from mirror.recovery.applications import Applications, Commands, Nobody, Person
 from mirror.recovery.procedure import Request
 
@@ -48,7 +48,7 @@ class FlowInUse:
     groups: str | None
     applications_file: Path | None
     practice: Stage | None
-    by_hand: ByHand | None
+    by_hand: Interactive | None
 
     @classmethod
     def open(
@@ -73,7 +73,7 @@ class FlowInUse:
             if the step cannot be taken by hand now.
         """
         style_outputs()
-        by_hand: ByHand | None = None
+        by_hand: Interactive | None = None
         if run_directory:
             run = RunDirectory.open(run_directory)
             be_the_only_kernel(run)
@@ -102,7 +102,7 @@ class FlowInUse:
     def request(self, directory: str) -> Request:
         """Return what the procedure is asked for; its own run is kept in ``directory`` of this one."""
         where = self.run.path / directory
-        said = words.given(self.run)
+        said = confirmations.given(self.run)
         return Request(self.settings, self.chosen, self.groups, where, self._applications, _quietly, words=said)
 
     def confirm(self, consequence: str) -> None:

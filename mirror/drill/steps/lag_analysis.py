@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from mirror.control.gaps import iso_time
-from mirror.drill.shown import Sentences, style_outputs
+from mirror.drill.notebook_display import Sentences, style_outputs
 from mirror.evidence.plots import RunFigure
 from mirror.evidence.refusal import Refused
 from mirror.history import analysis, plots

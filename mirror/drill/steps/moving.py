@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mirror.drill.shown import Sentences, text_html
+from mirror.drill.notebook_display import Sentences, text_html
 from mirror.drill.steps import practice
 from mirror.drill.steps.flow_in_use import FlowInUse
 from mirror.drill.steps.resumption import done

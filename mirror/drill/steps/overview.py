@@ -7,11 +7,11 @@ from pathlib import Path
 
 from IPython.display import HTML
 
-from mirror.drill.by_hand import under_way
 from mirror.drill.catalogue import load_runbook, runbook_files, runbooks_folder
+from mirror.drill.interactive import under_way
+from mirror.drill.notebook_display import Sentences
 from mirror.drill.plan_table import plan_table
 from mirror.drill.runbook import Runbook
-from mirror.drill.shown import Sentences
 from mirror.evidence.run_directory import RunDirectory
 from mirror.lab import holder
 

@@ -15,8 +15,8 @@ from mirror.drill.steps.layout import Layout
 from mirror.drill.steps.stage import REPLICATOR, Stage
 from mirror.evidence.journal import Entry, Event
 from mirror.evidence.refusal import Refused
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.run import FAILOVER
-from mirror.recovery.what_was_done import WhatWasDone
 from mirror.waiting import wait_until
 
 _LEAD_SECONDS = 120.0
@@ -88,7 +88,7 @@ def restore(stage: Stage) -> tuple[str, ...]:
     WaitTimeout
         if the replicator does not lead its flows within minutes.
     """
-    failover = WhatWasDone.of(stage.run.path / FAILOVER, stage.forward)
+    failover = JournalFacts.of(stage.run.path / FAILOVER, stage.forward)
     is_gone = failover.has(Event.FAULT_DETECTED)
     wanted = expected(stage.run.journal.read().entries, stage.layout, is_gone=is_gone)
     serving = {alias for alias, cluster in stage.lab.clusters.items() if cluster.is_alive()}

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import ParamSpec, TextIO, TypeVar
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
-from mirror.drill.by_hand import ByHand, keep_in_use, take_up
+from mirror.drill.interactive import Interactive, keep_in_use, take_up
 from mirror.drill.live import answer_of, show_waits
-from mirror.drill.shown import style_outputs
+from mirror.drill.notebook_display import style_outputs
 from mirror.drill.steps.layout import Layout
 from mirror.evidence.journal import Event
 from mirror.evidence.outcome import Outcome
@@ -56,7 +56,7 @@ class Stage(stage.Stage):
 
     run: RunDirectory
     layout: Layout
-    by_hand: ByHand | None = None
+    by_hand: Interactive | None = None
 
     @classmethod
     def open(cls, run_directory: str | Path, step: str) -> Stage:
@@ -81,7 +81,7 @@ class Stage(stage.Stage):
         return cls.of(by_hand.run, by_hand)
 
     @classmethod
-    def of(cls, run: RunDirectory, by_hand: ByHand | None = None) -> Stage:
+    def of(cls, run: RunDirectory, by_hand: Interactive | None = None) -> Stage:
         """Return the stage of a run; what is started belongs to the run's holder, which that starts, if need be."""
         holder.use(run.path)
         return cls(run.lab, run.logs, run.ledger, None, _STOP_SECONDS, run, Layout.of(run), by_hand)

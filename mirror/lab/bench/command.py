@@ -14,7 +14,6 @@ import psutil
 import typer
 
 from mirror import terminal
-from mirror.interrupting import sigterm_interrupts
 from mirror.kafka.cluster import ClusterError
 from mirror.lab.bench.contenders import Contender, parse_contenders
 from mirror.lab.bench.cores import plan_cores, present_cores
@@ -24,6 +23,7 @@ from mirror.lab.bench.shapes import Codec, Shape, matrix, plan_shape
 from mirror.lab.bench.tables import copy_table, latency_table, matrix_table
 from mirror.lab.errors import BadRequest, LabError
 from mirror.model.counts import counted
+from mirror.signals import sigterm_interrupts
 
 _BAD_USAGE = 2
 _COULD_NOT_START = 3

@@ -51,7 +51,7 @@ def going_on(copy: CopyId, *runs: Run, known: CopyId | None = OLD, since: int = 
         topic_id=copy.source_id,
         target_id=copy.target_id,
         target=COPY.topic,
-        turn=copy.turn,
+        incarnation=copy.incarnation,
     )
     return copies(Log(position, *runs, known=CheckpointedCopy(COPY, known, since) if known else None))
 
@@ -129,7 +129,7 @@ def test_where_it_is_not_known_which_copy_was_before_the_lower_position_counts()
 
 
 def test_a_checkpoint_from_before_the_present_copy_began_is_replaced_by_none() -> None:
-    position = Position(950, 50, 900, False, topic_id="source", target_id="other", target=COPY.topic, turn=1)
+    position = Position(950, 50, 900, False, topic_id="source", target_id="other", target=COPY.topic, incarnation=1)
     late = copies(Log(position, Run(900, 0, 50), known=CheckpointedCopy(COPY, OLD, 5)))
     assert late.lowered(at(899, 899)) is None
     assert late.lowered(at(900, 900)) == at(900, 0)

@@ -45,7 +45,7 @@ class Log:
     def poll(self) -> FlowState:
         run = Run(0, 100, self.copied)
         position = Position(
-            self.copied, 100 + self.copied, 0, True, target=self.target, topic_id="from", target_id="to", turn=2
+            self.copied, 100 + self.copied, 0, True, target=self.target, topic_id="from", target_id="to", incarnation=2
         )
         for key, value in (chunk_record(ORDERS, 0, [run]), position.record(ORDERS)):
             self.state.apply(key, value)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from mirror import cli
 from mirror.control.checkpoints import last_checkpoints
 from mirror.control.group_view import GroupView, TranslatedPosition, translate_again
-from mirror.control.unread import unread
+from mirror.control.untold_positions import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy

@@ -37,7 +37,7 @@ def copying(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copying]:
     clusters: dict[str, MemoryCluster] = {}
     monkeypatch.setattr(Channel, "_bootstrap", connected_with(clusters))
     made = Copying(world, clusters)
-    monkeypatch.setattr(task, "BellListener", lambda _: made.driver)
+    monkeypatch.setattr(task, "EpochChannelListener", lambda _: made.driver)
     yield made
     made.driver.end()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from mirror.copier import task
-from mirror.copier.bell import BellListener, CopiedNews, Heard
+from mirror.copier.epoch_channel import CopiedNews, EpochChannelListener, Signal
 from mirror.copier.work import FlowWork, Handover, PartitionResult, PartitionWork, Slot, TaskResult, TaskWork
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer
@@ -46,11 +46,11 @@ def both_positions(result: PartitionResult) -> tuple[int, int, bool]:
     return result.handover.position.upstream, result.handover.position.downstream, result.handover.clean
 
 
-class Driver(BellListener):
+class Driver(EpochChannelListener):
     """What a task hears of its driver, as a test wants."""
 
     def __init__(self) -> None:
-        self.says = Heard.NOTHING
+        self.says = Signal.NOTHING
         self._may_write = True
         self.is_closed = False
         self.told: list[tuple[Mapping[tuple[Flow, TopicPartition], str], set[tuple[Flow, TopicPartition]]]] = []
@@ -60,12 +60,12 @@ class Driver(BellListener):
     def fileno(self) -> int:
         return self._file.fileno()
 
-    def heard(self) -> Heard:
+    def signal(self) -> Signal:
         with contextlib.suppress(BlockingIOError):
             self._file.recv(64, socket.MSG_DONTWAIT)
         return self.says
 
-    def say(self, what: Heard) -> None:
+    def say(self, what: Signal) -> None:
         self.says = what
         self._hand.send(b"1")
 
@@ -179,15 +179,15 @@ class Copying:
             )
             for source, target in self.pairs.items()
         )
-        bell = ("driver", 1) if heard else None
-        return TaskWork((self.flow,), partitions, seconds, commit_seconds, bell, tells_copied)
+        epoch_channel = ("driver", 1) if heard else None
+        return TaskWork((self.flow,), partitions, seconds, commit_seconds, epoch_channel, tells_copied)
 
     def epoch(self, seconds: float = 1.0, **more: Any) -> dict[TopicPartition, PartitionResult]:
         """Copy for a while; return what became of each partition."""
         began = self.world.now
         self.last = result = task.copy(self.work(seconds, **more))
         self.took = self.world.now - began
-        self.driver.says = Heard.NOTHING
+        self.driver.says = Signal.NOTHING
         for each in result.partitions:
             if each.handover is not None:
                 self.handovers[each.source] = each.handover

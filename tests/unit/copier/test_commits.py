@@ -92,7 +92,7 @@ def test_an_offset_sync_is_sent_until_it_is_there_and_then_the_newest_pair_is() 
         copied.copy(300)
         copied.emit()
     assert "NotEnoughReplicas" in str(copied.commits.trouble)
-    assert not copied.lane.is_at_rest
+    assert not copied.lane.is_idle
     assert copied.syncs_sent() == [OffsetSync(SOURCE, 0, 0)]
     copied.answer("syncs")
     copied.commit()
@@ -181,7 +181,7 @@ def test_the_newest_pair_that_could_not_be_sent_is_owed_in_the_next_epoch_althou
     following.emit()
     assert following.syncs_sent() == [OffsetSync(SOURCE, 6, 6)]
     following.answer("syncs")
-    assert following.lane.is_at_rest
+    assert following.lane.is_idle
     settled = Copied(following.handover())
     settled.emit()
     assert settled.syncs_sent() == []
@@ -263,14 +263,14 @@ class Parking:
             self.commits.park(lane)
 
     def opened(self) -> Stream | None:
-        """Return the stream of letters that was opened since the last call."""
+        """Return the stream of dead letters that was opened since the last call."""
         return next((stream for _, stream in self.commits.new_streams() if stream.partition.topic == "parked"), None)
 
 
 def sent_from(stream: Stream) -> TopicPartition:
-    """Send the next letter; return where its record comes from."""
-    (letter,) = batch.records(stream.take().content)
-    headers = dict(letter.headers)
+    """Send the next dead letter; return where its record comes from."""
+    (dead_letter,) = batch.records(stream.take().content)
+    headers = dict(dead_letter.headers)
     return TopicPartition(
         (headers["mirror.parked.topic"] or b"").decode(), int(headers["mirror.parked.partition"] or b"")
     )
@@ -333,9 +333,9 @@ def test_a_letter_that_may_have_been_written_before_is_looked_for(
     parking = Parking(1, before)
     (lane,) = parking.lanes
     lane.was_resumed = was_resumed
-    letter = lane.letter
-    assert letter is not None
-    parked_before(oversized._parked(letter.content))
+    dead_letter = lane.dead_letter
+    assert dead_letter is not None
+    parked_before(oversized._parked(dead_letter.content))
     parking.park()
     assert parking.opened() is None
     assert lane.awaits_commit
@@ -349,9 +349,9 @@ def test_another_record_that_was_parked_before_is_not_taken_for_this_one(
     parked_before: Callable[[oversized.Parked], None],
 ) -> None:
     parking, other = Parking(1), Parking(2)
-    letter = other.lanes[1].letter
-    assert letter is not None
-    parked_before(oversized._parked(letter.content))
+    dead_letter = other.lanes[1].dead_letter
+    assert dead_letter is not None
+    parked_before(oversized._parked(dead_letter.content))
     parking.park()
     assert parking.opened() is not None
     assert not parking.lanes[0].awaits_commit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.copier.bell import BellListener
+from mirror.copier.epoch_channel import EpochChannelListener
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import TaskResult, TaskWork
 from mirror.waiting import wait_until
@@ -85,11 +85,11 @@ class OneTask:
 
     def collect(self) -> list[TaskResult]:
         (work,) = self._works
-        assert work.bell is not None
-        bell = self._epochs._bell
-        assert bell is not None
-        with closing(BellListener(work.bell)):
-            wait_until(lambda: bell.listeners, "the driver to know its task", timeout_seconds=5)
+        assert work.epoch_channel is not None
+        epoch_channel = self._epochs._epoch_channel
+        assert epoch_channel is not None
+        with closing(EpochChannelListener(work.epoch_channel)):
+            wait_until(lambda: epoch_channel.listeners, "the driver to know its task", timeout_seconds=5)
         return [TaskResult((), 0.0, 0.0)]
 
 

@@ -110,7 +110,7 @@ def test_a_topic_created_anew_is_copied_from_its_start_behind_the_copy_of_the_ol
         assert gap.topic_id == "source id"
         handover, state = taken(detour)
         assert handover.position == Position(
-            2, 90, 2, True, 0, "new id", "target id", target="east.orders", turn=1, compared=90
+            2, 90, 2, True, 0, "new id", "target id", target="east.orders", incarnation=1, compared=90
         )
         assert handover.runs == ()
         offset_map = state.offset_map(SOURCE)
@@ -178,7 +178,7 @@ def test_a_target_created_anew_gets_also_what_the_former_one_had_removed_by_itse
     assert detour.gap is not None
     assert (detour.gap.start, detour.position.upstream) == (0, 0)
     handover, _ = gaps.take(detour, None, SOURCE, state)
-    assert (handover.position.chunk, handover.position.turn, handover.runs) == (0, 1, ())
+    assert (handover.position.chunk, handover.position.incarnation, handover.runs) == (0, 1, ())
 
 
 def test_a_target_without_a_copy_may_be_created_anew() -> None:

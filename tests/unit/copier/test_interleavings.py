@@ -88,7 +88,7 @@ class Task(RuleBasedStateMachine):
         self.side_in_flight: dict[str, tuple[Stream, bytes]] = {}
         self.streams: dict[str, Stream] = {}
         self.producer = 7
-        # Answers about letters that were lost although the letter was in the log: it comes once more.
+        # Answers about letters that were lost although the dead letter was in the log: it comes once more.
         self.doubtful = 0
         self.lanes: list[Lane] = []
         self.commits = FlowCommits(FLOW)
@@ -274,10 +274,10 @@ class Task(RuleBasedStateMachine):
             return
         self.is_news = False
         mm2 = connect_offsets.read_source_positions([(each.key, each.value) for each in self.logs[MM2]], "east")
-        letters = [at for each in self.logs[PARKED] if (at := origin(each.headers)) is not None]
-        assert len(letters) - len({(at.source, at.offset) for at in letters}) <= self.doubtful
+        dead_letters = [at for each in self.logs[PARKED] if (at := origin(each.headers)) is not None]
+        assert len(dead_letters) - len({(at.source, at.offset) for at in dead_letters}) <= self.doubtful
         gaps = {(gap.source, gap.start) for gap in self.state.gaps.values()}
-        assert gaps <= {(at.source, at.offset) for at in letters}
+        assert gaps <= {(at.source, at.offset) for at in dead_letters}
         syncs = [OffsetSync.parse(each.key, each.value) for each in self.logs["syncs"]]
         for copied, source in zip(self.copied, SOURCES, strict=True):
             upstream, known, places = (
@@ -312,7 +312,7 @@ class Task(RuleBasedStateMachine):
 
     def _is_done(self) -> bool:
         return all(
-            lane.is_at_rest and lane.upstream == self.state.positions[source].upstream == copied.end
+            lane.is_idle and lane.upstream == self.state.positions[source].upstream == copied.end
             for copied, lane, source in zip(self.copied, self.lanes, SOURCES, strict=True)
         )
 

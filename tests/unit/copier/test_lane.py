@@ -314,11 +314,11 @@ def test_a_gap_is_kept_until_it_is_in_the_state_topic() -> None:
     assert finished.unwritten == ()
 
 
-@pytest.mark.parametrize(("turn", "forgotten"), [(2, [0, 1]), (1, [])])
-def test_dead_chunks_are_forgotten_unless_the_copy_has_gone_back_since(turn: int, forgotten: list[int]) -> None:
+@pytest.mark.parametrize(("incarnation", "forgotten"), [(2, [0, 1]), (1, [])])
+def test_dead_chunks_are_forgotten_unless_the_copy_has_gone_back_since(incarnation: int, forgotten: list[int]) -> None:
     """A chunk of the same number may have been written anew by then; the one being filled always is."""
-    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, dead=DeadChunks(turn, (0, 1, 2)))
-    handover = Handover(Position(9, 9, 0, True, chunk=2, turn=2), (), clean=True)
+    work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, dead=DeadChunks(incarnation, (0, 1, 2)))
+    handover = Handover(Position(9, 9, 0, True, chunk=2, incarnation=2), (), clean=True)
     lane = Lane(work, handover, OURS, 0, None)
     assert lane.is_dirty is bool(forgotten)
     written = [record_ for record_ in lane.unrecorded() if record_[1] is None]
@@ -352,15 +352,15 @@ def test_what_is_found_while_a_commit_is_under_way_is_written_with_the_next() ->
 
 def test_whatever_is_to_be_written_down_keeps_a_lane_from_its_rest_until_it_is_written() -> None:
     lane = new_lane()
-    assert lane.is_at_rest
+    assert lane.is_idle
     take(lane, dense([record(0)]))
     send_all(lane, 0)
-    assert not lane.is_at_rest
+    assert not lane.is_idle
     lane.unrecorded()
     assert not lane.is_dirty
-    assert not lane.is_at_rest, "the commit is under way"
+    assert not lane.is_idle, "the commit is under way"
     lane.recorded()
-    assert lane.is_at_rest
+    assert lane.is_idle
 
 
 @pytest.mark.parametrize("gaps", [GapPolicy(), GapPolicy(stops=True)])
@@ -593,7 +593,7 @@ def test_a_lane_is_not_at_rest_while_something_is_under_way_though_all_that_was_
     lane.unrecorded()
     lane.recorded()
     assert not lane.is_dirty
-    assert not lane.is_at_rest
+    assert not lane.is_idle
 
 
 def test_the_handover_is_recorded_once_everything_is() -> None:
@@ -643,12 +643,12 @@ def test_a_lane_whose_stream_is_closed_or_whose_source_rests_is_not_read() -> No
     lane = new_lane()
     assert lane.wants_data(0.0)
     lane.pause("the source is away")
-    assert not lane.wants_data(lane.rest_until - 0.001)
-    assert lane.wants_data(lane.rest_until)
-    assert lane.rest_until > 0
+    assert not lane.wants_data(lane.backoff_until - 0.001)
+    assert lane.wants_data(lane.backoff_until)
+    assert lane.backoff_until > 0
     lane.stream.close()
     assert lane.is_over
-    assert not lane.wants_data(lane.rest_until)
+    assert not lane.wants_data(lane.backoff_until)
 
 
 def test_how_much_is_copied_is_told_with_the_ages_of_the_records_and_only_what_is_new(

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.config.fetching import FetchLimits
 from mirror.copier import loop
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.work import Throttled
 from mirror.kafka.versions import FETCH, PRODUCE
@@ -43,7 +43,7 @@ def test_the_next_epoch_goes_on_at_once_over_the_same_connections(copying: Copyi
     copying.begin(b"a")
     lines, asked = {*copying.east.lines(), *copying.west.lines()}, len(copying.east.asked + copying.west.asked)
     copying.source().write(b"b")
-    copying.world.after(0.05, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(0.05, lambda: copying.driver.say(Signal.END))
     copying.epoch()
     assert copying.copy().values() == [b"a", b"b"]
     assert {*copying.east.lines(), *copying.west.lines()} == lines
@@ -193,7 +193,7 @@ def test_an_epoch_takes_as_long_as_it_is_planned(copying: Copying) -> None:
 def test_a_ring_ends_it_at_once_with_all_that_was_fetched_copied_and_recorded(copying: Copying) -> None:
     copying.begin()
     copying.world.after(0.2, lambda: copying.source().write(b"1"))
-    copying.world.once(lambda: copying.copy().appended == 2, lambda: copying.driver.say(Heard.RING))
+    copying.world.once(lambda: copying.copy().appended == 2, lambda: copying.driver.say(Signal.END))
     result = copying.epoch(60.0)[ORDERS]
     assert copying.took < 1.0
     assert result.handover is not None
@@ -205,7 +205,7 @@ def test_what_has_come_in_when_it_rings_goes_out_all_the_same(copying: Copying) 
 
     def write_and_ring() -> None:
         copying.source().write(b"1")
-        copying.driver.say(Heard.RING)
+        copying.driver.say(Signal.END)
 
     copying.world.after(0.2, write_and_ring)
     copying.epoch(60.0)
@@ -215,7 +215,7 @@ def test_what_has_come_in_when_it_rings_goes_out_all_the_same(copying: Copying) 
 def test_a_ring_before_the_first_fetch_ends_it_with_nothing_copied(copying: Copying) -> None:
     copying.begin()
     copying.source().write(b"1")
-    copying.driver.say(Heard.RING)
+    copying.driver.say(Signal.END)
     result = copying.epoch(60.0)[ORDERS]
     assert copying.took < 0.1
     assert copying.copy().values() == [b"0"]
@@ -228,7 +228,7 @@ def test_a_ring_while_a_batch_is_unanswered_waits_for_the_answer(copying: Copyin
     copying.begin()
     copying.copy().hold()
     copying.source().write(b"1")
-    copying.world.after(0.2, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(0.2, lambda: copying.driver.say(Signal.END))
     copying.world.after(1.5, copying.copy().release)
     result = copying.epoch(60.0)[ORDERS]
     assert 1.5 < copying.took < 2.0
@@ -243,7 +243,7 @@ def test_what_was_fetched_and_not_sent_when_it_rings_is_dropped_and_read_by_the_
     copying.copy().hold()
     for number in range(3):
         copying.source().write(large(number))
-    copying.world.after(0.2, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(0.2, lambda: copying.driver.say(Signal.END))
     copying.world.after(0.4, copying.copy().release)
     result = copying.epoch(60.0)[ORDERS]
     assert copying.copy().values() == [b"0", large(0)]
@@ -296,7 +296,7 @@ def test_commits_that_are_not_answered_leave_the_position_unrecorded(copying: Co
 def test_the_last_commit_is_waited_for(copying: Copying) -> None:
     copying.begin()
     copying.source().write(b"1")
-    copying.world.once(lambda: copying.copy().appended == 2, lambda: copying.driver.say(Heard.RING))
+    copying.world.once(lambda: copying.copy().appended == 2, lambda: copying.driver.say(Signal.END))
     copying.world.after(0.0, copying.state_log.hold)
     copying.world.after(1.5, copying.state_log.release)
     result = copying.epoch(60.0)[ORDERS]
@@ -323,7 +323,7 @@ def test_a_driver_that_is_gone_ends_it_at_once_whatever_is_unanswered(copying: C
     copying.begin()
     copying.copy().hold()
     copying.source().write(b"1")
-    copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
+    copying.world.after(0.5, lambda: copying.driver.say(Signal.SILENCE))
     result = copying.epoch(60.0)[ORDERS]
     assert copying.took < 0.6
     assert result.handover is not None
@@ -363,7 +363,7 @@ def test_a_connection_with_something_unanswered_is_not_used_again(copying: Copyi
     (line,) = copying.west.lines(1)
     copying.copy().hold()
     copying.source().write(b"1")
-    copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
+    copying.world.after(0.5, lambda: copying.driver.say(Signal.SILENCE))
     copying.epoch(60.0)
     assert line not in copying.west.lines()
     assert len(copying.east.lines()) == 1, "nor that of the fetch"

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mirror.copier import task
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.kafka.versions import FETCH, PRODUCE
 from mirror.model.flow import Flow
@@ -397,4 +397,4 @@ def test_a_state_topic_that_refuses_is_told_of_every_partition_and_stops_no_copy
     handover = results[ORDERS].handover
     assert handover is not None
     assert not handover.is_recorded
-    assert two.driver.says is Heard.NOTHING
+    assert two.driver.says is Signal.NOTHING

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import GRACE_SECONDS
 from mirror.copier.work import SlotEnd
 from mirror.kafka import batch
@@ -124,7 +124,7 @@ def test_a_ring_commits_what_was_sent(exact: Copying) -> None:
     assert exact.flow.slot is not None
     exact.told(slot=replace(exact.flow.slot, seconds=30.0, idle_seconds=None))
     exact.source().write(b"1")
-    exact.world.once(lambda: exact.copy().end == 3, lambda: exact.driver.say(Heard.RING))
+    exact.world.once(lambda: exact.copy().end == 3, lambda: exact.driver.say(Signal.END))
     result = exact.epoch(60.0)[ORDERS]
     assert (stands(result), exact.recorded()) == ((2, True), 2)
     assert exact.took < 1.0
@@ -133,7 +133,7 @@ def test_a_ring_commits_what_was_sent(exact: Copying) -> None:
 def test_a_ring_before_anything_was_sent_still_gets_something_across(exact: Copying) -> None:
     """An epoch that is short for what a fetch brings would otherwise never get anywhere."""
     exact.source().write(b"1")
-    exact.world.once(lambda: "add" in exact.west.coordinator.asked, lambda: exact.driver.say(Heard.RING))
+    exact.world.once(lambda: "add" in exact.west.coordinator.asked, lambda: exact.driver.say(Signal.END))
     result = exact.epoch(60.0)[ORDERS]
     assert stands(result) == (2, True)
     assert exact.took < 1.0
@@ -256,7 +256,7 @@ def test_what_is_unsure_when_it_rings_is_sent_again_so_that_the_transaction_can_
     exact.told(slot=replace(exact.flow.slot, patience_seconds=10.0))
     exact.copy().refuse(TIMED_OUT)
     exact.source().write(b"1")
-    exact.world.after(3.0, lambda: exact.driver.say(Heard.RING))
+    exact.world.after(3.0, lambda: exact.driver.say(Signal.END))
     exact.world.after(3.5, partial(exact.copy().refuse, 0))
     result = exact.epoch(60.0)[ORDERS]
     assert (stands(result), left(exact).lost) == ((2, True), None)

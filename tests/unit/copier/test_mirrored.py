@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mirror.copier.foreign_batches import ForeignBatches, LeftOut
 from mirror.copier.lane import Lane
 from mirror.copier.mirrored import Mirrored, Undecided
-from mirror.copier.others import LeftOut, OtherWriters
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork
 from mirror.kafka import batch, writer_log
@@ -228,7 +228,7 @@ def test_what_is_left_out_is_counted_as_far_as_the_position_goes() -> None:
 
 
 def test_what_lies_between_our_batches_was_written_by_others() -> None:
-    others = OtherWriters(100, has_markers=False)
+    others = ForeignBatches(100, has_markers=False)
     others.appended(100, 110)
     others.appended(113, 120)
     others.appended(120, 121)
@@ -236,7 +236,7 @@ def test_what_lies_between_our_batches_was_written_by_others() -> None:
 
 
 def test_a_commit_takes_an_offset_and_is_nobody_else() -> None:
-    others = OtherWriters(100, has_markers=True, is_marker_next=True)
+    others = ForeignBatches(100, has_markers=True, is_marker_next=True)
     others.appended(101, 110)
     others.appended(110, 111)
     others.committed()
@@ -250,7 +250,7 @@ def test_a_commit_takes_an_offset_and_is_nobody_else() -> None:
 
 def test_an_offset_that_no_commit_of_ours_has_taken_may_hold_somebody_elses_record() -> None:
     """A transaction in which nothing was appended to a partition leaves no marker there."""
-    others = OtherWriters(100, has_markers=True)
+    others = ForeignBatches(100, has_markers=True)
     others.appended(101, 102)
     assert others.found == ((100, 101),), "where it begins the marker may lie behind or before"
     others.committed()
@@ -271,7 +271,7 @@ def test_an_offset_that_no_commit_of_ours_has_taken_may_hold_somebody_elses_reco
 
 
 def test_of_many_stretches_the_last_ones_are_not_told_apart() -> None:
-    others = OtherWriters(0, has_markers=False)
+    others = ForeignBatches(0, has_markers=False)
     for place in range(6):
         others.appended(place * 10 + 5, place * 10 + 6)
     assert others.found == ((0, 5), (6, 15), (16, 25), (26, 55))

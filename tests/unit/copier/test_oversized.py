@@ -148,7 +148,7 @@ def test_an_oversized_record_stops_its_partition_right_before_it_by_default() ->
 
 
 def test_a_parked_record_holds_the_partition_until_its_gap_is_recorded() -> None:
-    """First the letter, then gap and position together, then what follows."""
+    """First the dead letter, then gap and position together, then what follows."""
     records = [record(0), of_size(1, 500), record(2), record(3)]
     lane, target, state = new_lane(), Target(limit_of(records[1]) - 1), list[StateRecord]()
     take(lane, [dense(records)])
@@ -156,8 +156,8 @@ def test_a_parked_record_holds_the_partition_until_its_gap_is_recorded() -> None
     assert contents(target.records()) == contents(records[:1])
     commit(lane, state)
     assert (folded(state).positions[SOURCE].upstream, folded(state).gaps) == (1, {})
-    assert lane.letter is not None
-    (parked,) = batch.records(lane.letter.content)
+    assert lane.dead_letter is not None
+    (parked,) = batch.records(lane.dead_letter.content)
     assert contents([parked._replace(headers=records[1].headers)]) == contents(records[1:2])
     assert parked.headers[: len(records[1].headers)] == records[1].headers
     told = dict(parked.headers[len(records[1].headers) :])
@@ -172,7 +172,7 @@ def test_a_parked_record_holds_the_partition_until_its_gap_is_recorded() -> None
     }
     assert b"takes no batch of" in (told["mirror.parked.reason"] or b"")
     lane.parked()
-    assert lane.letter is None
+    assert lane.dead_letter is None
     serve(lane, target)
     assert len(target.records()) == 1
     assert lane.upstream == 1
@@ -210,7 +210,7 @@ def test_a_record_that_cannot_be_parked_either_stops_its_partition() -> None:
     assert stopped is not None
     assert "offset 0 cannot be copied" in stopped
     assert f"nor parked in {PARKED}: the target answers" in stopped
-    assert lane.letter is None
+    assert lane.dead_letter is None
     assert not lane.stream.can_send(REST)
 
 
@@ -229,7 +229,7 @@ def test_a_letter_that_is_not_recorded_when_the_epoch_ends_leaves_the_position_b
     again = lane_at(handover, sequence=lane.acknowledged_sequence)
     take(again, [dense([record(0), of_size(1, 500), record(2)])])
     serve(again, target)
-    assert again.letter is not None
+    assert again.dead_letter is not None
 
 
 def test_a_record_that_may_have_been_appended_is_not_parked_but_looked_up() -> None:
@@ -241,7 +241,7 @@ def test_a_record_that_may_have_been_appended_is_not_parked_but_looked_up() -> N
     lane.stream.take()
     lane.stream.answered(TOO_LARGE, -1, "")
     result = lane.result()
-    assert lane.letter is None
+    assert lane.dead_letter is None
     assert result.stopped is None
     assert result.handover is not None
     assert not result.handover.clean
@@ -255,7 +255,7 @@ class World:
         self.end = batches[-1][1].next_offset
         self.target = Target(limit)
         self.state: list[StateRecord] = [Position(0, 0, 0, True).record(SOURCE)]
-        self.letters: list[Record] = []
+        self.dead_letters: list[Record] = []
         self.pending: list[StateRecord] | None = None
         self.in_flight: list[bytes] = []
         self.producer = 7
@@ -274,8 +274,8 @@ class World:
                 self.in_flight.append(bytes(lane.stream.take().content))
             case "answer" if self.in_flight:
                 lane.stream.answered(*self.target.append(self.in_flight.pop(0)), "")
-            case "letter" if lane.letter is not None:
-                self.letters += batch.records(lane.letter.content)
+            case "letter" if lane.dead_letter is not None:
+                self.dead_letters += batch.records(lane.dead_letter.content)
                 lane.parked()
             case "commit" if self.pending is None and lane.is_dirty:
                 self.pending = lane.unrecorded()
@@ -288,8 +288,8 @@ class World:
                 lane.stream.lost("connection lost")
             case "killed":
                 self._handle_some()
-                if lane.letter is not None and self.data.draw(st.booleans(), "letter written, not known"):
-                    self.letters += batch.records(lane.letter.content)
+                if lane.dead_letter is not None and self.data.draw(st.booleans(), "letter written, not known"):
+                    self.dead_letters += batch.records(lane.dead_letter.content)
                 if self.pending is not None and self.data.draw(st.booleans(), "commit written, not known"):
                     self.state += self.pending
                 self._resume()
@@ -360,8 +360,8 @@ def test_every_record_is_copied_once_or_parked_whatever_happens(
         if world.lane.upstream == world.end and not world.lane.is_dirty:
             break
     assert contents(world.target.records()) == contents([each for each in records if each.offset not in too_large])
-    letters = {int(dict(each.headers)["mirror.parked.offset"] or b"") for each in world.letters}
-    assert letters == too_large
+    dead_letters = {int(dict(each.headers)["mirror.parked.offset"] or b"") for each in world.dead_letters}
+    assert dead_letters == too_large
     state = folded(world.state)
     assert {gap.start for gap in state.gaps.values()} == too_large
     assert state.positions[SOURCE].upstream == world.end

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.copier.others import LeftOut
+from mirror.copier.foreign_batches import LeftOut
 from mirror.copier.resume import Ends, Logs, Ready, Refused, begin, changed_target, resume
 from mirror.copier.tail_match import Batch
 from mirror.copier.work import Handover, PartitionWork

@@ -11,9 +11,9 @@ from mirror.control.tick import TickReport
 from mirror.copier.takeover_task import take_over
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Found
@@ -36,10 +36,10 @@ class Engine:
         #: How far Java MirrorMaker has recorded that it has copied, and its offset syncs.
         self.mm2: int | None = None
         self.syncs = SyncTrail()
-        self.standing = FlowStanding(flow_settings())
+        self.standing = FlowRuntime(flow_settings())
         self.standing.lead(1, was_settled=True)
         self.standing.partitions = ((ORDERS, COPY, "", ""),)
-        self.standing.take_state(FlowState(), Mm2Traces(), Held(producer=OURS, is_first=True))
+        self.standing.take_state(FlowState(), Mm2Traces(), TakenProducers(producer=OURS, is_first=True))
         self.standing.handovers = dict(copying.handovers)
         self.is_away = False
         self.traced = 0
@@ -120,7 +120,7 @@ def test_what_it_has_copied_until_it_was_killed_is_found_by_its_syncs(engine: En
     assert not engine.standing.handovers[ORDERS].clean
     engine.copying.handovers = dict(engine.standing.handovers)
     engine.copying.works = {ORDERS: {"mm2": engine.standing.trace(ORDERS)}}
-    assert engine.copying.epoch(60.0)[ORDERS].was_javas
+    assert engine.copying.epoch(60.0)[ORDERS].written_by_mm2
     assert engine.copying.copy().values() == [b"0", b"1", b"2"]
 
 

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.copier.takeover import SourceLog
-from mirror.kafka.prints import Prints
+from mirror.kafka.fingerprints import Fingerprints
 
 # What a record has that was written without a timestamp.
 NO_TIME = -1
 
 
-def prints(records: list[tuple[int, int, int]], *, has_append_time: bool = False) -> Prints:
+def prints(records: list[tuple[int, int, int]], *, has_append_time: bool = False) -> Fingerprints:
     """Return the prints of records given as (offset, timestamp, hash)."""
     offsets, times, hashes = (np.array([each[number] for each in records], np.int64) for number in range(3))
-    return Prints(7, has_append_time, offsets, times, hashes)
+    return Fingerprints(7, has_append_time, offsets, times, hashes)
 
 
 @st.composite
@@ -79,7 +79,7 @@ def test_no_more_is_read_than_is_asked_for() -> None:
     """The source may be long; what is looked for lies near."""
     read: list[int] = []
 
-    def batches() -> Iterator[Prints]:
+    def batches() -> Iterator[Fingerprints]:
         for number in range(3):
             read.append(number)
             yield prints([(10 * number + place, 5, number) for place in range(10)])

@@ -113,11 +113,11 @@ def test_batches_need_not_have_been_cut_alike(source: Log, data: st.DataObject) 
     """The records are what counts: a lane that begins elsewhere cuts elsewhere."""
     count = data.draw(st.integers(0, len(source.records)))
     contents: list[bytes] = []
-    rest = list(source.records[:count])
-    while rest:
-        size = data.draw(st.integers(1, len(rest)))
-        contents.append(bytes(batch.encode(rest[:size], data.draw(st.integers(0, 4)), OURS, 0)))
-        rest = rest[size:]
+    backoff = list(source.records[:count])
+    while backoff:
+        size = data.draw(st.integers(1, len(backoff)))
+        contents.append(bytes(batch.encode(backoff[:size], data.draw(st.integers(0, 4)), OURS, 0)))
+        backoff = backoff[size:]
     outcome = match_tail(source.batches, appended(contents, 10), source.records[0].offset, is_ours)
     assert isinstance(outcome, Matched)
     assert pairs(outcome.runs) == [(each.offset, 10 + place) for place, each in enumerate(source.records[:count])]

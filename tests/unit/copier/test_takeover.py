@@ -14,7 +14,7 @@ from mirror.copier.tail_match import Batch
 from mirror.copier.takeover import Found, JavaWrote, SourceLog, Unclear, match, search, watched
 from mirror.kafka import batch
 from mirror.kafka.batch import PLAIN, Producer, Record
-from mirror.kafka.prints import Prints, all_prints
+from mirror.kafka.fingerprints import Fingerprints, all_fingerprints
 from mirror.model.mm2_trace import Anchor, Mm2Trace, Pair, SyncTrail, find_anchor
 from mirror.model.offset_map import Run
 from tests.unit.copier.builders import TIME, as_logged, dense, flagged, record, sparse
@@ -60,10 +60,10 @@ class World:
 
     def log(self, start: int = 0) -> SourceLog:
         cut = [dense([one]) for one in self.source if one.offset >= start]
-        return SourceLog(all_prints(cut), start)
+        return SourceLog(all_fingerprints(cut), start)
 
-    def prints(self, start: int = 0) -> list[Prints]:
-        return [each for each in all_prints(self.target) if each.offsets[-1] >= start]
+    def prints(self, start: int = 0) -> list[Fingerprints]:
+        return [each for each in all_fingerprints(self.target) if each.offsets[-1] >= start]
 
     def matched(self, position: int | None, *, is_shared: bool = True, newest: bool = False) -> Found | Unclear:
         anchor = find_anchor(Mm2Trace(position, self.trail.stretches()), None, 0, 0, self.end, newest=newest)
@@ -225,7 +225,7 @@ def test_records_that_the_source_no_longer_has_are_passed_over_where_it_has_a_ho
     world = World(whole)
     world.life(0, [5, 7], PLAIN, [True])
     left = [one for one in whole if one.offset not in (2, 7, 8)]
-    source = SourceLog(all_prints([sparse(left, 0, 12)]), 0)
+    source = SourceLog(all_fingerprints([sparse(left, 0, 12)]), 0)
     found = match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=is_ours, is_shared=False)
     assert isinstance(found, Found)
     assert (found.upstream, found.gone, found.records) == (12, 3, 9)
@@ -369,7 +369,7 @@ def holed(tail: Sequence[tuple[Sequence[Record], Producer]]) -> Found | Unclear:
     for records, producer in tail:
         world.append(records, producer)
     left = [one for one in world.source if one.offset not in (3, 4)]
-    source = SourceLog(all_prints([sparse(left, 0, 12)]), 0)
+    source = SourceLog(all_fingerprints([sparse(left, 0, 12)]), 0)
     return match(source, world.prints(), Anchor(Pair(0, 0), True, 0, {}), 0, is_ours=is_ours, is_shared=False)
 
 

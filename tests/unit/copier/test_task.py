@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mirror.copier import task
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.loop import TROUBLED_SECONDS
 from mirror.copier.work import GapPolicy
 from mirror.kafka import batch
@@ -59,7 +59,7 @@ def test_a_copy_that_java_mirror_maker_may_have_made_is_taken_over_first(copying
     copying.copy().write(b"0")
     copying.source().write(b"0")
     result = copying.epoch(60.0)[ORDERS]
-    assert (result.was_javas, result.handover, copying.copy().values()) == (True, None, [b"0"])
+    assert (result.written_by_mm2, result.handover, copying.copy().values()) == (True, None, [b"0"])
     assert copying.took < 1.0, "nothing else is to be copied"
 
 
@@ -111,7 +111,7 @@ def test_whether_a_copy_has_records_is_asked_again_when_it_cannot_be_told(copyin
     copying.source().write(b"0")
     copying.world.after(0.5, lambda: setattr(copying.copy(), "is_damaged", False))
     result = copying.epoch(4.0)[ORDERS]
-    assert result.was_javas
+    assert result.written_by_mm2
     assert copying.driver.troubles() != []
 
 
@@ -135,7 +135,7 @@ def test_the_driver_hears_soon_of_a_partition_that_is_put_aside_and_others_are_c
     copying.works[PAID] = {"mm2": Mm2Trace(1)}
     copying.copy(PAID).write(b"0")
     copying.world.after(1.0, partial(copying.source().write, b"1"))
-    assert copying.epoch(60.0)[PAID].was_javas
+    assert copying.epoch(60.0)[PAID].written_by_mm2
     assert copying.took == pytest.approx(TROUBLED_SECONDS, abs=0.3)
     assert copying.copy().values() == [b"0", b"1"]
 
@@ -147,7 +147,7 @@ def test_a_task_whose_driver_is_gone_does_nothing(copying: Copying, monkeypatch:
     def nobody(_: object) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(task, "BellListener", nobody)
+    monkeypatch.setattr(task, "EpochChannelListener", nobody)
     handover = copying.handovers[ORDERS]
     result = copying.epoch()[ORDERS]
     assert result.trouble == "the driver cannot be reached from its task: [Errno 111] Connection refused"
@@ -293,7 +293,7 @@ def test_an_end_is_not_waited_with_for_ever(copying: Copying) -> None:
 
 def test_a_ring_while_it_is_found_out_is_not_waited_with_for_long(copying: Copying) -> None:
     copying.west.latency_seconds = 5.0
-    copying.world.after(0.5, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(0.5, lambda: copying.driver.say(Signal.END))
     result = copying.epoch(60.0)[ORDERS]
     assert result.handover is None
     assert copying.took == pytest.approx(2.0, abs=0.3)
@@ -301,7 +301,7 @@ def test_a_ring_while_it_is_found_out_is_not_waited_with_for_long(copying: Copyi
 
 def test_what_was_found_out_when_it_rings_is_written_down_before_it_is_handed_over(copying: Copying) -> None:
     copying.west.latency_seconds = copying.east.latency_seconds = 0.1
-    copying.world.after(0.3, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(0.3, lambda: copying.driver.say(Signal.END))
     result = copying.epoch(60.0)[ORDERS]
     assert copying.took < 2.0
     assert both_positions(result) == (0, 0, True)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.copier.work import GapPolicy, Handover, OthersUntil
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
@@ -28,7 +28,7 @@ def lose_the_answer(copying: Copying, *values: bytes) -> None:
     copying.state_log.hold()
     for value in values:
         copying.source().write(value)
-    copying.world.after(0.3, lambda: copying.driver.say(Heard.SILENCE))
+    copying.world.after(0.3, lambda: copying.driver.say(Signal.SILENCE))
     copying.epoch(60.0)
     copying.copy().release()
     copying.state_log.release()
@@ -79,7 +79,7 @@ def long_tail(copying: Copying) -> None:
     for number, value in enumerate(values[1:]):
         copying.world.after(0.1 + number / 100, partial(copying.source().write, value))
     copying.state_log.hold()
-    copying.world.after(0.5, lambda: copying.driver.say(Heard.SILENCE))
+    copying.world.after(0.5, lambda: copying.driver.say(Signal.SILENCE))
     copying.epoch(60.0)
     copying.copy().release()
     copying.west.carry_out_left()
@@ -142,7 +142,7 @@ def test_a_line_so_slow_that_a_batch_takes_longer_than_a_piece_may_still_gets_on
 def test_a_match_that_an_end_interrupts_goes_on_in_the_next_epoch(copying: Copying) -> None:
     long_tail(copying)
     copying.west.latency_seconds = 0.4
-    copying.world.after(5.5, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(5.5, lambda: copying.driver.say(Signal.END))
     first = copying.epoch(60.0)[ORDERS]
     assert 1 < both_positions(first)[0] < 7
     assert not both_positions(first)[2]
@@ -213,7 +213,7 @@ def test_a_batch_behind_the_position_that_java_mirror_maker_has_synced_is_its_ow
     copying.copy().write(b"java's")
     copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(2, 2),),))}
     result = copying.epoch(60.0)[ORDERS]
-    assert result.was_javas
+    assert result.written_by_mm2
 
 
 def test_behind_a_settled_position_too_java_mirror_maker_may_have_written_since(copying: Copying) -> None:
@@ -222,7 +222,7 @@ def test_behind_a_settled_position_too_java_mirror_maker_may_have_written_since(
     copying.handovers[ORDERS] = replace(handover, clean=False, position=replace(handover.position, settled=True))
     copying.copy().write(b"java's")
     copying.works[ORDERS] = {"mm2": Mm2Trace(2, ((Pair(1, 1),),))}
-    assert copying.epoch(60.0)[ORDERS].was_javas
+    assert copying.epoch(60.0)[ORDERS].written_by_mm2
 
 
 def test_a_settled_position_needs_no_match(copying: Copying) -> None:
@@ -319,7 +319,7 @@ def test_as_whom_a_tail_goes_on_that_is_matched_in_part_is_not_known(copying: Co
     """Should the state topic be lost meanwhile, what was not matched yet lies behind the position."""
     long_tail(copying)
     copying.west.latency_seconds = 0.4
-    copying.world.after(5.5, lambda: copying.driver.say(Heard.RING))
+    copying.world.after(5.5, lambda: copying.driver.say(Signal.END))
     found = copying.epoch(60.0)[ORDERS].handover
     assert found is not None
     assert not found.clean

@@ -80,11 +80,11 @@ def test_what_was_copied_is_not_copied_again_and_all_else_is(
     left, copied, tail = case
     outcome = matched(left, tail, left[-1].offset + 1)
     assert isinstance(outcome, Matched)
-    rest = [each for each in left if each.offset >= outcome.upstream]
+    backoff = [each for each in left if each.offset >= outcome.upstream]
     there = {(each.value, each.timestamp) for content, _ in tail for each in batch.records(content)}
-    assert [each for each in left if each.offset < outcome.upstream] == copied[: len(left) - len(rest)]
+    assert [each for each in left if each.offset < outcome.upstream] == copied[: len(left) - len(backoff)]
     # What is copied again is only what the target itself has removed behind the last copy that still has its original.
-    assert [each for each in rest if (each.value, each.timestamp) in there] == []
+    assert [each for each in backoff if (each.value, each.timestamp) in there] == []
     for run in outcome.runs:
         assert UPSTREAM <= run.upstream < run.upstream_end <= outcome.upstream
 

@@ -568,7 +568,7 @@ def test_a_coordinator_that_cannot_be_reached_rests_the_transaction_and_loses_no
     target.turn()
     target.turn()
     assert target.transactions.trouble == "west: nobody there"
-    assert 0 < target.transactions.pause(target.now) <= module._LONGEST_REST_SECONDS
+    assert 0 < target.transactions.pause(target.now) <= module._LONGEST_BACKOFF_SECONDS
     target.transactions.wind_down()
     target.transactions.give_up()
     target.turn()
@@ -850,13 +850,13 @@ def test_an_offset_sync_that_was_not_sent_yet_outlasts_the_next_commit() -> None
         target.turn()
     target.answer_commit()
     assert target.upstream() == 10
-    assert not lane.is_at_rest
+    assert not lane.is_idle
     sync = lane.take_due_sync()
     assert sync == OffsetSync(SOURCES[0], 0, 0)
     assert lane.syncs is not None
-    assert not lane.is_at_rest
+    assert not lane.is_idle
     lane.syncs.written(sync)
-    assert lane.is_at_rest
+    assert lane.is_idle
 
 
 @pytest.mark.parametrize("is_marker_next", [True, False])
@@ -928,9 +928,9 @@ def test_a_coordinator_that_cannot_be_reached_is_left_alone_for_a_while() -> Non
     target.take(0, 0)
     target.turn()
     target.turn()
-    rest = pause(target)
-    assert 0 < rest < math.inf
-    target.now += rest
+    backoff = pause(target)
+    assert 0 < backoff < math.inf
+    target.now += backoff
     assert pause(target) == 0.0
     assert target.transactions.wants_connection(target.now)
     assert not target.transactions.wants_connection(target.now - TURN)
@@ -1083,8 +1083,8 @@ def test_a_coordinator_that_recovers_is_no_trouble_any_more_and_is_asked_soon_th
         waits.append(target.transactions.pause(target.now))
         target.now += waits[-1]
         target.turn()
-    assert waits[0] == pytest.approx(module._FIRST_REST_SECONDS)
-    assert waits[-1] == pytest.approx(module._LONGEST_REST_SECONDS)
+    assert waits[0] == pytest.approx(module._FIRST_BACKOFF_SECONDS)
+    assert waits[-1] == pytest.approx(module._LONGEST_BACKOFF_SECONDS)
     assert target.transactions.trouble is not None
     target.answer_commit()
     assert target.transactions.trouble is None
@@ -1093,7 +1093,7 @@ def test_a_coordinator_that_recovers_is_no_trouble_any_more_and_is_asked_soon_th
     for _ in range(3):
         target.turn()
     target.answer_commit(CONCURRENT)
-    assert target.transactions.pause(target.now) == pytest.approx(module._FIRST_REST_SECONDS)
+    assert target.transactions.pause(target.now) == pytest.approx(module._FIRST_BACKOFF_SECONDS)
     assert target.transactions.trouble is None
 
 

@@ -191,11 +191,11 @@ def test_the_tail_is_matched_as_it_was_sent(log: tuple[list[Batch], list[Record]
     upstream = data.draw(st.integers(0, batches[-1][1].next_offset))
     expected = sent([each for each in records if each.offset >= upstream])
     there = data.draw(st.integers(0, len(expected)))
-    tail, rest = [], expected[:there]
-    while rest:
-        size = data.draw(st.integers(1, len(rest)))
-        tail.append(as_logged(batch.encode(rest[:size], 3, OURS, 0), 40 + there - len(rest)))
-        rest = rest[size:]
+    tail, backoff = [], expected[:there]
+    while backoff:
+        size = data.draw(st.integers(1, len(backoff)))
+        tail.append(as_logged(batch.encode(backoff[:size], 3, OURS, 0), 40 + there - len(backoff)))
+        backoff = backoff[size:]
     work = PartitionWork(Flow("east", "west"), SOURCE, TARGET, "id", None, transform=WITHOUT_MARKED_AND_STAMPED)
     handover = Handover(Position(upstream, 40, 0, True), (), clean=False)
     left = [each for each in batches if each[1].next_offset > upstream]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.drill.by_hand import take_up
+from mirror.drill.interactive import take_up
 from mirror.drill.steps import overview
 from mirror.drill.unattended import UNATTENDED_VARIABLE
 from mirror.evidence.outcome import Outcome

@@ -9,9 +9,9 @@ import pytest
 
 from mirror.config.settings import load
 from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.run import Engine
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import DeadChunks, FlowState, Position
 from mirror.model.partition import TopicPartition
@@ -32,9 +32,9 @@ def engine(tmp_path: Path) -> Engine:
 
 
 @pytest.fixture
-def standing(engine: Engine) -> FlowStanding:
+def runtime(engine: Engine) -> FlowRuntime:
     """The flow as it is led, with one partition."""
-    (found,) = engine._standings.values()
+    (found,) = engine._runtimes.values()
     found.lead(1, was_settled=True, lease=Lease())
     found.partitions, found.handovers, found.is_known = ((ORDERS, COPY, "", ""),), {ORDERS: CLEAN}, True
     return found
@@ -44,47 +44,47 @@ def planned(engine: Engine) -> list[PartitionWork]:
     return [one for work in engine._plan_epoch(1.0, 1) for one in work.partitions]
 
 
-def test_a_partition_is_not_planned_before_its_copy_is_fenced(engine: Engine, standing: FlowStanding) -> None:
+def test_a_partition_is_not_planned_before_its_copy_is_fenced(engine: Engine, runtime: FlowRuntime) -> None:
     """Its tail could still grow behind the place to which it was matched."""
-    standing.unfenced = {COPY: None}
+    runtime.unfenced = {COPY: None}
     assert planned(engine) == []
-    standing.take_fenced({COPY}, {}, FlowState())
+    runtime.take_fenced({COPY}, {}, FlowState())
     assert [one.source for one in planned(engine)] == [ORDERS]
 
 
-def test_what_of_the_offset_map_is_dead_is_told_to_one_epoch(engine: Engine, standing: FlowStanding) -> None:
+def test_what_of_the_offset_map_is_dead_is_told_to_one_epoch(engine: Engine, runtime: FlowRuntime) -> None:
     dead = DeadChunks(0, (1, 2))
-    standing.take_dead({ORDERS: dead})
+    runtime.take_dead({ORDERS: dead})
     assert [[one.dead for one in planned(engine)] for _ in range(2)] == [[dead], [None]]
 
 
-def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, standing: FlowStanding) -> None:
+def test_where_a_task_of_an_earlier_beginning_got_to_is_past(engine: Engine, runtime: FlowRuntime) -> None:
     """The flow was read back since; others may have written as its producer."""
-    flow = standing.settings.flow
+    flow = runtime.settings.flow
     (work,) = engine._plan_epoch(1.0, 1)
     result = TaskResult((PartitionResult(flow, ORDERS, FURTHER),), 0.0, 0.0)
-    engine._take_result(work, result, {flow: standing.begun - 1}, 1.0)
-    assert standing.handovers == {ORDERS: CLEAN}
-    engine._take_result(work, result, {flow: standing.begun}, 1.0)
-    assert standing.handovers == {ORDERS: FURTHER}
+    engine._take_result(work, result, {flow: runtime.begun - 1}, 1.0)
+    assert runtime.handovers == {ORDERS: CLEAN}
+    engine._take_result(work, result, {flow: runtime.begun}, 1.0)
+    assert runtime.handovers == {ORDERS: FURTHER}
 
 
-def test_tasks_say_in_what_they_write_down_of_which_epoch_they_are(engine: Engine, standing: FlowStanding) -> None:
+def test_tasks_say_in_what_they_write_down_of_which_epoch_they_are(engine: Engine, runtime: FlowRuntime) -> None:
     """What one of an earlier epoch writes late does not count, whether that ended well or failed."""
     said = []
     for engine.epochs_ended, engine.epochs_failed in ((0, 0), (1, 0), (1, 1)):
         (work,) = engine._plan_epoch(1.0, 1)
         said += [(flow.term, flow.epoch) for flow in work.flows]
-    assert said == [(standing.term, 0), (standing.term, 1), (standing.term, 2)]
+    assert said == [(runtime.term, 0), (runtime.term, 1), (runtime.term, 2)]
 
 
 def test_a_slot_that_a_task_of_an_earlier_beginning_has_lost_was_taken_anew_since(
-    engine: Engine, standing: FlowStanding
+    engine: Engine, runtime: FlowRuntime
 ) -> None:
-    flow = standing.settings.flow
-    standing.slots = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
+    flow = runtime.settings.flow
+    runtime.slots = (Slot("east-0", Producer(7, 0, is_transactional=True), {}, 1.0, None),)
     result = TaskResult((), 0.0, 0.0, {}, {flow: SlotEnd({}, "the transaction was aborted")})
-    engine._take_slots([result], {flow: standing.begun - 1})
-    assert standing.is_known
-    engine._take_slots([result], {flow: standing.begun})
-    assert not standing.is_known
+    engine._take_slots([result], {flow: runtime.begun - 1})
+    assert runtime.is_known
+    engine._take_slots([result], {flow: runtime.begun})
+    assert not runtime.is_known

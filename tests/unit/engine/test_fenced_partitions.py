@@ -11,8 +11,8 @@ import kafka.errors
 import pytest
 
 from mirror.copier.work import OthersUntil
-from mirror.engine import hold
-from mirror.engine.hold import FlowHold
+from mirror.engine import flow_producers
+from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
 from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
 from mirror.kafka.partition_state import ActiveProducer
@@ -79,19 +79,19 @@ class Target:
 
 def leading(
     monkeypatch: pytest.MonkeyPatch, taken: Producer | BrokerRefused, known: DataProducer | None = None
-) -> tuple[FlowHold, Target, hold.Held]:
+) -> tuple[FlowProducers, Target, flow_producers.TakenProducers]:
     """An engine that has taken the producer of a flow without transactions in term 3."""
     target = Target(taken)
-    monkeypatch.setattr(hold, "Channel", lambda *_: target)
-    monkeypatch.setattr(hold, "LogWriter", lambda *_, **__: target)
-    monkeypatch.setattr(hold.coordinator, "take_over", target.take_over)
-    monkeypatch.setattr(hold.coordinator, "abort_empty", target.abort_empty)
-    monkeypatch.setattr(hold.partition_state, "unable_to_append", target.unable_to_append)
-    monkeypatch.setattr(hold.partition_state, "producer_epochs", target.producer_epochs)
+    monkeypatch.setattr(flow_producers, "Channel", lambda *_: target)
+    monkeypatch.setattr(flow_producers, "LogWriter", lambda *_, **__: target)
+    monkeypatch.setattr(flow_producers.coordinator, "take_over", target.take_over)
+    monkeypatch.setattr(flow_producers.coordinator, "abort_empty", target.abort_empty)
+    monkeypatch.setattr(flow_producers.partition_state, "unable_to_append", target.unable_to_append)
+    monkeypatch.setattr(flow_producers.partition_state, "producer_epochs", target.producer_epochs)
     state = FlowState()
     if known is not None:
         state.apply(*known.record())
-    found = FlowHold(EAST_WEST, {}, None, slots=2)
+    found = FlowProducers(EAST_WEST, {}, None, slots=2)
     return found, target, found.take(cast(Any, SimpleNamespace(state=state, poll=lambda: state)), 3)
 
 
@@ -140,7 +140,7 @@ def test_nothing_of_the_flow_lies_behind_a_position_where_the_leader_knows_its_l
         assert set(asked) == {FINE}, "behind the other nothing lies"
         return told, {}
 
-    monkeypatch.setattr(hold.partition_state, "active_producers", active_producers)
+    monkeypatch.setattr(flow_producers.partition_state, "active_producers", active_producers)
     behind = Position(10, 10, 0, True, next_batch=expected)
     at_end = Position(10, 20, 0, True, next_batch=expected)
     found = held.others_until({FINE: behind, KNOWS: at_end, BUSY: replace(behind, next_batch=None)}, writers)
@@ -151,7 +151,7 @@ def test_as_whom_it_was_written_until_an_engine_took_the_next_epoch_is_what_coun
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held, target, _ = leading(monkeypatch, Producer(7, 5), DataProducer(6, 4))
-    monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
     behind = Position(10, 10, 0, True, next_batch=WROTE)
     assert held.others_until({FINE: behind}, {7}) == {}
     target.taken = Producer(7, 6)
@@ -165,7 +165,7 @@ def test_where_the_id_is_given_again_another_that_has_written_in_between_may_be_
 ) -> None:
     """The id is P, then Q without the right to it, then P once more; brokers forget Q by the times of its records."""
     held, _, _ = leading(monkeypatch, Producer(7, 5), DataProducer(7, 4, transactional_id))
-    monkeypatch.setattr(hold.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
+    monkeypatch.setattr(flow_producers.partition_state, "active_producers", lambda *_: ({FINE: (UP_TO_THEN,)}, {}))
     found = held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {6, 7})
     assert found == ({FINE: OthersUntil(20, 3)} if is_known else {})
 
@@ -180,7 +180,7 @@ def test_what_another_leader_knows_than_the_one_that_told_the_end_does_not_count
         monkeypatch.setattr(target, "leader_epoch", lambda _: 2)
         return {FINE: (UP_TO_THEN,)}, {}
 
-    monkeypatch.setattr(hold.partition_state, "active_producers", cut_off)
+    monkeypatch.setattr(flow_producers.partition_state, "active_producers", cut_off)
     assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
@@ -192,7 +192,7 @@ def test_a_leader_that_cannot_be_asked_who_has_written_does_not_keep_others_from
     def away(*_: object) -> None:
         raise ConnectionFailed("west: timed out", "west")
 
-    monkeypatch.setattr(hold.partition_state, "active_producers", away)
+    monkeypatch.setattr(flow_producers.partition_state, "active_producers", away)
     assert held.others_until({FINE: Position(10, 10, 0, True, next_batch=WROTE)}, {7}) == {}
 
 
@@ -255,8 +255,8 @@ def test_only_a_producer_that_nobody_has_had_is_the_first(
         (None, Producer(90, 0)),
         (DataProducer(7, 3), Producer(7, 4)),
         (DataProducer(7, 3, "id"), Producer(90, 0)),
-        (DataProducer(7, hold._LAST_EPOCH - 1), Producer(7, hold._LAST_EPOCH)),
-        (DataProducer(7, hold._LAST_EPOCH), Producer(90, 0)),
+        (DataProducer(7, flow_producers._LAST_EPOCH - 1), Producer(7, flow_producers._LAST_EPOCH)),
+        (DataProducer(7, flow_producers._LAST_EPOCH), Producer(90, 0)),
     ],
 )
 def test_an_id_that_no_coordinator_gave_gets_its_next_epoch_from_this_engine_as_long_as_there_is_one(

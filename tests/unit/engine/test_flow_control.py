@@ -15,8 +15,8 @@ from mirror.control.routes import Routes
 from mirror.control.tick import TickReport, run_tick
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.model.partition import TopicPartition
 from mirror.waiting import wait_until
@@ -54,7 +54,7 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
     monkeypatch: pytest.MonkeyPatch, *, found: bool
 ) -> None:
     """The position is behind it by then: neither this engine nor the next would look there again."""
-    standing, ticking = FlowStanding(flow_settings()), Once()
+    runtime, ticking = FlowRuntime(flow_settings()), Once()
     stand_in = SimpleNamespace(
         tick=lambda: "topics", side_topics_are_there=True, close=lambda: None, writable=None, refresh=None
     )
@@ -68,14 +68,16 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
         return stand_in
 
     monkeypatch.setattr(flow_control, "LogWriter", writer)
-    monkeypatch.setattr(flow_control, "Strangers", lambda *_: SimpleNamespace(tick=lambda: LOOKED, close=lambda: None))
+    monkeypatch.setattr(
+        flow_control, "ForeignWriters", lambda *_: SimpleNamespace(tick=lambda: LOOKED, close=lambda: None)
+    )
     target = brokers()
-    control = FlowControl(standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+    control = FlowControl(runtime, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
     def last_results() -> None:
         ticking.done.append("last results")
         if found:
-            standing.others.append((ORDERS, (24, 25)))
+            runtime.others.append((ORDERS, (24, 25)))
 
     stop = threading.Event()
     stop.set()
@@ -87,9 +89,9 @@ def test_what_others_wrote_is_looked_at_also_if_it_was_found_with_the_last_resul
 
 def test_a_defect_of_one_thread_ends_the_control_without_waiting_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs it ends the engine, and with that the other one."""
-    standing, stop = FlowStanding(flow_settings()), threading.Event()
+    runtime, stop = FlowRuntime(flow_settings()), threading.Event()
     target = brokers()
-    control = FlowControl(standing, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+    control = FlowControl(runtime, target, target, NO_TICKING, cast(Any, None), matches_mm2=False)
 
     def keep_up(_: object, __: object, over: threading.Event, *___: object) -> None:
         wait_until(over.is_set, "the engine to end", timeout_seconds=_STUCK_SECONDS)
@@ -121,11 +123,11 @@ def test_a_source_that_does_not_answer_holds_up_neither_positions_nor_fencing(mo
     monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: Stuck())
     for name in ("FlowLog", "LogWriter"):
         monkeypatch.setattr(flow_control, name, lambda *_, **__: SimpleNamespace(close=lambda: None))
-    standing = FlowStanding(flow_settings())
-    names = {"mm2-state.east.internal", standing.settings.offset_storage_topic}
+    runtime = FlowRuntime(flow_settings())
+    names = {"mm2-state.east.internal", runtime.settings.offset_storage_topic}
     target = brokers(topics=lambda asked: dict.fromkeys(names & asked))
-    ticking = Ticking(lambda _: None, standing.settings.flow)
-    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    ticking = Ticking(lambda _: None, runtime.settings.flow)
+    control = FlowControl(runtime, target, target, ticking, cast(Any, None), matches_mm2=False)
     for name, each in done.items():
         monkeypatch.setattr(control, name, lambda *_, each=each, name=name: each.set() or TickReport(name, 5, 1))
     running = threading.Thread(target=lambda: kept_up.append(control.run(stop)), daemon=True)
@@ -145,8 +147,8 @@ class Late:
     """What is kept up beside in a term that ends while it is at it, and the rounds that it runs then."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.standing = standing = FlowStanding(flow_settings())
-        standing.lead(3, was_settled=False, lease=Lease())
+        self.runtime = runtime = FlowRuntime(flow_settings())
+        runtime.lead(3, was_settled=False, lease=Lease())
         self.rounds: dict[str, Callable[[], TickReport]] = {}
         source, target = brokers(topics=dict), brokers(topics=dict)
         nothing = SimpleNamespace(
@@ -154,14 +156,14 @@ class Late:
         )
         self.every: dict[object, float] = {}
         monkeypatch.setattr(flow_control, "LagLine", lambda *_: SimpleNamespace(tick=lag_told))
-        names = ("TopicsTick", "FlowLog", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "Strangers")
+        names = ("TopicsTick", "FlowLog", "SourceBrokersTick", "TopicConfigsTick", "AclsTick", "ForeignWriters")
         for name in names:
             monkeypatch.setattr(flow_control, name, lambda *_, **__: nothing)
         monkeypatch.setattr(flow_control, "DeadChunksTick", lambda *given: self.round("dead", given[-1], {ORDERS: ()}))
         monkeypatch.setattr(flow_control, "GoneTopicsTick", lambda *given: self.round("gone", given[-1], {ORDERS}))
         monkeypatch.setattr(flow_control, "plan_routes", lambda *_: Routes(((ORDERS, COPY, "id", "id"),)))
         monkeypatch.setattr(FlowControl, "_group_ticks", lambda *_: [])
-        self.control = FlowControl(standing, source, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+        self.control = FlowControl(runtime, source, target, NO_TICKING, cast(Any, None), matches_mm2=False)
         monkeypatch.setattr(flow_control, "Mirrors", lambda *_: SimpleNamespace(**MIRRORS))
         self.control.keep_up(source, cast(Any, self), threading.Event())
 
@@ -188,7 +190,7 @@ def lag_told() -> TickReport:
 MIRRORS = {
     "known": {"mm2-state.north.internal": "it"},
     "look": lambda _: (),
-    "ring_problem": None,
+    "loop_problem": None,
     "left_out": lambda _: ("north",),
     "has_way_back": lambda _: False,
     "close": lambda: None,
@@ -198,16 +200,16 @@ MIRRORS = {
 def test_what_a_round_finds_out_behind_the_end_of_its_term_is_not_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log may have other copies by then, and the tasks of the next term other positions."""
     late = Late(monkeypatch)
-    standing = late.standing
-    standing.handovers[ORDERS] = cast(Any, "of the next term")
-    standing.stand_by()
-    standing.lead(5, was_settled=False, lease=Lease())
+    runtime = late.runtime
+    runtime.handovers[ORDERS] = cast(Any, "of the next term")
+    runtime.stand_by()
+    runtime.lead(5, was_settled=False, lease=Lease())
     said = [report for report in late.run_all() if not report.is_ok]
     assert {report.name for report in said} == {"dead", "gone", "partitions east->west"}
     assert all("another engine may lead the flow by now" in report.problems[0] for report in said)
-    assert (standing.partitions, standing.dead, standing.watched, standing.left_out) == ((), {}, frozenset(), {})
-    assert standing.handovers == {ORDERS: "of the next term"}
-    assert not standing.has_looked
+    assert (runtime.partitions, runtime.dead, runtime.watched, runtime.left_out) == ((), {}, frozenset(), {})
+    assert runtime.handovers == {ORDERS: "of the next term"}
+    assert not runtime.has_looked
 
 
 def test_the_lag_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,14 +219,14 @@ def test_the_lag_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_round_finds_by_settings_of_before_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions may have been read back meanwhile, of topics that are chosen otherwise."""
     late = Late(monkeypatch)
-    late.standing.take_settings(replace(late.standing.settings))
+    late.runtime.take_settings(replace(late.runtime.settings))
     assert all(report.is_ok for report in late.run_all())
-    assert late.standing.partitions == ()
+    assert late.runtime.partitions == ()
 
 
 def test_settings_that_change_begin_anew_what_is_kept_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the same thread: what goes by the settings of before has ended by then."""
-    standing, stop, seen = FlowStanding(flow_settings()), threading.Event(), list[int]()
+    runtime, stop, seen = FlowRuntime(flow_settings()), threading.Event(), list[int]()
     target = brokers()
 
     class Topics:
@@ -236,27 +238,27 @@ def test_settings_that_change_begin_anew_what_is_kept_up(monkeypatch: pytest.Mon
         def tick(self) -> TickReport:
             seen.append(self.settings.replication_factor)
             if len(seen) == 1:
-                standing.take_settings(replace(standing.settings, replication_factor=7))
+                runtime.take_settings(replace(runtime.settings, replication_factor=7))
             else:
                 stop.set()
             return TickReport("topics", 5, 0)
 
     monkeypatch.setattr(flow_control, "TopicsTick", Topics)
-    ticking = Ticking(lambda _: None, standing.settings.flow)
-    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    ticking = Ticking(lambda _: None, runtime.settings.flow)
+    control = FlowControl(runtime, target, target, ticking, cast(Any, None), matches_mm2=False)
     monkeypatch.setattr(control, "take_over", lambda _: None)
-    before = standing.settings.replication_factor
+    before = runtime.settings.replication_factor
     control.run(stop).join(_STUCK_SECONDS)
     assert seen == [before, 7]
 
 
 def test_what_a_round_finds_out_in_its_term_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Late(monkeypatch)
-    late.standing.handovers[ORDERS] = cast(Any, "of this term")
+    late.runtime.handovers[ORDERS] = cast(Any, "of this term")
     assert all(report.is_ok for report in late.run_all())
-    assert late.standing.partitions == ((ORDERS, COPY, "id", "id"),)
-    assert late.standing.dead == {ORDERS: ()}
-    assert late.standing.watched == {"orders"}
+    assert late.runtime.partitions == ((ORDERS, COPY, "id", "id"),)
+    assert late.runtime.dead == {ORDERS: ()}
+    assert late.runtime.watched == {"orders"}
 
 
 @pytest.mark.parametrize("has_source", [True, False])
@@ -264,14 +266,14 @@ def test_of_a_round_that_ends_behind_its_term_nobody_hears_and_no_other_begins(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, has_source: bool
 ) -> None:
     """A source that did not answer then may answer now: nothing would ever take such a report back."""
-    standing, kept, rounds = FlowStanding(flow_settings()), list[TickReport](), list[str]()
-    standing.lead(3, was_settled=False, lease=Lease())
+    runtime, kept, rounds = FlowRuntime(flow_settings()), list[TickReport](), list[str]()
+    runtime.lead(3, was_settled=False, lease=Lease())
     refused = TickReport("topics east->west", 5, 0, ("no answer in time",))
 
     def tick() -> TickReport:
         rounds.append("topics")
-        standing.stand_by()
-        standing.lead(5, was_settled=False, lease=Lease())
+        runtime.stand_by()
+        runtime.lead(5, was_settled=False, lease=Lease())
         return refused
 
     def find_source(ticking: Ticking, _: threading.Event) -> Any:
@@ -279,15 +281,15 @@ def test_of_a_round_that_ends_behind_its_term_nobody_hears_and_no_other_begins(
         return brokers()
 
     monkeypatch.setattr(flow_control, "TopicsTick", lambda *_: SimpleNamespace(tick=tick, side_topics_are_there=False))
-    monkeypatch.setattr(FlowStanding, "keep", lambda _, report: kept.append(report))
+    monkeypatch.setattr(FlowRuntime, "keep", lambda _, report: kept.append(report))
     source = brokers() if has_source else None
-    control = FlowControl(standing, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False)
+    control = FlowControl(runtime, source, brokers(), NO_TICKING, cast(Any, None), matches_mm2=False)
     monkeypatch.setattr(control, "take_over", lambda _: None)
     control._is_known_without_source = True
     control.run(threading.Event(), find_source=find_source).join(_STUCK_SECONDS)
     assert (rounds, kept, caplog.messages) == (["topics"], [], [])
-    standing.between_epochs()
-    assert not standing._is_to_be_read_again, "the next term reads its positions for itself"
+    runtime.between_epochs()
+    assert not runtime._is_to_be_read_again, "the next term reads its positions for itself"
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -297,11 +299,11 @@ def test_positions_that_were_read_without_the_source_are_read_again_before_anyth
     """What Java MirrorMaker has left on it was not known before; a source that is not found is not asked."""
     target = brokers()
     for source in ("the east", None):
-        standing, done = FlowStanding(flow_settings()), list[object]()
-        control = FlowControl(standing, None, target, NO_TICKING, cast(Any, None), matches_mm2=False)
+        runtime, done = FlowRuntime(flow_settings()), list[object]()
+        control = FlowControl(runtime, None, target, NO_TICKING, cast(Any, None), matches_mm2=False)
         control._is_known_without_source = is_known
         monkeypatch.setattr(control, "take_over", lambda _: None)
-        monkeypatch.setattr(FlowStanding, "read_again", lambda _, done=done: done.append("read again"))
+        monkeypatch.setattr(FlowRuntime, "read_again", lambda _, done=done: done.append("read again"))
         stop = threading.Event()
 
         def keep_up(found: object, *_: object, done: list[object] = done, stop: threading.Event = stop) -> None:

@@ -8,9 +8,9 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import PartitionResult
 from mirror.engine.cluster_news import NO_OUTAGES, Away, ClusterNews, Outages
 from mirror.engine.flow_news import FlowNews
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
 from mirror.model.flow_state import Acknowledgement, FlowState, ForeignWriter, Gap
 from mirror.model.partition import TopicPartition
 from tests.flows import EAST_WEST
@@ -26,12 +26,12 @@ class Watched:
     def __init__(self, caplog: pytest.LogCaptureFixture, outages: Outages = NO_OUTAGES) -> None:
         caplog.set_level("INFO", "mirror")
         self.now = 0.0
-        self.standing = FlowStanding(flow_settings())
-        self.news = FlowNews(self.standing, outages, clock=lambda: self.now)
+        self.runtime = FlowRuntime(flow_settings())
+        self.news = FlowNews(self.runtime, outages, clock=lambda: self.now)
         self._caplog = caplog
-        self.standing.lead(1, was_settled=True)
-        self.standing.take_state(FlowState(), Mm2Traces(), Held())
-        self.standing.take_partitions(COPIES)
+        self.runtime.lead(1, was_settled=True)
+        self.runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
+        self.runtime.take_partitions(COPIES)
 
     def look(self) -> list[str]:
         """Return the level and text of what is logged now."""
@@ -47,35 +47,35 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
 
 def test_the_first_epoch_is_told_once_in_each_term(watched: Watched) -> None:
     assert watched.look() == []
-    assert watched.standing.is_starting
-    watched.standing.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    assert watched.runtime.is_starting
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
     reported = ["INFO the first epoch has reported; partitions copied: 4, topics: 1"]
     assert (watched.look(), watched.look()) == (reported, [])
-    assert not watched.standing.is_starting
-    watched.standing.stand_by()
+    assert not watched.runtime.is_starting
+    watched.runtime.stand_by()
     assert watched.look() == []
-    watched.standing.lead(3, was_settled=True)
+    watched.runtime.lead(3, was_settled=True)
     assert watched.look() == []
-    watched.standing.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
     assert watched.look() == reported
 
 
 def test_a_flow_without_anything_to_copy_does_not_start_for_ever(watched: Watched) -> None:
-    watched.standing.take_partitions(())
-    assert not watched.standing.is_starting
+    watched.runtime.take_partitions(())
+    assert not watched.runtime.is_starting
 
 
 def test_stopped_partitions_are_told_with_the_reason_and_when_they_go_on(watched: Watched) -> None:
     for source in ORDERS[:3]:
-        watched.standing.take_result(PartitionResult(EAST_WEST, source, None, stopped="KeyError: 'x' in mask"))
-    watched.standing.take_trouble(ORDERS[3], "west: NotEnoughReplicas")
+        watched.runtime.take_result(PartitionResult(EAST_WEST, source, None, stopped="KeyError: 'x' in mask"))
+    watched.runtime.take_trouble(ORDERS[3], "west: NotEnoughReplicas")
     assert watched.look()[1:] == [
         "WARNING orders-0 (and 2 more) is stopped: KeyError: 'x' in mask",
         "WARNING orders-3 waits: west: NotEnoughReplicas",
     ]
     assert watched.look() == []
-    watched.standing.take_result(PartitionResult(EAST_WEST, ORDERS[1], None))
-    watched.standing.take_trouble(ORDERS[3], None)
+    watched.runtime.take_result(PartitionResult(EAST_WEST, ORDERS[1], None))
+    watched.runtime.take_trouble(ORDERS[3], None)
     assert watched.look() == ["INFO orders-3 goes on"], "two of the three are stopped still"
     watched.now += 10
     assert watched.look() == ["INFO orders-1 goes on"]
@@ -85,7 +85,7 @@ def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched:
     said = []
     for second in range(120):
         watched.now = float(second)
-        watched.standing.take_trouble(ORDERS[0], f"attempt {second}" if second % 2 else None)
+        watched.runtime.take_trouble(ORDERS[0], f"attempt {second}" if second % 2 else None)
         said += watched.look()
     assert said == [
         "WARNING orders-0 waits: attempt 1",
@@ -97,11 +97,11 @@ def test_what_comes_and_goes_or_changes_its_words_is_told_once_a_minute(watched:
 
 def test_partitions_of_one_line_end_in_one_line_that_names_the_same(watched: Watched) -> None:
     for source in ORDERS[:3]:
-        watched.standing.take_trouble(source, "west: no leader")
+        watched.runtime.take_trouble(source, "west: no leader")
     assert watched.look() == ["WARNING orders-0 (and 2 more) waits: west: no leader"]
     said = []
     for source in ORDERS[:3]:
-        watched.standing.take_trouble(source, None)
+        watched.runtime.take_trouble(source, None)
         watched.now += 1
         said += watched.look()
     assert said == ["INFO orders-0 (and 2 more) goes on"]
@@ -123,11 +123,11 @@ def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
         west.look()
         said.extend(f"{record.levelname} {record.getMessage()}" for record in caplog.records)
 
-    watched.standing.take_trouble(ORDERS[0], "west: connection refused")
+    watched.runtime.take_trouble(ORDERS[0], "west: connection refused")
     look(1)
-    watched.standing.take_trouble(ORDERS[1], "west, broker 1: the broker closed the connection")
+    watched.runtime.take_trouble(ORDERS[1], "west, broker 1: the broker closed the connection")
     look(2)
-    watched.standing.take_trouble(ORDERS[2], "west: no broker of it is connected")
+    watched.runtime.take_trouble(ORDERS[2], "west: no broker of it is connected")
     look(3)
     assert said == [
         "WARNING west does not answer (10.0.0.1:9092: connection refused); trying again",
@@ -137,7 +137,7 @@ def test_what_waits_for_a_cluster_that_is_away_is_one_line_and_the_end_another(
     reasons.append(None)
     look(64)
     for source in ORDERS[:2]:
-        watched.standing.take_trouble(source, None)
+        watched.runtime.take_trouble(source, None)
     look(65)
     assert said == ["INFO west answers again after 63 s"], "one waits still"
     said.clear()
@@ -154,7 +154,7 @@ def test_a_flow_that_has_not_begun_waits_for_a_source_that_lets_nobody_in_and_is
     """There were three lines for thirteen minutes: of partitions that nobody knows none can be told to wait."""
     east = ClusterNews("east", lambda: None, clock=lambda: watched.now)
     watched = Watched(caplog, Outages({"east": east}))
-    watched.standing.take_partitions(())
+    watched.runtime.take_partitions(())
     assert watched.look() == []
     east.begin_away(Away("e:1: authentication failed", is_refusal=True))
     said = watched.look()
@@ -174,7 +174,7 @@ def test_a_cluster_that_answers_explains_nothing(caplog: pytest.LogCaptureFixtur
     clock = [0.0]
     west = ClusterNews("west", lambda: None, lambda: clock[0])
     watched = Watched(caplog, Outages({"west": west}))
-    watched.standing.take_trouble(ORDERS[0], "west: no leader")
+    watched.runtime.take_trouble(ORDERS[0], "west: no leader")
     assert watched.look() == [], "it is asked first"
     clock[0] = watched.now = 2.0
     west.look()
@@ -185,20 +185,20 @@ def test_gaps_and_foreign_writers_are_told_with_their_place(watched: Watched) ->
     gap = Gap(ORDERS[0], 2000, 3000, "retention was faster", 5)
     foreign = ForeignWriter(TopicPartition("east.orders", 1), 77, 10, 12, 2, 2**60)
     state = FlowState(gaps={gap.key: gap}, foreign={(foreign.copy, 77): foreign})
-    watched.standing.follow(state)
+    watched.runtime.follow(state)
     told = watched.look()
     assert told[0].startswith("WARNING east.orders-1 on west, producer 77: 2 records at offsets 10 to 11")
     assert told[0].count("east.orders-1") == 1
     assert told[1:] == ["WARNING gap found: orders-0 lacks offsets 2000 to 2999 (skipped): retention was faster"]
     assert watched.look() == []
     state.acknowledgements[gap.key] = Acknowledgement("ann", "known", 6)
-    watched.standing.follow(state)
+    watched.runtime.follow(state)
     assert watched.look() == ["INFO orders-0 gaps: acknowledged"]
 
 
 def test_a_producer_without_an_id_is_not_called_minus_one(watched: Watched) -> None:
     foreign = ForeignWriter(TopicPartition("east.orders", 1), -1, 10, 12, 2, 2**60)
-    watched.standing.follow(FlowState(foreign={(foreign.copy, -1): foreign}))
+    watched.runtime.follow(FlowState(foreign={(foreign.copy, -1): foreign}))
     (told,) = watched.look()
     assert told.startswith("WARNING east.orders-1 on west, a producer without an id: 2 records at offsets 10 to 11")
     assert "-1 " not in told.replace("east.orders-1 ", "")
@@ -207,10 +207,10 @@ def test_a_producer_without_an_id_is_not_called_minus_one(watched: Watched) -> N
 def test_a_report_of_ten_thousand_failing_groups_and_partitions_stays_small(watched: Watched) -> None:
     """The target refuses records beyond a megabyte: the report would never be written, and status say STOPPED."""
     problems = tuple(f"group {number}: {'refused ' * 500}" for number in range(10_000))
-    watched.standing.keep(TickReport("group offsets east->west", 1, 0, problems, problems))
+    watched.runtime.keep(TickReport("group offsets east->west", 1, 0, problems, problems))
     for number in range(10_000):
-        watched.standing.take_trouble(TopicPartition("orders", number), f"no leader of {number}")
-    reasons, notes = watched.standing.reasons(), watched.standing.notes()
+        watched.runtime.take_trouble(TopicPartition("orders", number), f"no leader of {number}")
+    reasons, notes = watched.runtime.reasons(), watched.runtime.notes()
     assert "... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in reasons
     assert "group offsets east->west: ... and 9,990 more" in notes

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from mirror.copier.work import PartitionResult
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lag_line import LagLine
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.cluster import Found
 from mirror.model.flow_state import FlowState, Position
 from mirror.model.partition import TopicPartition
@@ -44,18 +44,18 @@ class Log:
 def test_the_lag_of_all_partitions_the_worst_of_them_and_what_was_copied(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mirror")
     now, log, ends = [100.0], Log(), Ends()
-    standing = FlowStanding(flow_settings())
-    line = LagLine(standing, cast(Any, log), cast(Any, ends), clock=lambda: now[0])
-    standing.lead(1, was_settled=True)
-    standing.take_state(FlowState(), Mm2Traces(), Held())
+    runtime = FlowRuntime(flow_settings())
+    line = LagLine(runtime, cast(Any, log), cast(Any, ends), clock=lambda: now[0])
+    runtime.lead(1, was_settled=True)
+    runtime.take_state(FlowState(), Mm2Traces(), TakenProducers())
     assert line.tick().is_ok
     assert caplog.messages == [], "it is not known yet what there is to copy"
-    standing.take_partitions(())
+    runtime.take_partitions(())
     line.tick()
     assert caplog.messages.pop() == "lag: 0 records; no topic on east is selected"
     caplog.clear()
-    standing.take_partitions(tuple((each, each, "", "") for each in ORDERS))
-    standing.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
+    runtime.take_partitions(tuple((each, each, "", "") for each in ORDERS))
+    runtime.take_result(PartitionResult(EAST_WEST, ORDERS[0], None))
     log.state.positions = {each: Position(990, 990, 0, True) for each in ORDERS[:2]}
     line.tick()
     now[0] += 60
@@ -63,7 +63,7 @@ def test_the_lag_of_all_partitions_the_worst_of_them_and_what_was_copied(caplog:
     line.tick()
     ends.known[ORDERS[1]] = 1_000
     line.tick()
-    standing.stopped = dict.fromkeys(ORDERS[:2], "the copy is lost")
+    runtime.stopped = dict.fromkeys(ORDERS[:2], "the copy is lost")
     line.tick()
     assert caplog.messages == [
         "lag: 4,020 records in 2 of 3 partitions, most in orders-1 (4,010); not known of 1 partition",

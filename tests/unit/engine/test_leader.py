@@ -19,16 +19,16 @@ import pytest
 
 from mirror.clock import steady_seconds
 from mirror.control.tick import MOST_TOLD, NotLeading
-from mirror.copier.bell import Bell, BellListener
+from mirror.copier.epoch_channel import EpochChannel, EpochChannelListener
 from mirror.copier.epochs import Epochs
 from mirror.copier.work import PartitionResult
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
@@ -74,13 +74,13 @@ class Electing:
 
 def leading(
     *terms: int | None, timeout_seconds: float = 600.0, **known: Any
-) -> tuple[FlowLeader, FlowStanding, Electing]:
-    standing = FlowStanding(flow_settings())
+) -> tuple[FlowLeader, FlowRuntime, Electing]:
+    runtime = FlowRuntime(flow_settings())
     identity = Identity("engine", "host", 1, "place")
-    leader = FlowLeader(standing.settings, standing, identity, timeout_seconds=timeout_seconds, **known)
+    leader = FlowLeader(runtime.settings, runtime, identity, timeout_seconds=timeout_seconds, **known)
     election = Electing(*terms)
     leader._election = cast(Any, election)
-    return leader, standing, election
+    return leader, runtime, election
 
 
 def a_round(leader: FlowLeader) -> None:
@@ -88,39 +88,39 @@ def a_round(leader: FlowLeader) -> None:
 
 
 def test_leadership_lost_and_regained_within_a_round_ends_the_control_of_before() -> None:
-    leader, standing, _ = leading(1, 3, None)
+    leader, runtime, _ = leading(1, 3, None)
     a_round(leader)
     before = leader.await_lease(threading.Event())
     a_round(leader)
-    assert standing.term == 3
+    assert runtime.term == 3
     assert before is not None
     assert before.is_set()
     after = leader.await_lease(threading.Event())
     assert after is not None
     assert not after.is_set()
     a_round(leader)
-    assert standing.term is None
+    assert runtime.term is None
     assert after.is_set()
 
 
 def test_an_engine_whose_spark_does_not_answer_gives_the_flow_to_another() -> None:
     stuck: list[bool] = []
-    leader, standing, election = leading(1, 2, is_stuck=lambda: bool(stuck))
+    leader, runtime, election = leading(1, 2, is_stuck=lambda: bool(stuck))
     a_round(leader)
-    assert standing.term == 1
+    assert runtime.term == 1
     stuck.append(True)
     a_round(leader)
-    assert (standing.term, election.released) == (None, [False])
+    assert (runtime.term, election.released) == (None, [False])
     a_round(leader)
     assert election.released == [False], "it stands by as long as that lasts"
     stuck.clear()
     a_round(leader)
-    assert standing.term == 2
+    assert runtime.term == 2
 
 
 def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_for_an_answer() -> None:
     """Neither tasks nor the control plane: the right to write runs out by itself, and comes back with a renewal."""
-    leader, standing, election = leading(1, 1, timeout_seconds=0.3)
+    leader, runtime, election = leading(1, 1, timeout_seconds=0.3)
     a_round(leader)
     asked, answers, answer = SimpleQueue[object](), SimpleQueue[None](), election.round
 
@@ -131,48 +131,48 @@ def test_an_engine_writes_no_more_while_the_thread_that_renews_its_claim_waits_f
 
     election.round = wait_for_ever  # type: ignore[method-assign]
     with (
-        Bell("127.0.0.1", write_seconds=lambda: standing.lease.left) as bell,
-        closing(BellListener(bell.address)) as task,
+        EpochChannel("127.0.0.1", write_seconds=lambda: runtime.lease.left) as epoch_channel,
+        closing(EpochChannelListener(epoch_channel.address)) as task,
     ):
         renewing = threading.Thread(target=lambda: a_round(leader))
         renewing.start()
         asked.get(timeout=120)
-        wait_until(lambda: standing.lease.left <= 0, "the right to end", timeout_seconds=60)
-        wait_until(lambda: task.heard() and not task.may_write, "the task to stop writing", timeout_seconds=60)
+        wait_until(lambda: runtime.lease.left <= 0, "the right to end", timeout_seconds=60)
+        wait_until(lambda: task.signal() and not task.may_write, "the task to stop writing", timeout_seconds=60)
         with pytest.raises(NotLeading, match="another engine may lead"):
-            standing.lease.require()
+            runtime.lease.require()
         assert renewing.is_alive()
         answers.put(None)
         renewing.join()
-    assert standing.term == 1
+    assert runtime.term == 1
 
 
 def test_where_late_requests_are_not_refused_all_begins_anew_once_the_right_to_write_has_run_out() -> None:
     """Also of an epoch that is planned and does not run yet."""
     epochs = Epochs("local[1]", 1)
-    leader, standing, election = leading(1, lost=epochs.abort)
+    leader, runtime, election = leading(1, lost=epochs.abort)
     a_round(leader)
-    standing.is_known, standing.weak_fence = True, "no rights"
+    runtime.is_known, runtime.weak_fence = True, "no rights"
     a_round(leader_with(leader, election, 1))
-    assert standing.is_known
-    standing.lease = Lease(0.0)
+    assert runtime.is_known
+    runtime.lease = Lease(0.0)
     a_round(leader_with(leader, election, 1))
-    assert not standing.is_known
+    assert not runtime.is_known
     hung_up: list[None] = []
-    epochs._hang(cast(Any, SimpleNamespace(ring=lambda: None, hang_up=lambda: hung_up.append(None))))
+    epochs._attach(cast(Any, SimpleNamespace(end_epoch=lambda: None, disconnect_all=lambda: hung_up.append(None))))
     assert hung_up == [None]
-    epochs._hang(None)
-    epochs._hang(cast(Any, SimpleNamespace(ring=lambda: None, hang_up=lambda: hung_up.append(None))))
+    epochs._attach(None)
+    epochs._attach(cast(Any, SimpleNamespace(end_epoch=lambda: None, disconnect_all=lambda: hung_up.append(None))))
     assert hung_up == [None], "the next one runs"
 
 
 def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released() -> None:
-    leader, standing, election = leading(1, 3, None, 4)
+    leader, runtime, election = leading(1, 3, None, 4)
     a_round(leader)
-    first = standing.lease
+    first = runtime.lease
     assert first.left > 0
     a_round(leader)
-    second = standing.lease
+    second = runtime.lease
     assert first.left < 0 < second.left
     first.renew(steady_seconds())
     assert first.left < 0
@@ -180,43 +180,43 @@ def test_the_right_to_write_ends_with_the_term_and_before_the_flow_is_released()
     assert second.left < 0
     a_round(leader)
     left: list[float] = []
-    election.release = lambda *_, **__: left.append(standing.lease.left)  # type: ignore[method-assign]
+    election.release = lambda *_, **__: left.append(runtime.lease.left)  # type: ignore[method-assign]
     leader._release(0)
     assert left == [-math.inf]
 
 
 def test_it_is_waited_for_as_long_as_the_leader_before_may_write_by_its_own_file() -> None:
-    leader, standing, election = leading(1, 2, timeout_seconds=0.003)
+    leader, runtime, election = leading(1, 2, timeout_seconds=0.003)
     election.former_seconds = 900.0
     a_round(leader)
-    wait_until(lambda: standing.lease.left <= 0, "its own right to be over", timeout_seconds=60)
-    assert not standing.lease.is_alone()
+    wait_until(lambda: runtime.lease.left <= 0, "its own right to be over", timeout_seconds=60)
+    assert not runtime.lease.is_alone()
     election.former_seconds = 0.003
     a_round(leader)
-    wait_until(standing.lease.is_alone, "that of the one before to be over", timeout_seconds=60)
+    wait_until(runtime.lease.is_alone, "that of the one before to be over", timeout_seconds=60)
 
 
 def test_where_the_leader_before_may_still_write_its_successor_waits_until_it_may_not() -> None:
     """It may have been seen as gone although tasks of it are at work, or have renewed its claim since it was read."""
-    standing, hold = FlowStanding(flow_settings()), SimpleNamespace(unrefused=DataProducer(7, 3))
+    runtime, producers = FlowRuntime(flow_settings()), SimpleNamespace(unrefused=DataProducer(7, 3))
     target: Any = SimpleNamespace(cluster_id="west")
     ticking = Ticking(lambda _: None, lambda _: None)
-    control = FlowControl(standing, target, target, ticking, cast(Any, hold), matches_mm2=False)
+    control = FlowControl(runtime, target, target, ticking, cast(Any, producers), matches_mm2=False)
 
     def waits(seconds: float, *, was_settled: bool = False) -> bool:
-        standing.lead(2, was_settled=was_settled, lease=Lease(seconds))
+        runtime.lead(2, was_settled=was_settled, lease=Lease(seconds))
         return control._may_be_written_by_others()
 
     assert waits(600.0)
     assert not waits(0.0)
     assert not waits(600.0, was_settled=True), "nothing of the one before is on its way"
-    hold.unrefused = DataProducer(7, 3, "its tasks went on for longer: what they sent would have been refused")
+    producers.unrefused = DataProducer(7, 3, "its tasks went on for longer: what they sent would have been refused")
     assert waits(0.0)
     assert not waits(-REFUSED_SECONDS)
-    standing.tasks_write_until = math.inf
-    hold.unrefused = DataProducer(7, 3)
+    runtime.tasks_write_until = math.inf
+    producers.unrefused = DataProducer(7, 3)
     assert waits(-REFUSED_SECONDS), "a task of an epoch that failed may be cut off from its driver, and go on"
-    hold.unrefused = None
+    producers.unrefused = None
     assert not waits(600.0), "what it writes is refused, or there was none"
 
 
@@ -227,15 +227,15 @@ def leader_with(leader: FlowLeader, election: Electing, *terms: int) -> FlowLead
 
 def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arrive() -> None:
     source, copy = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
-    standing = FlowStanding(flow_settings())
-    standing.partitions = ((source, copy, "", ""),)
-    standing.lead(2, was_settled=False)
+    runtime = FlowRuntime(flow_settings())
+    runtime.partitions = ((source, copy, "", ""),)
+    runtime.lead(2, was_settled=False)
     known = FlowState(positions={source: Position(10, 10, 0, True, target="east.orders")})
-    standing.take_state(known, Mm2Traces(certain={source: Mm2Trace(20)}), Held(producer=Producer(7, 4)))
-    flow = standing.settings.flow
-    takeovers = Takeovers(cast(Any, None), {flow: standing}, lambda _: flow_work())
+    runtime.take_state(known, Mm2Traces(certain={source: Mm2Trace(20)}), TakenProducers(producer=Producer(7, 4)))
+    flow = runtime.settings.flow
+    takeovers = Takeovers(cast(Any, None), {flow: runtime}, lambda _: flow_work())
     assert takeovers._plan() is None
-    standing.take_fenced({copy}, {}, known)
+    runtime.take_fenced({copy}, {}, known)
     assert takeovers._plan() is not None
 
 
@@ -293,26 +293,26 @@ def test_a_flow_whose_target_has_long_been_away_leaves_the_epochs_of_the_others_
 
     Brokers forget a producer's epochs, and a frozen engine may thaw behind that.
     """
-    leader, standing, election = leading(1, 1, 1)
-    rung: list[bool] = []
+    leader, runtime, election = leading(1, 1, 1)
+    ending: list[bool] = []
     a_round(leader)
-    standing.changed = lambda: rung.append(standing.may_be_copied)
-    standing.lease = Lease(0.0)
-    standing.lease.renew(steady_seconds())
-    assert (standing.may_be_copied, standing.grace_seconds) == (True, REFUSED_SECONDS)
-    standing.weak_fence = "no rights"
-    assert (standing.may_be_copied, standing.grace_seconds) == (False, 0.0)
-    standing.weak_fence, standing.lease = None, Lease(-100.0)
+    runtime.changed = lambda: ending.append(runtime.may_be_copied)
+    runtime.lease = Lease(0.0)
+    runtime.lease.renew(steady_seconds())
+    assert (runtime.may_be_copied, runtime.grace_seconds) == (True, REFUSED_SECONDS)
+    runtime.weak_fence = "no rights"
+    assert (runtime.may_be_copied, runtime.grace_seconds) == (False, 0.0)
+    runtime.weak_fence, runtime.lease = None, Lease(-100.0)
     a_round(leader)
-    assert rung == [False]
-    standing.lease = Lease(600.0)
+    assert ending == [False]
+    runtime.lease = Lease(600.0)
     a_round(leader)
-    assert rung == [False, True]
+    assert ending == [False, True]
     assert election.terms == []
 
 
 def test_an_engine_that_stops_ends_its_control_and_leads_until_nothing_of_it_is_written_any_more() -> None:
-    leader, standing, election = leading(1)
+    leader, runtime, election = leading(1)
     assert leader.await_lease(stopped()) is None
     a_round(leader)
     lease = leader.await_lease(threading.Event())
@@ -321,7 +321,7 @@ def test_an_engine_that_stops_ends_its_control_and_leads_until_nothing_of_it_is_
     assert lease.is_set()
     assert leader.await_lease(stopped()) is None
     assert not leader._leads.is_set(), "no control begins any more"
-    assert (standing.term, election.released) == (1, [])
+    assert (runtime.term, election.released) == (1, [])
     leader.end(is_settled=True)
     assert leader._ended.is_set()
     leader._release(0)
@@ -335,21 +335,21 @@ def stopped() -> threading.Event:
 
 
 def test_a_report_says_starting_until_an_epoch_has_reported_or_something_is_wrong() -> None:
-    leader, standing, _ = leading(1)
+    leader, runtime, _ = leading(1)
     a_round(leader)
     assert leader._report().state == "STARTING"
-    standing.take_trouble(TopicPartition("orders", 0), "no leader")
+    runtime.take_trouble(TopicPartition("orders", 0), "no leader")
     assert leader._report().state == "DEGRADED"
-    standing.take_result(PartitionResult(standing.settings.flow, TopicPartition("orders", 0), None))
+    runtime.take_result(PartitionResult(runtime.settings.flow, TopicPartition("orders", 0), None))
     assert leader._report().state == "RUNNING"
 
 
 def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_them() -> None:
-    leader, standing, _ = leading(1)
+    leader, runtime, _ = leading(1)
     a_round(leader)
     for number in range(2 * MOST_TOLD):
         source = TopicPartition("orders", number)
-        standing.take_result(PartitionResult(standing.settings.flow, source, None, stopped=f"poison at {number}"))
+        runtime.take_result(PartitionResult(runtime.settings.flow, source, None, stopped=f"poison at {number}"))
     report = leader._report()
     assert report.stopped == {TopicPartition("orders", number): f"poison at {number}" for number in range(MOST_TOLD)}
     told = [stopped_reason(source, why) for source, why in report.stopped.items()]
@@ -357,9 +357,9 @@ def test_a_report_says_which_partitions_are_stopped_as_far_as_its_reasons_name_t
 
 
 def test_a_file_that_has_changed_is_told_apart_from_those_of_the_other_engines() -> None:
-    leader, standing, election = leading(None, None)
+    leader, runtime, election = leading(None, None)
     leader._round(cast(Any, None))
     assert election.settings == {}, "it has said so when it began"
-    standing.take_settings(replace(standing.settings, group_filter=PatternFilter(("readers",), ())))
+    runtime.take_settings(replace(runtime.settings, group_filter=PatternFilter(("readers",), ())))
     leader._round(cast(Any, None))
-    assert election.settings == digests(standing.settings, 600.0)
+    assert election.settings == digests(runtime.settings, 600.0)

@@ -14,9 +14,9 @@ from mirror.config.settings import ClusterSettings
 from mirror.control.tick import TickReport
 from mirror.engine import leader as module
 from mirror.engine.election import Identity
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.lease import Lease
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import ClusterUnreachable
 from mirror.model.flow_state import RunReport
@@ -51,10 +51,10 @@ class World:
         self.pauses = Pauses()
         self.pause_report: PauseReport | None = None
         self.renewed_at = 0.0
-        self.standing = FlowStanding(flow_settings())
+        self.runtime = FlowRuntime(flow_settings())
         self.heard: Callable[[], object] = lambda: None
         self.leader = FlowLeader(
-            self.standing.settings, self.standing, PLACE, timeout_seconds=600.0, is_stuck=lambda: spark_hangs
+            self.runtime.settings, self.runtime, PLACE, timeout_seconds=600.0, is_stuck=lambda: spark_hangs
         )
         monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
         monkeypatch.setattr(module.Cluster, "connect", self.connect)
@@ -62,7 +62,7 @@ class World:
         monkeypatch.setattr(module, "Election", self.begin)
 
     def run(self) -> None:
-        self.leader.run(TARGET, Ticking(self.keep, self.standing.settings.flow))
+        self.leader.run(TARGET, Ticking(self.keep, self.runtime.settings.flow))
         assert self.open == 0
 
     def keep(self, report: TickReport) -> None:
@@ -83,7 +83,7 @@ class World:
         self.open -= 1
 
     def create(self, target: object, settings: object) -> tuple[bool, tuple[str, ...]]:
-        assert (target, settings) == (self, self.standing.settings)
+        assert (target, settings) == (self, self.runtime.settings)
         if self.answers and isinstance(self.answers[0], str):
             return False, (cast(str, self.answers.pop(0)),)
         return True, ()
@@ -95,11 +95,11 @@ class World:
 
     def round(self, _: Callable[[], RunReport]) -> bool:
         self.term = cast("int | None", self.answers.pop(0))
-        self.standing.has_reported = self.term is not None
+        self.runtime.has_reported = self.term is not None
         return self.term is not None
 
     def release(self, report: RunReport, *, is_settled: bool) -> None:
-        assert self.standing.lease.left < 0, "nothing more is written"
+        assert self.runtime.lease.left < 0, "nothing more is written"
         self.released.append((report, is_settled))
 
     def say(self, record: object) -> None:
@@ -131,9 +131,9 @@ def test_that_nothing_more_is_appended_to_what_is_paused_is_said_at_once_and_not
     """The next look is an hour away; so it is when it is told to end."""
     world = World(monkeypatch, 1, 1)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 3600.0)
-    world.standing.pauses = Pauses((PauseWish("all", None, True, "ann", 1),))
-    world.pauses = world.standing.pauses
-    world.heard = world.standing.end_epoch
+    world.runtime.pauses = Pauses((PauseWish("all", None, True, "ann", 1),))
+    world.pauses = world.runtime.pauses
+    world.heard = world.runtime.end_epoch
     world.run()
     assert [each.name for each in world.reports] == ["leader east->west"] * 2 + ["release east->west"]
 
@@ -172,11 +172,11 @@ def test_who_has_never_led_has_nothing_to_give_up(
     lost: list[None] = []
     world = World(monkeypatch, None, None)
     world.leader._lost = lambda: lost.append(None)
-    world.standing.weak_fence = "no rights"
-    world.standing.lease = Lease(600.0)
+    world.runtime.weak_fence = "no rights"
+    world.runtime.lease = Lease(600.0)
     world.renewed_at = steady_seconds()
     left: list[float] = []
-    world.heard = lambda: left.append(world.standing.lease.left)
+    world.heard = lambda: left.append(world.runtime.lease.left)
     world.run()
     assert lost == []
     assert len(left) == 3
@@ -290,8 +290,8 @@ def test_who_stands_by_lets_no_control_begin_and_where_late_requests_are_not_ref
     lost: list[None] = []
     world = World(monkeypatch, 1, None)
     world.leader._lost = lambda: lost.append(None)
-    world.standing.weak_fence = weak_fence
-    world.standing.lease = Lease(600.0)
+    world.runtime.weak_fence = weak_fence
+    world.runtime.lease = Lease(600.0)
     world.renewed_at = steady_seconds()
     world.run()
     assert world.leader.await_lease(Looked()) is None

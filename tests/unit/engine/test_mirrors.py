@@ -62,7 +62,7 @@ def test_what_came_from_the_target_is_left_out_whoever_runs_the_flow_back(monkey
     for flows in (flows_of("A->B", more=IDENTITY), flows_of("A->B", "B->A", more=IDENTITY)):
         judged, problems = looked(flows, OnSource({}), monkeypatch)
         assert (judged.left_out("orders"), problems) == ((BACK,), ())
-        assert not judged.ring_problem("orders")
+        assert not judged.loop_problem("orders")
 
 
 def test_a_flow_back_under_another_alias_is_known_by_the_cluster_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_a_topic_that_only_some_of_a_ring_copy_is_copied(monkeypatch: pytest.Mon
     """Which topics match is known only once they are there."""
     filters = "A->B.topics = .*s\nB->C.topics = o.*\nC->A.topics = .*der.*"
     judged, _ = looked(flows_of("A->B", "B->C", "C->A", more=f"{IDENTITY}\n{filters}"), OnSource({}), monkeypatch)
-    assert "orders is not copied" in str(judged.ring_problem("orders"))
-    assert judged.ring_problem("bills") is None
+    assert "orders is not copied" in str(judged.loop_problem("orders"))
+    assert judged.loop_problem("bills") is None
 
 
 def test_whether_applications_may_write_to_the_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,11 @@ from mirror.config.settings import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.run import Engine
-from mirror.engine.standing import FlowStanding
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
 from mirror.model.flow_state import (
@@ -35,7 +35,7 @@ from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import PauseReport, Pauses, PauseWish
-from mirror.recovery.ousting import report_without_engine
+from mirror.recovery.engine_fencing import report_without_engine
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 COPIES = {source: TopicPartition(f"east.{source.topic}", 0) for source in (ORDERS, BILLS)}
@@ -55,9 +55,9 @@ def engine(tmp_path: Path) -> Engine:
 
 
 @pytest.fixture
-def standing(engine: Engine) -> FlowStanding:
+def runtime(engine: Engine) -> FlowRuntime:
     """The flow as it is led: two topics, both copied as far as is on record."""
-    (found,) = engine._standings.values()
+    (found,) = engine._runtimes.values()
     found.lead(1, was_settled=True, lease=Lease())
     found.partitions = tuple((source, copy, "", "") for source, copy in COPIES.items())
     found.handovers = dict.fromkeys(COPIES, CLEAN)
@@ -71,77 +71,77 @@ def planned(engine: Engine) -> dict[str, bool]:
 
 
 def test_what_is_paused_is_not_planned_but_to_find_out_how_far_it_is_copied(
-    engine: Engine, standing: FlowStanding
+    engine: Engine, runtime: FlowRuntime
 ) -> None:
     assert planned(engine) == {"orders": False, "bills": False}
-    standing.take_pauses(Pauses((ONLY_ORDERS,)))
+    runtime.take_pauses(Pauses((ONLY_ORDERS,)))
     assert planned(engine) == {"bills": False}
-    standing.handovers[ORDERS] = replace(CLEAN, clean=False)
+    runtime.handovers[ORDERS] = replace(CLEAN, clean=False)
     assert planned(engine) == {"orders": True, "bills": False}
-    standing.handovers[ORDERS] = replace(CLEAN, is_recorded=False)
+    runtime.handovers[ORDERS] = replace(CLEAN, is_recorded=False)
     assert planned(engine) == {"orders": True, "bills": False}
-    del standing.handovers[ORDERS]
+    del runtime.handovers[ORDERS]
     assert planned(engine) == {"orders": True, "bills": False}, "where it begins goes on record before it is resumed"
-    standing.handovers[ORDERS] = CLEAN
-    standing.take_pauses(Pauses((ALL,)))
+    runtime.handovers[ORDERS] = CLEAN
+    runtime.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
-    standing.take_pauses(Pauses())
+    runtime.take_pauses(Pauses())
     assert planned(engine) == {}, "Java MirrorMaker may have copied them meanwhile"
-    standing.take_resumed({ORDERS}, Mm2Traces())
+    runtime.take_resumed({ORDERS}, Mm2Traces())
     assert planned(engine) == {"orders": False}
-    standing.take_resumed({BILLS}, Mm2Traces())
+    runtime.take_resumed({BILLS}, Mm2Traces())
     assert planned(engine) == {"orders": False, "bills": False}
 
 
 def test_a_pause_is_said_to_hold_once_the_epoch_that_was_planned_before_it_is_over(
-    engine: Engine, standing: FlowStanding
+    engine: Engine, runtime: FlowRuntime
 ) -> None:
-    rung: list[None] = []
-    standing.changed = lambda: rung.append(None)
+    ending: list[None] = []
+    runtime.changed = lambda: ending.append(None)
     planned(engine)
-    assert standing.take_pauses(Pauses((ONLY_ORDERS,)))
-    assert not standing.take_pauses(Pauses((ONLY_ORDERS,)))
-    assert rung == [None]
-    assert standing.pause_report("me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
-    assert not standing.rested.is_set()
-    standing.end_epoch()
-    assert standing.pause_report("me") == PauseReport("me", ("orders only",))
-    assert standing.rested.is_set(), "somebody waits for that to be said"
+    assert runtime.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert not runtime.take_pauses(Pauses((ONLY_ORDERS,)))
+    assert ending == [None]
+    assert runtime.pause_report("me") == PauseReport("me", ("orders only",), frozenset({ORDERS}))
+    assert not runtime.rested.is_set()
+    runtime.end_epoch()
+    assert runtime.pause_report("me") == PauseReport("me", ("orders only",))
+    assert runtime.rested.is_set(), "somebody waits for that to be said"
 
 
-def test_the_end_of_an_epoch_is_no_news_where_nothing_is_paused(engine: Engine, standing: FlowStanding) -> None:
+def test_the_end_of_an_epoch_is_no_news_where_nothing_is_paused(engine: Engine, runtime: FlowRuntime) -> None:
     planned(engine)
-    standing.end_epoch()
-    assert not standing.rested.is_set()
+    runtime.end_epoch()
+    assert not runtime.rested.is_set()
 
 
-def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(standing: FlowStanding) -> None:
-    standing.take_pauses(Pauses((ALL,)))
-    standing.unfenced = {COPIES[ORDERS]: Producer(1, 0)}
-    standing.handovers[BILLS] = replace(CLEAN, clean=False)
-    said = standing.pause_report("me")
+def test_what_may_arrive_late_is_busy_and_what_is_not_compared_unsettled(runtime: FlowRuntime) -> None:
+    runtime.take_pauses(Pauses((ALL,)))
+    runtime.unfenced = {COPIES[ORDERS]: Producer(1, 0)}
+    runtime.handovers[BILLS] = replace(CLEAN, clean=False)
+    said = runtime.pause_report("me")
     assert said is not None
     assert (said.busy, list(said.unsettled)) == ({ORDERS}, [BILLS])
-    standing.troubles[BILLS] = "east does not answer"
-    said = standing.pause_report("me")
+    runtime.troubles[BILLS] = "east does not answer"
+    said = runtime.pause_report("me")
     assert said is not None
     assert said.unsettled == {BILLS: "east does not answer"}
-    standing.is_known = False
-    assert standing.pause_report("me") is None, "what the target has on record is read first"
+    runtime.is_known = False
+    assert runtime.pause_report("me") is None, "what the target has on record is read first"
 
 
 def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_that_nothing_is_copied(
-    standing: FlowStanding,
+    runtime: FlowRuntime,
 ) -> None:
     """Java MirrorMaker has copied the one; of the other's copy nobody knows who has made it."""
-    standing.handovers = {}
-    standing.take_pauses(Pauses((ALL,)))
-    standing.takeovers[ORDERS] = cast(Mm2Trace, "its tail")
-    standing.stopped[BILLS] = "it holds records already"
-    said = standing.pause_report("me")
+    runtime.handovers = {}
+    runtime.take_pauses(Pauses((ALL,)))
+    runtime.takeovers[ORDERS] = cast(Mm2Trace, "its tail")
+    runtime.stopped[BILLS] = "it holds records already"
+    said = runtime.pause_report("me")
     assert said is not None
     assert said.unsettled == {ORDERS: "it is to be taken over from Java MirrorMaker", BILLS: "it holds records already"}
-    assert not any(map(standing.is_at_rest, COPIES))
+    assert not any(map(runtime.is_idle, COPIES))
 
 
 @pytest.mark.parametrize(
@@ -152,28 +152,28 @@ def test_of_what_is_not_taken_over_yet_and_of_what_was_refused_it_is_not_said_th
     ],
 )
 def test_of_what_is_to_begin_at_the_end_of_the_source_a_pause_is_final_once_that_is_on_record(
-    standing: FlowStanding, reset: str, said: dict[TopicPartition, str]
+    runtime: FlowRuntime, reset: str, said: dict[TopicPartition, str]
 ) -> None:
-    clients = standing.settings.clients
+    clients = runtime.settings.clients
     consumer = {**clients.source_consumer, "auto.offset.reset": reset}
-    standing.settings = replace(standing.settings, clients=replace(clients, source_consumer=consumer))
-    standing.take_pauses(Pauses((ALL,)))
-    del standing.handovers[ORDERS]
-    report = standing.pause_report("me")
+    runtime.settings = replace(runtime.settings, clients=replace(clients, source_consumer=consumer))
+    runtime.take_pauses(Pauses((ALL,)))
+    del runtime.handovers[ORDERS]
+    report = runtime.pause_report("me")
     assert report is not None
     assert (report.busy, report.unsettled) == (frozenset(), said)
-    standing.handovers[ORDERS] = CLEAN
-    report = standing.pause_report("me")
+    runtime.handovers[ORDERS] = CLEAN
+    report = runtime.pause_report("me")
     assert report is not None
     assert report.unsettled == {}
 
 
-def test_that_nothing_is_wished_is_said_too_since_the_end_of_a_cut_leaves_no_record(standing: FlowStanding) -> None:
-    assert standing.pause_report("me") == PauseReport("me", ())
+def test_that_nothing_is_wished_is_said_too_since_the_end_of_a_cut_leaves_no_record(runtime: FlowRuntime) -> None:
+    assert runtime.pause_report("me") == PauseReport("me", ())
 
 
 def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_became_of_them(
-    standing: FlowStanding,
+    runtime: FlowRuntime,
 ) -> None:
     said: list[StateRecord] = []
     renewed_with: list[Pauses] = []
@@ -196,10 +196,10 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
         say=say,
         pause_report=None,
     )
-    lease = SimpleNamespace(renew=lambda _: renewed_with.append(standing.pauses), left=1.0)
-    standing.lease = cast(Lease, lease)
-    standing.has_looked = True
-    leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    lease = SimpleNamespace(renew=lambda _: renewed_with.append(runtime.pauses), left=1.0)
+    runtime.lease = cast(Lease, lease)
+    runtime.has_looked = True
+    leader = FlowLeader(runtime.settings, runtime, Identity("me", "host", 1, "place"), timeout_seconds=6)
     leader._election = election  # type: ignore[assignment]
     leader._round(cast("object", None))  # type: ignore[arg-type]
     leader._round(cast("object", None))  # type: ignore[arg-type]
@@ -213,59 +213,59 @@ def test_the_leader_takes_pauses_in_before_it_may_write_and_says_once_what_becam
 
 
 def test_what_an_earlier_leader_has_written_over_is_said_again_by_who_says_it(
-    engine: Engine, standing: FlowStanding
+    engine: Engine, runtime: FlowRuntime
 ) -> None:
     """What was read of it may be older than what a task has committed since, or the leader said."""
     chunk, full = (chunk_record(ORDERS, number, [Run(0, 0, 5)])[0] for number in (7, 0))
     last = replace(CLEAN, position=replace(CLEAN.position, chunk=7))
-    standing.handovers[ORDERS] = last
+    runtime.handovers[ORDERS] = last
     gone, report = Position(1, 1, 0, True).record(TopicPartition("gone", 0))[0], RunReport("RUNNING", (), 5).record()[0]
     paused = pause_report_record(PauseReport("me", ()))[0]
-    rung: list[None] = []
-    standing.changed = lambda: rung.append(None)
-    left = standing.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused})
-    assert (left, rung) == ({full, gone, report}, [None])
+    ending: list[None] = []
+    runtime.changed = lambda: ending.append(None)
+    left = runtime.write_again({CLEAN.position.record(ORDERS)[0], chunk, full, gone, report, paused})
+    assert (left, ending) == ({full, gone, report}, [None])
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     recorded = {one.source: one.handover is not None and one.handover.is_recorded for one in works}
     assert recorded == {ORDERS: False, BILLS: True}
     works = [one for work in engine._plan_epoch(1.0, 2) for one in work.partitions]
     assert {one.source: one.handover for one in works} == {ORDERS: last, BILLS: CLEAN}, "once"
-    standing.take_pauses(Pauses((ALL,)))
+    runtime.take_pauses(Pauses((ALL,)))
     assert planned(engine) == {}
-    standing.write_again({CLEAN.position.record(ORDERS)[0]})
+    runtime.write_again({CLEAN.position.record(ORDERS)[0]})
     assert planned(engine) == {"orders": True}, "also of what is paused"
 
 
 def test_a_chunk_that_a_running_task_has_begun_is_not_written_again_from_what_was_read_of_it(
-    standing: FlowStanding,
+    runtime: FlowRuntime,
 ) -> None:
     """What the task handed over last is of the chunk before; its epoch ends, and the next writes it."""
     asked: list[None] = []
-    standing.changed = lambda: asked.append(None)
+    runtime.changed = lambda: asked.append(None)
     begun = chunk_record(ORDERS, CLEAN.position.chunk + 1, [Run(0, 0, 5)])[0]
-    assert standing.write_again({begun}) == set()
-    assert (standing.to_record, asked) == (set(), [None]), "nothing that it could record now"
+    assert runtime.write_again({begun}) == set()
+    assert (runtime.to_record, asked) == (set(), [None]), "nothing that it could record now"
     position = replace(CLEAN.position, chunk=CLEAN.position.chunk + 1)
-    standing.handovers[ORDERS] = replace(CLEAN, position=position)
-    assert standing.write_again({begun}) == set()
-    assert (standing.to_record, asked) == ({ORDERS}, [None, None])
+    runtime.handovers[ORDERS] = replace(CLEAN, position=position)
+    assert runtime.write_again({begun}) == set()
+    assert (runtime.to_record, asked) == ({ORDERS}, [None, None])
 
 
 def test_epochs_are_not_cut_short_for_as_long_as_a_partition_waits_that_was_written_over(
-    standing: FlowStanding,
+    runtime: FlowRuntime,
 ) -> None:
     asked: list[None] = []
-    standing.changed = lambda: asked.append(None)
+    runtime.changed = lambda: asked.append(None)
     key = CLEAN.position.record(ORDERS)[0]
     for _ in range(3):
-        assert standing.write_again({key}) == set()
+        assert runtime.write_again({key}) == set()
     assert asked == [None]
-    standing.write_again(set())
-    standing.write_again({key})
+    runtime.write_again(set())
+    runtime.write_again({key})
     assert asked == [None, None], "written over once more"
 
 
-def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(standing: FlowStanding) -> None:
+def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(runtime: FlowRuntime) -> None:
     """In transactions a position that is older than the records is taken for the end of what was copied."""
     state = FlowState(overwritten={CLEAN.position.record(ORDERS)[0]}, positions={ORDERS: Position(3, 3, 0, True)})
     target: Any = SimpleNamespace(cluster_id="west")
@@ -273,23 +273,23 @@ def test_the_control_writes_no_position_again_that_a_task_may_have_moved_on(stan
     written: list[object] = []
     writer: Any = SimpleNamespace(append=lambda *records: written.extend(records[-1]))
     ticking = Ticking(lambda _: None, lambda _: None)
-    control = FlowControl(standing, target, target, ticking, cast(Any, None), matches_mm2=False)
+    control = FlowControl(runtime, target, target, ticking, cast(Any, None), matches_mm2=False)
     assert control._follow(log, writer).problems == ()
     assert written == []
-    assert standing.to_record == {ORDERS}
+    assert runtime.to_record == {ORDERS}
 
 
-def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(standing: FlowStanding) -> None:
-    leader = FlowLeader(standing.settings, standing, Identity("me", "host", 1, "place"), timeout_seconds=6)
-    standing.has_looked = True
-    standing.take_pauses(Pauses((ONLY_ORDERS,)))
+def test_an_engine_of_which_some_is_paused_has_begun_once_it_has_copied_the_rest(runtime: FlowRuntime) -> None:
+    leader = FlowLeader(runtime.settings, runtime, Identity("me", "host", 1, "place"), timeout_seconds=6)
+    runtime.has_looked = True
+    runtime.take_pauses(Pauses((ONLY_ORDERS,)))
     assert leader._report().state == "STARTING", "whether the others can be copied is not known"
-    standing.has_reported = True
+    runtime.has_reported = True
     assert leader._report().state == "PAUSED"
-    standing.has_reported = False
-    standing.take_pauses(Pauses((ALL,)))
+    runtime.has_reported = False
+    runtime.take_pauses(Pauses((ALL,)))
     assert leader._report().state == "PAUSED", "of what is paused no epoch reports"
-    standing.is_known = False
+    runtime.is_known = False
     assert leader._report().state == "STARTING"
 
 

@@ -12,10 +12,10 @@ from mirror.control.tick import TickReport
 from mirror.copier.work import OthersUntil
 from mirror.engine import flow_control
 from mirror.engine.flow_control import FlowControl
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.engine.standing import FlowStanding
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Found, Topic
@@ -89,10 +89,10 @@ class StateTopic:
         self.takes(*found)
 
 
-class Hold:
+class ProducersInMemory:
     """Gives the producers of the flow."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: TakenProducers) -> None:
         self.held = held
         self.unrefused: DataProducer | None = None
         self.has_sent_unrefused = False
@@ -104,7 +104,7 @@ class Hold:
         self.next = Producer(7, 9)
         self.before_next = lambda: None
 
-    def take(self, *_: object, **__: object) -> Held:
+    def take(self, *_: object, **__: object) -> TakenProducers:
         if self.take_fails:
             raise ConnectionFailed("west: hung up")
         self.taken += 1
@@ -135,24 +135,24 @@ class Engine:
         self,
         monkeypatch: pytest.MonkeyPatch,
         *lines: str,
-        held: Held,
+        held: TakenProducers,
         known: Sequence[StateRecord] = (),
         copied: int = 0,
     ) -> None:
         monkeypatch.setattr(flow_control, "read_traces", lambda *_, **__: Mm2Traces())
-        self.standing = FlowStanding(flow_settings(*lines, "east->west.topics = orders"))
-        self.standing.lead(TERM, was_settled=False)
+        self.runtime = FlowRuntime(flow_settings(*lines, "east->west.topics = orders"))
+        self.runtime.lead(TERM, was_settled=False)
         self.log = StateTopic(*known)
-        self.hold = Hold(held)
+        self.producers = ProducersInMemory(held)
         self.source = Brokers("the east", orders=5)
-        name = self.standing.settings.copy_of("orders")
+        name = self.runtime.settings.copy_of("orders")
         self.target = Brokers("the west", **{name: copied})
         self.control = FlowControl(
-            self.standing,
+            self.runtime,
             cast(Any, self.source),
             cast(Any, self.target),
             cast(Any, None),
-            cast(Any, self.hold),
+            cast(Any, self.producers),
             matches_mm2=True,
         )
 
@@ -165,20 +165,20 @@ class Engine:
 @pytest.mark.parametrize(
     ("lines", "held"),
     [
-        ((), Held(producer=USED, was_used_before=True)),
-        ((TRANSACTIONS,), Held((("east-0", USED),), was_used_before=True)),
+        ((), TakenProducers(producer=USED, was_used_before=True)),
+        ((TRANSACTIONS,), TakenProducers((("east-0", USED),), was_used_before=True)),
     ],
 )
 def test_unchanged_names_with_all_of_the_state_lost_are_known_to_have_been_copied_by_the_flows_producer(
-    lines: tuple[str, ...], held: Held, monkeypatch: pytest.MonkeyPatch
+    lines: tuple[str, ...], held: TakenProducers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions, syncs and checkpoints may be gone, or never written; the cluster remembers the transactional id."""
     engine = Engine(monkeypatch, UNCHANGED, *lines, held=held, copied=5)
     engine.read_back()
-    assert engine.standing.loss is not None
-    assert "the flow has run before" in engine.standing.loss
+    assert engine.runtime.loss is not None
+    assert "the flow has run before" in engine.runtime.loss
     assert engine.log.state.loss is not None
-    assert engine.standing.is_known
+    assert engine.runtime.is_known
 
 
 @pytest.mark.parametrize(
@@ -197,20 +197,20 @@ def test_a_flow_that_begins_on_a_topic_of_others_has_lost_nothing(
     others: Mapping[str, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held = Held(producer=USED, was_used_before=was_used_before)
+    held = TakenProducers(producer=USED, was_used_before=was_used_before)
     engine = Engine(monkeypatch, UNCHANGED, held=held, known=known, copied=copied)
     engine.target.ends |= Brokers("", **others).ends
     engine.read_back()
-    assert (engine.standing.loss, engine.standing.is_known) == (None, True)
+    assert (engine.runtime.loss, engine.runtime.is_known) == (None, True)
 
 
 def test_default_names_with_all_of_the_state_lost_are_known_by_what_the_flow_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = Engine(monkeypatch, held=Held(producer=NEW))
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW))
     engine.target.ends["east.checkpoints.internal"] = 3
     engine.read_back()
-    assert engine.standing.loss is not None
+    assert engine.runtime.loss is not None
     assert engine.log.state.loss is not None
 
 
@@ -223,21 +223,21 @@ def test_a_copy_that_nobody_leads_is_not_taken_for_empty(
     monkeypatch: pytest.MonkeyPatch,  # as in the table above
 ) -> None:
     """What was lost is told once it is known whether the flow has run before; until then nothing is begun."""
-    engine = Engine(monkeypatch, *lines, held=Held(producer=USED, was_used_before=True), copied=5)
+    engine = Engine(monkeypatch, *lines, held=TakenProducers(producer=USED, was_used_before=True), copied=5)
     (copy,) = engine.target.leaderless = set(engine.target.ends)
     for _ in range(2):
         (problem,) = engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).problems
         assert f"{copy}-0 on west: no broker leads it" in problem
-        assert (engine.standing.is_known, engine.log.state.source_id) == (False, "")
-        assert engine.hold.taken == int(is_taken), "each time it is taken an epoch of the producer is used up"
+        assert (engine.runtime.is_known, engine.log.state.source_id) == (False, "")
+        assert engine.producers.taken == int(is_taken), "each time it is taken an epoch of the producer is used up"
     engine.target.leaderless.clear()
     engine.read_back()
     assert engine.log.state.loss is not None
-    assert engine.standing.is_known
+    assert engine.runtime.is_known
 
 
 def test_of_copies_one_that_holds_anything_is_enough_whoever_leads_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(monkeypatch, held=Held(producer=NEW), copied=5)
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), copied=5)
     engine.target.ends["east.checkpoints.internal"] = 0
     engine.target.leaderless = {"east.checkpoints.internal"}
     engine.read_back()
@@ -249,20 +249,20 @@ def test_while_the_source_does_not_answer_the_flow_is_taken_over_by_what_the_tar
 ) -> None:
     """So that it can be paused; where nothing says whose records these are, the source alone could."""
     for known, is_known in (((source_record("the east"),), True), ((), False)):
-        engine = Engine(monkeypatch, held=Held(producer=NEW), known=known)
+        engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=known)
         engine.control._source = None
         monkeypatch.setattr(flow_control, "read_traces", None)
         engine.read_back()
-        assert engine.standing.is_known is is_known
+        assert engine.runtime.is_known is is_known
         assert engine.control._is_known_without_source is is_known
-        assert engine.hold.taken == int(is_known), "each time it is taken an epoch of the producer is used up"
+        assert engine.producers.taken == int(is_known), "each time it is taken an epoch of the producer is used up"
 
 
 def test_positions_that_were_read_without_the_source_are_not_taken_once_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What Java MirrorMaker has left there is unknown to them."""
-    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=[source_record("the east")])
     found, engine.control._source = engine.control._source, None
     poll = engine.log.poll
 
@@ -272,7 +272,7 @@ def test_positions_that_were_read_without_the_source_are_not_taken_once_it_answe
 
     monkeypatch.setattr(engine.control, "_lacking", lambda *_: engine.log.__setattr__("poll", answer) or [])
     engine.read_back()
-    assert not engine.standing.is_known
+    assert not engine.runtime.is_known
 
 
 @pytest.mark.parametrize("positions", [(), (Position(3, 3, 0, True).record(ORDERS),)], ids=["none", "of its tasks"])
@@ -280,15 +280,15 @@ def test_what_was_lost_is_told_too_by_who_comes_after_one_that_was_killed_while_
     positions: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By then there are writers, as if the positions were of an older version: it is on record before."""
-    engine = Engine(monkeypatch, held=Held(producer=NEW), known=positions, copied=3)
-    engine.hold.take_fails = True
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=positions, copied=3)
+    engine.producers.take_fails = True
     assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
     assert engine.log.state.loss is not None
     left = [*positions, *engine.log.written, writer_record(7, 1), DataProducer(7, 0, "id").record()]
     for _ in range(2):
-        after = Engine(monkeypatch, held=Held(producer=USED), known=left, copied=3)
+        after = Engine(monkeypatch, held=TakenProducers(producer=USED), known=left, copied=3)
         after.read_back()
-        assert after.standing.loss == engine.log.state.loss.reason
+        assert after.runtime.loss == engine.log.state.loss.reason
         assert after.log.state.loss == engine.log.state.loss
         assert after.log.state.unsettled == {ORDERS for _ in positions}
         assert after.log.state.source_id == "the east"
@@ -299,14 +299,14 @@ def test_that_the_cluster_knows_the_flows_producer_is_on_record_as_a_loss_before
     lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever comes after one that was killed at that could not tell who was the first to ask for it."""
-    engine = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=NEW), copied=5)
-    engine.hold.is_known_to_cluster = engine.hold.take_fails = True
+    engine = Engine(monkeypatch, UNCHANGED, *lines, held=TakenProducers(producer=NEW), copied=5)
+    engine.producers.is_known_to_cluster = engine.producers.take_fails = True
     assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
     left = [*engine.log.written, producer_asked_for_record("id"), transactional_id_record("east-0", 5)]
-    after = Engine(monkeypatch, UNCHANGED, *lines, held=Held(producer=USED), known=left, copied=5)
+    after = Engine(monkeypatch, UNCHANGED, *lines, held=TakenProducers(producer=USED), known=left, copied=5)
     after.read_back()
-    assert after.standing.loss is not None
-    assert "the flow has run before" in after.standing.loss
+    assert after.runtime.loss is not None
+    assert "the flow has run before" in after.runtime.loss
 
 
 @pytest.mark.parametrize("known", [(), (source_record("the east"),)], ids=["of nobody", "of this flow"])
@@ -314,11 +314,11 @@ def test_nothing_is_written_beside_into_a_state_of_which_it_is_not_known_what_wa
     known: Sequence[StateRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flow that has one is kept up also while its producer is not to be had."""
-    engine = Engine(monkeypatch, held=Held(producer=NEW), known=known)
-    engine.hold.take_fails = True
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=known)
+    engine.producers.take_fails = True
     assert not engine.control._keep_known(cast(Any, engine.log), cast(Any, engine.log)).is_ok
     assert engine.control._may_keep_up.is_set() is bool(known)
-    engine.hold.take_fails = False
+    engine.producers.take_fails = False
     engine.read_back()
     assert engine.control._may_keep_up.is_set()
 
@@ -328,10 +328,12 @@ def test_in_transactions_nothing_is_certain_of_a_state_that_was_lost_with_an_epo
     monkeypatch: pytest.MonkeyPatch, copy_trouble: str | None
 ) -> None:
     """What that epoch had committed was recorded in the topic that is gone; no tail tells of it."""
-    engine = Engine(monkeypatch, TRANSACTIONS, held=Held((("east-0", NEW),)), known=[source_record("the east")])
+    engine = Engine(
+        monkeypatch, TRANSACTIONS, held=TakenProducers((("east-0", NEW),)), known=[source_record("the east")]
+    )
     engine.log.takes(Position(5, 5, 0, True).record(ORDERS))
     engine.log.loss = "deleted and created anew"
-    engine.standing.copy_trouble = copy_trouble
+    engine.runtime.copy_trouble = copy_trouble
     engine.read_back()
     assert engine.log.state.loss is not None
     assert engine.log.state.loss.are_tails_unknown is (copy_trouble is not None)
@@ -340,19 +342,19 @@ def test_in_transactions_nothing_is_certain_of_a_state_that_was_lost_with_an_epo
 def test_nothing_is_read_back_while_the_leader_before_may_write_what_nothing_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
-    engine.standing.lead(TERM, was_settled=False, lease=Lease(600.0))
-    engine.hold.unrefused = DataProducer(6, 1)
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=[source_record("the east")])
+    engine.runtime.lead(TERM, was_settled=False, lease=Lease(600.0))
+    engine.producers.unrefused = DataProducer(6, 1)
     engine.read_back()
-    assert not engine.standing.is_known
-    engine.standing.lease = Lease(0.0)
-    engine.standing.tasks_write_until = steady_seconds() + 600
+    assert not engine.runtime.is_known
+    engine.runtime.lease = Lease(0.0)
+    engine.runtime.tasks_write_until = steady_seconds() + 600
     engine.read_back()
-    assert not engine.standing.is_known, "a task of an epoch that failed may"
-    engine.standing.tasks_write_until = 0.0
+    assert not engine.runtime.is_known, "a task of an epoch that failed may"
+    engine.runtime.tasks_write_until = 0.0
     engine.read_back()
-    assert engine.standing.is_known
-    assert engine.hold.taken == 1, "each time it is taken an epoch of the producer is used up"
+    assert engine.runtime.is_known
+    assert engine.producers.taken == 1, "each time it is taken an epoch of the producer is used up"
 
 
 @pytest.mark.parametrize("was_settled", [True, False])
@@ -360,38 +362,38 @@ def test_behind_a_clean_stop_there_is_nothing_to_be_refused(
     monkeypatch: pytest.MonkeyPatch, *, was_settled: bool
 ) -> None:
     """Nor is there later in the term, when an epoch has failed and the clean stop does not count any more."""
-    engine = Engine(monkeypatch, held=Held(producer=NEW), known=[source_record("the east")])
-    engine.standing.lead(TERM, was_settled=was_settled)
-    engine.standing.lease = Lease(0.0)
-    engine.hold.unrefused = former = DataProducer(6, 1)
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW), known=[source_record("the east")])
+    engine.runtime.lead(TERM, was_settled=was_settled)
+    engine.runtime.lease = Lease(0.0)
+    engine.producers.unrefused = former = DataProducer(6, 1)
     engine.read_back()
-    assert engine.standing.is_known
-    assert engine.hold.unrefused == (None if was_settled else former)
+    assert engine.runtime.is_known
+    assert engine.producers.unrefused == (None if was_settled else former)
 
 
 def test_before_a_copy_is_fenced_it_is_asked_whether_anything_lies_behind_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Behind the fence the target does not tell any more."""
-    engine = Engine(monkeypatch, held=Held(producer=USED), known=[source_record("the east")])
+    engine = Engine(monkeypatch, held=TakenProducers(producer=USED), known=[source_record("the east")])
     engine.log.takes(Position(5, 5, 0, True, target="east.orders", next_batch=NextBatch(7, 3, 5)).record(ORDERS))
     engine.read_back()
     assert engine.control._fence(cast(Any, engine.log)).is_ok
     copy = TopicPartition("east.orders", 0)
-    assert engine.hold.done == [f"asked about {[copy]}", f"fenced {[copy]}"]
-    assert engine.standing.handovers[ORDERS].others_until == OthersUntil(40, 2)
-    assert engine.standing.to_fence() == frozenset()
+    assert engine.producers.done == [f"asked about {[copy]}", f"fenced {[copy]}"]
+    assert engine.runtime.handovers[ORDERS].others_until == OthersUntil(40, 2)
+    assert engine.runtime.to_fence() == frozenset()
 
 
 def test_a_producer_that_was_obtained_after_the_successors_is_not_written_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its epoch may be the higher one: the successor's requests would be refused for it."""
-    engine = Engine(monkeypatch, held=Held(producer=NEW))
-    before = engine.standing.writing
-    engine.hold.before_next = lambda: engine.log.to_come.append(claim_record(Claim("another", TERM + 1)))
+    engine = Engine(monkeypatch, held=TakenProducers(producer=NEW))
+    before = engine.runtime.writing
+    engine.producers.before_next = lambda: engine.log.to_come.append(claim_record(Claim("another", TERM + 1)))
     assert not engine.control._take_next_producer(cast(Any, engine.log))
-    assert engine.standing.writing == before
-    alone = Engine(monkeypatch, held=Held(producer=NEW))
+    assert engine.runtime.writing == before
+    alone = Engine(monkeypatch, held=TakenProducers(producer=NEW))
     assert alone.control._take_next_producer(cast(Any, alone.log))
-    assert alone.standing.writing.producer == alone.hold.next
+    assert alone.runtime.writing.producer == alone.producers.next

@@ -22,11 +22,11 @@ from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
 from mirror.engine import run as module
 from mirror.engine.cluster_news import Away, ClusterNews
+from mirror.engine.flow_runtime import REFUSED_SECONDS, FlowRuntime
 from mirror.engine.leader import FlowLeader
 from mirror.engine.lease import Lease
 from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
-from mirror.engine.standing import REFUSED_SECONDS, FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import ConnectionFailed
@@ -232,8 +232,8 @@ def test_a_login_is_not_sent_over_a_network_as_it_is(settings: MirrorSettings) -
 
 def test_only_flows_into_the_clusters_that_are_named_run(settings: MirrorSettings) -> None:
     both = two_ways(settings, "west->east.enabled = true")
-    assert sorted(str(flow) for flow in Engine(both)._standings) == ["east->west", "west->east"]
-    assert [str(flow) for flow in Engine(both, clusters=["west"])._standings] == ["east->west"]
+    assert sorted(str(flow) for flow in Engine(both)._runtimes) == ["east->west", "west->east"]
+    assert [str(flow) for flow in Engine(both, clusters=["west"])._runtimes] == ["east->west"]
 
 
 def test_a_cluster_that_the_file_does_not_name_is_refused(settings: MirrorSettings) -> None:
@@ -248,14 +248,14 @@ def test_a_file_without_an_enabled_flow_into_the_clusters_that_are_named_is_refu
 
 def test_tasks_share_by_what_partitions_move_and_idle_ones_spread_as_well(settings: MirrorSettings) -> None:
     engine = Engine(settings)
-    (standing,) = engine._standings.values()
-    standing.lead(1, was_settled=True, lease=(lease := Lease(600.0)))
+    (runtime,) = engine._runtimes.values()
+    runtime.lead(1, was_settled=True, lease=(lease := Lease(600.0)))
     lease.renew(steady_seconds())
     orders = [TopicPartition("orders", number) for number in range(4)]
     copies = [TopicPartition("east.orders", number) for number in range(4)]
-    standing.partitions = tuple((source, copy, "", "") for source, copy in zip(orders, copies, strict=True))
-    standing.is_known = True
-    flow = standing.settings.flow
+    runtime.partitions = tuple((source, copy, "", "") for source, copy in zip(orders, copies, strict=True))
+    runtime.is_known = True
+    flow = runtime.settings.flow
 
     def shares() -> list[list[int]]:
         return [[one.source.partition for one in work.partitions] for work in engine._plan_epoch(1.0, 2)]
@@ -303,13 +303,13 @@ def test_where_nothing_is_under_way_at_the_end_is_recorded_by_who_leads(
     log = Written(problem)
     monkeypatch.setattr(module, "LogWriter", log)
     engine = Engine(settings)
-    (standing,) = engine._standings.values()
+    (runtime,) = engine._runtimes.values()
     orders = TopicPartition("orders", 0)
     if is_led:
-        standing.lead(5, was_settled=True, lease=(right := Lease(lease)))
+        runtime.lead(5, was_settled=True, lease=(right := Lease(lease)))
         right.renew(steady_seconds())
-    standing.is_known = True
-    standing.handovers[orders] = Handover(Position(3, 3, 0, True), (), clean=True)
+    runtime.is_known = True
+    runtime.handovers[orders] = Handover(Position(3, 3, 0, True), (), clean=True)
     engine._settle()
     if is_led and lease and problem is None:
         ((topic, partition, records),) = log.records
@@ -350,7 +350,7 @@ def test_a_cluster_that_goes_away_right_after_the_check_is_asked_again_and_the_f
     stop = threading.Event()
 
     class Begun:
-        def __init__(self, _standing: object, source: None, target: Connected, *_: object, **__: object) -> None:
+        def __init__(self, _runtime: object, source: None, target: Connected, *_: object, **__: object) -> None:
             assert source is None, "a source that is away keeps nobody from taking the flow over"
             self.target = target
 
@@ -455,15 +455,15 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
 
     def connect(of: ClusterSettings) -> Connected:
         if len(ids) == 1:
-            told.extend(standing.reasons())
+            told.extend(runtime.reasons())
         return Connected(of.alias, ids.pop(0))
 
     told: list[str] = []
     monkeypatch.setattr(Cluster, "connect", connect)
     monkeypatch.setattr(module, "_SAME_CLUSTER_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"])
-    (standing,) = engine._standings.values()
-    flow, target = standing.settings.flow, cast(Any, Connected("west", "one"))
+    (runtime,) = engine._runtimes.values()
+    flow, target = runtime.settings.flow, cast(Any, Connected("west", "one"))
     found = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
     assert told == [
         (
@@ -472,7 +472,7 @@ def test_a_cluster_that_turns_out_to_be_the_other_one_later_is_a_problem_of_its_
         )
     ]
     assert found is not None
-    assert (found.cluster_id, standing.reasons(), ids) == ("another", (), [])
+    assert (found.cluster_id, runtime.reasons(), ids) == ("another", (), [])
     ids[:] = ["one"]
     stop.set()
     nobody = engine._connect_source(flow, target, engine._ticking(flow), stop, connections)
@@ -486,20 +486,20 @@ def test_tasks_write_for_as_long_as_the_engine_may_and_a_flow_that_it_may_not_wr
     engine = Engine(settings)
     assert engine._plan_epoch(1.0, 2) == []
     assert engine._write_seconds() == math.inf
-    (standing,) = engine._standings.values()
+    (runtime,) = engine._runtimes.values()
     orders = TopicPartition("orders", 0), TopicPartition("east.orders", 0), "", ""
 
     def planned(lease: Lease, weak_fence: str | None) -> bool:
-        standing.lead(1, was_settled=True, lease=lease)
+        runtime.lead(1, was_settled=True, lease=lease)
         lease.renew(steady_seconds())
-        standing.partitions, standing.weak_fence, standing.is_known = (orders,), weak_fence, True
+        runtime.partitions, runtime.weak_fence, runtime.is_known = (orders,), weak_fence, True
         return bool([work for work in engine._plan_epoch(1.0, 2) if work.partitions])
 
     assert not planned(Lease(0.0), "no rights")
     first = Lease(600.0)
     assert planned(first, "no rights")
     assert 0 < engine._write_seconds() <= first.left + 1
-    standing.lead(3, was_settled=True, lease=Lease())
+    runtime.lead(3, was_settled=True, lease=Lease())
     assert engine._write_seconds() <= 600
     first.end()
     assert engine._write_seconds() == -math.inf
@@ -513,11 +513,11 @@ def test_what_an_epoch_is_planned_from_does_not_change_while_it_is_planned(
     """Its results are taken in only for the beginning it was planned from, which another thread may replace."""
     monkeypatch.setattr(module, "Epochs", NoSpark)
     engine, stop = Engine(settings, clusters=["west"]), threading.Event()
-    (standing,) = engine._standings.values()
+    (runtime,) = engine._runtimes.values()
     could_change: list[bool] = []
 
     def plan(*_: object) -> list[TaskWork]:
-        other = threading.Thread(target=lambda: could_change.append(standing.lock.acquire(blocking=False)))
+        other = threading.Thread(target=lambda: could_change.append(runtime.lock.acquire(blocking=False)))
         other.start()
         other.join()
         stop.set()
@@ -548,8 +548,8 @@ def test_an_epoch_that_failed_without_a_task_takes_nothing_of_the_time_that_task
     engine = Engine(settings, clusters=["west"])
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0)])
     engine._copy(stop)
-    (standing,) = engine._standings.values()
-    assert standing.tasks_write_until == math.inf
+    (runtime,) = engine._runtimes.values()
+    assert runtime.tasks_write_until == math.inf
 
 
 def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
@@ -575,7 +575,7 @@ def test_what_is_copied_is_counted_over_epochs_also_those_that_are_lost(
     monkeypatch.setattr(module, "_REST_SECONDS", 0.0)
     engine = Engine(settings, clusters=["west"], tells_copied=True)
     monkeypatch.setattr(engine, "_plan_epoch", lambda *_: [TaskWork((), (), 1.0, 1.0, tells_copied=True)])
-    monkeypatch.setattr(FlowStanding, "take_result", lambda *_: None)
+    monkeypatch.setattr(FlowRuntime, "take_result", lambda *_: None)
     engine._copy(stop)
     figures = engine.tallies[flow].partitions()[source]
     assert (figures.records, figures.bytes) == (7 + 4 + 5, 160)
@@ -599,16 +599,16 @@ def test_an_engine_says_which_of_its_parts_are_not_at_work(settings: MirrorSetti
 
 
 def test_where_nothing_refuses_what_arrives_late_no_partition_is_settled(settings: MirrorSettings) -> None:
-    (standing,) = Engine(settings)._standings.values()
+    (runtime,) = Engine(settings)._runtimes.values()
     orders, bills = TopicPartition("orders", 0), TopicPartition("bills", 0)
-    standing.lead(5, was_settled=True, lease=Lease())
-    standing.is_known = True
+    runtime.lead(5, was_settled=True, lease=Lease())
+    runtime.is_known = True
     for each in (orders, bills):
-        standing.handovers[each] = Handover(Position(3, 3, 0, True), (), clean=True)
-    assert standing.is_settled
-    standing.unrefused[TopicPartition("east.orders", 0)] = 7
-    assert not standing.is_settled
-    assert standing.settled() == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
+        runtime.handovers[each] = Handover(Position(3, 3, 0, True), (), clean=True)
+    assert runtime.is_settled
+    runtime.unrefused[TopicPartition("east.orders", 0)] = 7
+    assert not runtime.is_settled
+    assert runtime.settled() == [Position(3, 3, 0, True, settled=True, settled_in=5).record(bills)]
 
 
 def test_what_changes_in_the_file_reaches_each_flow_and_what_a_restart_is_for_does_not(
@@ -619,9 +619,9 @@ def test_what_changes_in_the_file_reaches_each_flow_and_what_a_restart_is_for_do
         f"{settings.path.read_text()}topics = orders\nmirror.epoch.seconds = 7\nmirror.tasks = 3\n"
     )
     engine.take_settings(load(settings.path))
-    standing = engine.standings[EAST_WEST]
-    assert (standing.settings.replicates("orders"), standing.settings.replicates("bills")) == (True, False)
-    assert engine.settings.flow(EAST_WEST) is standing.settings
+    runtime = engine.runtimes[EAST_WEST]
+    assert (runtime.settings.replicates("orders"), runtime.settings.replicates("bills")) == (True, False)
+    assert engine.settings.flow(EAST_WEST) is runtime.settings
     assert (engine.settings.engine.epoch_seconds, engine.settings.engine.tasks) == (7.0, 0)
     engine.take_file_notes(["line 7, mirror.tasks: takes effect after a restart"])
-    assert standing.notes() == ("line 7, mirror.tasks: takes effect after a restart",)
+    assert runtime.notes() == ("line 7, mirror.tasks: takes effect after a restart",)

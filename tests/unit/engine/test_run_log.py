@@ -15,7 +15,7 @@ import pytest
 
 from mirror.engine import run_log
 from mirror.engine.run_log import JsonLine, Lines, LogFormat, LogLevel, OneLine, logger_of, set_up
-from mirror.printable import printable
+from mirror.escaping import printable
 from mirror.waiting import wait_until
 from tests.flows import EAST_WEST
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mirror.copier.work import Handover
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
-from mirror.engine.standing import FlowStanding
 from mirror.engine.state_loss import begun_anew, lacking_pauses, restored
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow_state import (
@@ -219,20 +219,20 @@ def test_positions_without_any_writer_are_of_a_topic_that_was_lost() -> None:
 )
 def test_nobody_else_writes_to_a_copy_with_a_name_of_the_policys_making(lines: tuple[str, ...], is_alone: bool) -> None:
     """Under unchanged names applications write, and to where a router sends records anybody may."""
-    standing = FlowStanding(flow_settings(*lines))
-    assert standing.trace(ORDERS) == (Mm2Trace(is_alone=True) if is_alone else None)
+    runtime = FlowRuntime(flow_settings(*lines))
+    assert runtime.trace(ORDERS) == (Mm2Trace(is_alone=True) if is_alone else None)
 
 
 def test_positions_are_read_again_between_epochs_not_under_a_running_one() -> None:
-    standing = FlowStanding(flow_settings())
-    standing.take_state(folded(READ), Mm2Traces(), Held())
-    standing.read_again()
-    assert standing.is_known
-    standing.between_epochs()
-    assert not standing.is_known
-    standing.take_state(folded(READ), Mm2Traces(), Held())
-    standing.between_epochs()
-    assert standing.is_known
+    runtime = FlowRuntime(flow_settings())
+    runtime.take_state(folded(READ), Mm2Traces(), TakenProducers())
+    runtime.read_again()
+    assert runtime.is_known
+    runtime.between_epochs()
+    assert not runtime.is_known
+    runtime.take_state(folded(READ), Mm2Traces(), TakenProducers())
+    runtime.between_epochs()
+    assert runtime.is_known
 
 
 def test_whatever_is_in_a_copy_that_nobody_else_writes_to_is_looked_up() -> None:
@@ -259,7 +259,7 @@ def test_chunks_that_follow_one_another_are_not_lost_whatever_hole_lies_between_
     assert "lost: 0 chunks" in state.loss.reason
     known = state.offset_map(ORDERS)
     assert known is not None
-    assert known.sketches == ()
+    assert known.sparse_maps == ()
     assert [known.translate(each) for each in (9, 11, 12)] == [Exact(9), Exact(10), Exact(10)]
 
 

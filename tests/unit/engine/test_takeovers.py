@@ -12,9 +12,9 @@ import pytest
 
 from mirror.copier.epochs import EpochFailed, Epochs
 from mirror.copier.work import Handover, PartitionResult, TaskResult, TaskWork
-from mirror.engine.hold import Held
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.mm2_traces import Mm2Traces, traces_of
-from mirror.engine.standing import FlowStanding
 from mirror.engine.takeovers import Takeovers
 from mirror.model.flow_state import FlowState, Position, Takeover
 from mirror.model.mm2_trace import Mm2Trace, Pair, SyncTrail
@@ -131,33 +131,33 @@ class Run:
 
     def __init__(self, *answers: Callable[[TaskWork], TaskResult]) -> None:
         self.stop = threading.Event()
-        self.rung = 0
-        self.standing = FlowStanding(flow_settings(), self._ring)
-        self.standing.partitions = tuple(
+        self.ending = 0
+        self.runtime = FlowRuntime(flow_settings(), self._ring)
+        self.runtime.partitions = tuple(
             (each, TopicPartition(f"east.{each.topic}", 0), "id", "copy") for each in (ORDERS, NEW)
         )
-        self.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}), Held())
+        self.runtime.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(5)}), TakenProducers())
         self.spark = Spark(*answers, stop=self.stop)
-        self.takeovers = Takeovers(cast(Epochs, self.spark), {EAST_WEST: self.standing}, lambda _: flow_work())
+        self.takeovers = Takeovers(cast(Epochs, self.spark), {EAST_WEST: self.runtime}, lambda _: flow_work())
 
     def _ring(self) -> None:
-        self.rung += 1
+        self.ending += 1
 
     def go(self) -> None:
-        self.rung = 0
+        self.ending = 0
         self.takeovers.run(self.stop)
 
 
 def test_what_is_taken_over_is_copied_at_once_and_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mirror")
     run = Run(ready)
-    assert run.standing.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
+    assert run.runtime.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
     run.go()
     assert [each.source for each in run.spark.asked[0].partitions] == [ORDERS]
-    assert run.standing.takeovers == {}
-    assert run.standing.handovers[ORDERS].position.upstream == 9
-    assert run.rung == 1
-    assert run.standing.reasons() == ()
+    assert run.runtime.takeovers == {}
+    assert run.runtime.handovers[ORDERS].position.upstream == 9
+    assert run.ending == 1
+    assert run.runtime.reasons() == ()
     assert "upstream offset 9; 4 records" in caplog.messages[0]
 
 
@@ -165,33 +165,33 @@ def test_a_trouble_is_told_and_tried_again() -> None:
     run = Run(troubled, ready)
     run.go()
     assert len(run.spark.asked) == 2
-    assert run.standing.takeovers == {}
+    assert run.runtime.takeovers == {}
     only_trouble = Run(troubled)
     only_trouble.go()
-    assert "orders-0: no leader" in only_trouble.standing.reasons()
+    assert "orders-0: no leader" in only_trouble.runtime.reasons()
 
 
 def test_what_is_unclear_stops_its_partition(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mirror")
     run = Run(refused)
     run.go()
-    assert run.standing.stopped == {ORDERS: "unclear"}
+    assert run.runtime.stopped == {ORDERS: "unclear"}
     # Should the stop be lifted, it is not begun as if nothing were known of it.
-    assert set(run.standing.takeovers) == {ORDERS}
+    assert set(run.runtime.takeovers) == {ORDERS}
     assert caplog.messages == []
 
 
 def test_a_job_that_failed_is_seen_and_tried_again() -> None:
     run = Run(broken)
     run.go()
-    assert any("a worker died" in reason for reason in run.standing.reasons())
-    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+    assert any("a worker died" in reason for reason in run.runtime.reasons())
+    assert run.runtime.takeovers == {ORDERS: Mm2Trace(5)}
 
 
 def test_a_job_that_went_well_ends_the_trouble() -> None:
     run = Run(broken, ready)
     run.go()
-    assert run.standing.reasons() == ()
+    assert run.runtime.reasons() == ()
 
 
 def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
@@ -199,21 +199,21 @@ def test_while_the_engine_has_lost_its_place_nothing_is_taken_over() -> None:
     run: Run
 
     def lost(work: TaskWork) -> TaskResult:
-        run.standing.is_known = False
+        run.runtime.is_known = False
         return ready(work)
 
     run = Run(lost)
     run.go()
-    assert run.standing.handovers == {}
-    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+    assert run.runtime.handovers == {}
+    assert run.runtime.takeovers == {ORDERS: Mm2Trace(5)}
     assert run.takeovers._plan() is None
 
 
 def test_a_partition_that_has_stopped_is_not_asked_about_and_not_waited_for() -> None:
     run = Run(ready)
-    run.standing.stopped[ORDERS] = "unclear"
+    run.runtime.stopped[ORDERS] = "unclear"
     assert run.takeovers._plan() is None
-    assert run.standing.reasons() == ("orders-0 is stopped: unclear",)
+    assert run.runtime.reasons() == ("orders-0 is stopped: unclear",)
 
 
 def test_only_what_can_be_copied_on_is_said_to_be_taken_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -227,7 +227,7 @@ def test_only_what_can_be_copied_on_is_said_to_be_taken_over(caplog: pytest.LogC
     run = Run(unsure)
     run.go()
     assert caplog.messages == []
-    assert run.standing.takeovers == {ORDERS: Mm2Trace(5)}
+    assert run.runtime.takeovers == {ORDERS: Mm2Trace(5)}
 
 
 def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
@@ -235,59 +235,61 @@ def test_an_answer_to_a_question_that_no_longer_stands_is_dropped() -> None:
     run: Run
 
     def late(work: TaskWork) -> TaskResult:
-        run.standing.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(7)}), Held())
+        run.runtime.take_state(FlowState(), Mm2Traces({ORDERS: Mm2Trace(7)}), TakenProducers())
         return ready(work)
 
     run = Run(late)
     run.go()
-    assert run.standing.takeovers == {ORDERS: Mm2Trace(7)}
-    assert run.standing.handovers == {}
+    assert run.runtime.takeovers == {ORDERS: Mm2Trace(7)}
+    assert run.runtime.handovers == {}
 
 
 def test_a_partition_found_to_be_javas_during_the_copy_waits_too() -> None:
     run = Run(ready)
-    run.standing.take_state(known(ORDERS, 50, 50), Mm2Traces({}, {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}), Held())
-    found = PartitionResult(EAST_WEST, ORDERS, run.standing.handovers[ORDERS], was_javas=True)
-    run.standing.take_result(found)
-    assert run.standing.takeovers == {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}
+    run.runtime.take_state(
+        known(ORDERS, 50, 50), Mm2Traces({}, {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}), TakenProducers()
+    )
+    found = PartitionResult(EAST_WEST, ORDERS, run.runtime.handovers[ORDERS], written_by_mm2=True)
+    run.runtime.take_result(found)
+    assert run.runtime.takeovers == {ORDERS: Mm2Trace(None, ((Pair(50, 50),),))}
     run.go()
     # It is ours again: what follows is no trace of Java any more.
-    assert run.standing.trace(ORDERS) is None
+    assert run.runtime.trace(ORDERS) is None
 
 
 def test_a_position_of_a_topic_that_is_not_copied_any_more_is_no_trouble() -> None:
     run = Run(ready)
-    run.standing.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}), Held())
-    assert run.standing.reasons() == ()
+    run.runtime.take_state(FlowState(), Mm2Traces({BILLS: Mm2Trace(5)}), TakenProducers())
+    assert run.runtime.reasons() == ()
 
 
 def test_the_status_says_how_far_a_long_match_is() -> None:
     run = Run(ready)
-    run.standing.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
-    assert run.standing.reasons() == (
+    run.runtime.taking = {ORDERS: Takeover(ORDERS, 5, None, None, 1000, 6000)}
+    assert run.runtime.reasons() == (
         "orders-0: matching the tail that Java MirrorMaker left: 1,000 of about 6,000 records",
     )
     # One that is decided is no match that goes on, until its partition is copied.
-    run.standing.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
-    assert run.standing.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
+    run.runtime.taking = {ORDERS: Takeover(ORDERS, 5, 9, 9, 1000, 6000)}
+    assert run.runtime.reasons() == ("1 partition is to be taken over from Java MirrorMaker",)
 
 
 def test_that_a_result_counts_is_looked_at_and_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun anew in between, the flow would go on from what was found before another engine had led it."""
     run, alone = Run(ready), list[bool]()
-    take_over = FlowStanding.take_over
+    take_over = FlowRuntime.take_over
 
-    def is_free(standing: FlowStanding) -> bool:
-        is_taken = standing.lock.acquire(blocking=False)
+    def is_free(runtime: FlowRuntime) -> bool:
+        is_taken = runtime.lock.acquire(blocking=False)
         if is_taken:
-            standing.lock.release()
+            runtime.lock.release()
         return is_taken
 
-    def taken(standing: FlowStanding, result: PartitionResult) -> None:
+    def taken(runtime: FlowRuntime, result: PartitionResult) -> None:
         with ThreadPoolExecutor(1) as pool:
-            alone.append(not pool.submit(is_free, standing).result())
-        take_over(standing, result)
+            alone.append(not pool.submit(is_free, runtime).result())
+        take_over(runtime, result)
 
-    monkeypatch.setattr(FlowStanding, "take_over", taken)
+    monkeypatch.setattr(FlowRuntime, "take_over", taken)
     run.takeovers.run(run.stop)
     assert alone == [True]

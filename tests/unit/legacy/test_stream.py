@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.copier.bell import Heard
+from mirror.copier.epoch_channel import Signal
 from mirror.legacy import stream
 from mirror.legacy.client_settings import consumer_settings, producer_settings
 from mirror.legacy.options import Options
@@ -23,7 +23,7 @@ ORDERS = [confluent_kafka.TopicPartition("orders", number) for number in range(2
 
 
 class World:
-    """Both clusters and the bell, as far as a stream sees them: what happens is a list of steps, one a poll."""
+    """Both clusters and the epoch channel, as far as a stream sees them: what happens is a list of steps, one a poll."""
 
     def __init__(self, steps: list[Step], **clients: Mapping[str, str]) -> None:
         self.steps, self.done, self.said = list(steps), [], []
@@ -47,11 +47,11 @@ class World:
         work = StreamWork(0, Options(Path("c"), Path("p"), "orders|__.*", **options), consumer, producer, ("", 0))
         return Stream(work, self).run()  # type: ignore[arg-type]
 
-    # The bell.
+    # The epoch channel.
     has_said_all = True
 
-    def heard(self) -> Heard:
-        return Heard.NOTHING if self.steps else Heard.RING
+    def signal(self) -> Signal:
+        return Signal.NOTHING if self.steps else Signal.END
 
     def say(self, _: int, text: str) -> None:
         self.said.append(text)

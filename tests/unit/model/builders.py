@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
+from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
 
 #: Java MirrorMaker copied 10 to 99 from 1010 on, densely; syncs of 20 and 60 are known. Then the map is exact.
 BY_JAVA = OffsetMap(
@@ -12,5 +12,5 @@ BY_JAVA = OffsetMap(
     Runs.of([Run(100, 1100, 50)]),
     150,
     1150,
-    (Sketch(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
+    (SparseOffsetMap(10, 100, 1010, 1100, (Pair(20, 1020), Pair(60, 1060))),),
 )

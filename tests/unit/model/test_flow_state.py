@@ -38,8 +38,8 @@ from mirror.model.flow_state import (
     placement_record,
     producer_asked_for_record,
     quota_record,
-    sketch_record,
     source_record,
+    sparse_map_record,
     state_topic,
     transactional_id_record,
     writer_record,
@@ -47,7 +47,7 @@ from mirror.model.flow_state import (
 from mirror.model.leader_epochs import EpochEnd
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch
+from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.translation import Exact, TooOld
@@ -193,15 +193,15 @@ def test_chunks_make_one_map() -> None:
 
 
 def test_what_java_mirrormaker_copied_is_part_of_the_map() -> None:
-    sketch = Sketch(0, 50, 0, 51, (Pair(0, 0), Pair(40, 41)))
+    sparse_map = SparseOffsetMap(0, 50, 0, 51, (Pair(0, 0), Pair(40, 41)))
     taken = Takeover(ORDERS, 45, 60, 61, 10, 10, 10, 1, 2, 3, "a note")
     state = folded(
         taken.record(),
-        sketch_record(ORDERS, sketch),
+        sparse_map_record(ORDERS, sparse_map),
         chunk_record(ORDERS, 0, [Run(50, 51, 10)]),
         Position(60, 61, 50, False).record(ORDERS),
     )
-    assert state.offset_map(ORDERS) == OffsetMap(50, False, Runs.of([Run(50, 51, 10)]), 60, 61, (sketch,))
+    assert state.offset_map(ORDERS) == OffsetMap(50, False, Runs.of([Run(50, 51, 10)]), 60, 61, (sparse_map,))
     assert state.takeovers == {ORDERS: taken}
 
 
@@ -429,15 +429,15 @@ def test_fields_of_a_newer_version_are_written_on() -> None:
 def test_how_far_a_copy_was_compared_counts_for_its_turn_alone() -> None:
     """A version that does not know the field writes it on, also with a position from which the copy went back."""
     value = b'{"upstream":7,"downstream":5,"origin":0,"complete":true,"turn":%d,"compared":[1,4]}'
-    for turn, compared in ((1, 4), (2, -1)):
-        assert folded((b'["position","orders",3]', value % turn)).positions[ORDERS].compared == compared
+    for incarnation, compared in ((1, 4), (2, -1)):
+        assert folded((b'["position","orders",3]', value % incarnation)).positions[ORDERS].compared == compared
     assert folded((b'["position","orders",3]', value.replace(b',"compared":[1,4]', b"") % 1)).positions[
         ORDERS
-    ] == Position(7, 5, 0, True, turn=1)
+    ] == Position(7, 5, 0, True, incarnation=1)
 
 
 def test_what_was_not_compared_before_a_turn_counts_for_that_turn_alone() -> None:
-    position = Position(7, 12, 0, True, turn=3, compared=12, uncompared=(4, 12))
+    position = Position(7, 12, 0, True, incarnation=3, compared=12, uncompared=(4, 12))
     assert folded(position.record(ORDERS)).positions == {ORDERS: position}
     later = json.loads(position.record(ORDERS)[1] or b"") | {"turn": 4}
     assert folded((b'["position","orders",3]', json.dumps(later).encode())).positions[ORDERS].uncompared is None
@@ -514,7 +514,7 @@ KINDS = {
         b'{"from":[10,11],"to":[17,18],"hole":[0,0],"runs":[7]}',
     ),
     "sketch": (
-        sketch_record(ORDERS, Sketch(0, 50, 1, 51, (Pair(0, 1), Pair(40, 41)))),
+        sparse_map_record(ORDERS, SparseOffsetMap(0, 50, 1, 51, (Pair(0, 1), Pair(40, 41)))),
         b'["sketch","orders",3,0]',
         b'{"end":50,"downstream_start":1,"downstream_end":51,"pairs":[[0,1],[40,41]]}',
     ),
@@ -609,7 +609,7 @@ def test_the_bytes_of_every_kind_of_record(kind: str) -> None:
     assert state.unread == {}
     assert state != FlowState()
     state.apply(key, None)
-    for kept in (state.chunks, state.sketches):
+    for kept in (state.chunks, state.sparse_maps):
         kept.pop(ORDERS, None)
     assert state == FlowState()
 

@@ -9,40 +9,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.flow import Flow
-from mirror.model.loops import Way, arrivals, find_loops, flows_of, left_out
+from mirror.model.loops import ReplicationEdge, arrivals, find_loops, flows_of, left_out
 
 CLUSTERS = "ABCD"
 GRAPHS = st.sets(st.sampled_from([Flow(*ends) for ends in permutations(CLUSTERS, 2)]), min_size=1)
 
 
-def ways(*flows: str, only_local: str = "") -> list[Way]:
+def edges(*flows: str, only_local: str = "") -> list[ReplicationEdge]:
     """Flows written ``AB``."""
-    return [Way(Flow(*flow), flow not in only_local.split()) for flow in flows]
+    return [ReplicationEdge(Flow(*flow), flow not in only_local.split()) for flow in flows]
 
 
-def copied(ways: list[Way], rounds: int) -> dict[str, list[tuple[str, str]]]:
+def copied(edges: list[ReplicationEdge], rounds: int) -> dict[str, list[tuple[str, str]]]:
     """Each cluster's log, as (origin, last cluster before): one record of each, copied by all flows so many times."""
     logs = {alias: [(alias, "")] for alias in CLUSTERS}
-    read = {way.flow: 0 for way in ways}
+    read = {edge.flow: 0 for edge in edges}
     for _ in range(rounds):
         for flow in read:
-            refused = left_out(flow, ways)
+            refused = left_out(flow, edges)
             batches, read[flow] = logs[flow.source][read[flow] :], len(logs[flow.source])
             logs[flow.target] += [(origin, flow.source) for origin, before in batches if before not in refused]
     return logs
 
 
-def reachable(ways: list[Way], origin: str) -> set[str]:
+def reachable(edges: list[ReplicationEdge], origin: str) -> set[str]:
     found = {origin}
     for _ in CLUSTERS:
-        found |= {way.flow.target for way in ways if way.flow.source in found}
+        found |= {edge.flow.target for edge in edges if edge.flow.source in found}
     return found
 
 
 @given(GRAPHS)
 def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_none_comes_back(graph: set[Flow]) -> None:
     """By whatever flows, in whatever order: the copying ends by itself, and the counts are those foretold."""
-    some = [Way(flow) for flow in sorted(graph)]
+    some = [ReplicationEdge(flow) for flow in sorted(graph)]
     if find_loops(some):
         return
     logs, more = copied(some, 8), copied(some, 12)
@@ -56,7 +56,7 @@ def test_where_no_loop_is_found_every_record_arrives_wherever_flows_lead_and_non
 
 @given(GRAPHS)
 def test_what_is_called_a_loop_does_bring_records_back(graph: set[Flow]) -> None:
-    some = [Way(flow) for flow in sorted(graph)]
+    some = [ReplicationEdge(flow) for flow in sorted(graph)]
     for walk in find_loops(some):
         back = copied(some, len(walk) + 1)[walk[-1]]
         assert [origin for origin, _ in back].count(walk[0]) > 1 or walk[0] != walk[-1]
@@ -75,7 +75,7 @@ def test_what_is_called_a_loop_does_bring_records_back(graph: set[Flow]) -> None
     ids=["two ways", "a chain", "a mesh of three", "one way", "a star"],
 )
 def test_trees_and_meshes_deliver_every_record_once(flows: tuple[str, ...]) -> None:
-    some = ways(*flows)
+    some = edges(*flows)
     assert find_loops(some) == ()
     assert set(arrivals(some).values()) == {1}
 
@@ -91,17 +91,17 @@ def test_trees_and_meshes_deliver_every_record_once(flows: tuple[str, ...]) -> N
 )
 def test_a_ring_goes_round(flows: tuple[str, ...], walk: tuple[str, ...]) -> None:
     """The last way a record came does not say where it began."""
-    assert walk in find_loops(ways(*flows))
+    assert walk in find_loops(edges(*flows))
 
 
 def test_a_ring_is_open_where_two_flows_copy_local_records_alone() -> None:
     """One is not enough: what begins behind it passes all the others."""
-    assert find_loops(ways("AB", "BC", "CA", only_local="CA")) == (("C", "A", "B", "C"),)
-    some = ways("AB", "BC", "CA", only_local="CA AB")
+    assert find_loops(edges("AB", "BC", "CA", only_local="CA")) == (("C", "A", "B", "C"),)
+    some = edges("AB", "BC", "CA", only_local="CA AB")
     assert find_loops(some) == ()
     assert left_out(Flow("C", "A"), some) == {"A", "B"}
     assert left_out(Flow("B", "C"), some) == {"C"}
 
 
 def test_two_ways_to_a_cluster_bring_a_record_twice() -> None:
-    assert arrivals(ways("AB", "AC", "BD", "CD"))["A", "D"] == 2
+    assert arrivals(edges("AB", "AC", "BD", "CD"))["A", "D"] == 2

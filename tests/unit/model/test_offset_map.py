@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import Chunk, OffsetMap, Run, Runs, Sketch, cut, extend, runs_before, runs_from, runs_of
+from mirror.model.offset_map import (
+    Chunk,
+    OffsetMap,
+    Run,
+    Runs,
+    SparseOffsetMap,
+    cut,
+    extend,
+    runs_before,
+    runs_from,
+    runs_of,
+)
 from mirror.model.translation import Bounded, Exact, NotMirrored, TooOld
 from tests.unit.model.builders import BY_JAVA
 
@@ -108,9 +119,9 @@ def taken_over(draw: st.DrawFn) -> tuple[dict[int, int], OffsetMap]:
             pairs.append(Pair(upstream, downstream))
         upstream, downstream = upstream + 1, downstream + 1
     end, length = upstream + draw(st.integers(0, 2)), draw(st.integers(1, 3))
-    sketch = Sketch(start, end, downstream_start, downstream, tuple(pairs))
+    sparse_map = SparseOffsetMap(start, end, downstream_start, downstream, tuple(pairs))
     runs = Runs.of([Run(end, downstream, length)])
-    return copied, OffsetMap(end, False, runs, end + length, downstream + length, (sketch,))
+    return copied, OffsetMap(end, False, runs, end + length, downstream + length, (sparse_map,))
 
 
 @given(taken_over(), st.integers(0, 60))
@@ -240,7 +251,7 @@ def test_runs_are_cut_at_a_position_without_loss(history: History, position: int
 def sketched(*pairs: Pair, runs: Runs | None = None, complete: bool = False) -> OffsetMap:
     """Java MirrorMaker copied some of 0 to 49 to 10 to 39; five others lie behind it, then the map is exact."""
     runs = Runs.of([Run(60, 45, 5)]) if runs is None else runs
-    return OffsetMap(60, complete, runs, 65, 50, (Sketch(0, 50, 10, 40, pairs),))
+    return OffsetMap(60, complete, runs, 65, 50, (SparseOffsetMap(0, 50, 10, 40, pairs),))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +307,7 @@ def test_behind_a_stretch_all_that_was_copied_of_it_is_read(
 
 def test_a_stretch_between_runs_counts_before_the_later_and_behind_the_earlier_one() -> None:
     runs = Runs.of([Run(0, 0, 5), Run(60, 45, 5)])
-    known = OffsetMap(0, True, runs, 65, 50, (Sketch(5, 50, 10, 40, (Pair(20, 39),)),))
+    known = OffsetMap(0, True, runs, 65, 50, (SparseOffsetMap(5, 50, 10, 40, (Pair(20, 39),)),))
     assert [known.translate_back(each) for each in (5, 9, 41, 46)] == [Exact(5), Exact(5), Exact(21), Exact(61)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirror.model.mm2_trace import Pair
-from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch, extend
+from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap, extend
 from mirror.model.shared_topic import translate_shared
 from mirror.model.translation import Bounded, Exact, TooOld
 from tests.unit.model.builders import BY_JAVA
@@ -134,7 +134,7 @@ def test_of_what_java_mirrormaker_copied_a_reader_of_the_copies_misses_nothing_o
 
 def test_a_reader_of_all_that_was_copied_before_java_mirrormaker_did_has_read_nothing_of_that() -> None:
     """Records of others may lie between the two on the log of the copies."""
-    stretch = Sketch(10, 800, 20, 810, (Pair(9, 19), Pair(400, 410)))
+    stretch = SparseOffsetMap(10, 800, 20, 810, (Pair(9, 19), Pair(400, 410)))
     opposite = OffsetMap(0, True, Runs.of([Run(0, 0, 10), Run(800, 810, 50)]), 850, 860, (stretch,))
     for position in (10, 15, 20):
         assert translate_shared(NOTHING_COPIED, opposite, position) == Exact(10)
@@ -146,8 +146,8 @@ def test_a_reader_of_all_that_was_copied_before_java_mirrormaker_did_has_read_no
 def test_of_what_java_mirrormaker_copied_no_copy_is_passed_that_may_not_be_read(position: int, copied_to: int) -> None:
     """Nothing exact lies behind; from its end on everything of the source is read, and the target's own counts."""
     stretches = (
-        Sketch(0, 9, 1000, 1009, (Pair(0, 1000),)),
-        Sketch(20, 100, 1020, 1100, (Pair(20, 1020), Pair(60, 1060))),
+        SparseOffsetMap(0, 9, 1000, 1009, (Pair(0, 1000),)),
+        SparseOffsetMap(20, 100, 1020, 1100, (Pair(20, 1020), Pair(60, 1060))),
     )
     forward = OffsetMap(100, False, Runs(), 100, 1100, stretches)
     found = translate_shared(forward, OffsetMap(0, True, Runs(), 2000, 0), position)

@@ -143,10 +143,10 @@ def test_a_history_that_cannot_be_kept_is_a_note_of_the_flow_and_no_more(tmp_pat
     settings = load(file)
     engine = Engine(settings, tells_copied=True)
     with watched(engine, threading.Event()) as watching:
-        (note,) = wait_until(engine.standings[FLOW].notes, "a note", timeout_seconds=60)
+        (note,) = wait_until(engine.runtimes[FLOW].notes, "a note", timeout_seconds=60)
         view = watching.view()
     assert note.startswith(f"history east->west: {folder} cannot be written to: ")
-    assert engine.standings[FLOW].reasons() == ()
+    assert engine.runtimes[FLOW].reasons() == ()
     assert b"mirror_history_writable 0.0" in exposition(view)
     assert json.loads(server.status(view).content)["history"]["trouble"] in note
 

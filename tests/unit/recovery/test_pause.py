@@ -67,7 +67,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PauseReport | None
     """What making sure that no engine writes comes to, try by try; it is not tried more often."""
     found: list[PauseReport | None] = []
     monkeypatch.setattr(NobodyLeads, "reports", found, raising=False)
-    monkeypatch.setattr(module, "Ousting", NobodyLeads)
+    monkeypatch.setattr(module, "EngineFencing", NobodyLeads)
     yield found
     assert found == []
 

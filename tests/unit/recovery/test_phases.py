@@ -15,10 +15,10 @@ from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
 from mirror.proof.group_move import GroupMove
 from mirror.recovery.failover import Mode, steps_of
+from mirror.recovery.journal_facts import JournalFacts
 from mirror.recovery.procedure import UnderWay
 from mirror.recovery.run import FAILOVER, Run, Wanted
 from mirror.recovery.steps import StepResult
-from mirror.recovery.what_was_done import WhatWasDone
 from tests.unit.recovery.world import EAST, HOME, ORDERS, THERE, WEST, Killed, StandInEnds, World, move_of
 
 STEPS = ["detect", "begin", "stop", "cut", "groups", "positions", "start", "first write", "first reads", "finish"]
@@ -95,9 +95,9 @@ def test_what_another_process_has_done_between_two_phases_is_looked_at_and_not_d
 
 def test_what_was_done_is_told_by_the_journal_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "failover"
-    assert WhatWasDone.of(path, THERE.flow).group_moves() == []
+    assert JournalFacts.of(path, THERE.flow).group_moves() == []
     under_way(lost(), path).through()
-    done = WhatWasDone.of(path, THERE.flow)
+    done = JournalFacts.of(path, THERE.flow)
     assert dict(done.cut_positions) == {ORDERS: 10}
     assert [each["group"] for each in done.group_rows] == ["audit"]
     assert done.has(Event.FAULT_DETECTED)
@@ -115,5 +115,5 @@ def test_judges_are_told_from_where_each_group_was_moved(tmp_path: Path, known_b
     rows = [{"group": "audit", "topic": "A.orders", "partition": 3, "upstream": 5}]
     journal.append(Event.OFFSETS_APPLIED, step="groups", facts={"translated": rows})
 
-    done = WhatWasDone.of(tmp_path, Flow("A", "B"))
+    done = JournalFacts.of(tmp_path, Flow("A", "B"))
     assert done.group_moves(known_by_ms) == [GroupMove("audit", "A", "B", {TopicPartition("A.orders", 3): 5}, known)]

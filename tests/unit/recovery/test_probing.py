@@ -11,10 +11,10 @@ from mirror.kafka.cluster import AccessDenied, ClusterUnreachable
 from mirror.recovery import probing as probing_module
 from mirror.recovery.probing import (
     NOTHING_KNOWN,
-    Heard,
     Known,
     Probe,
     ProbeRow,
+    Signal,
     StillThere,
     probe_each,
     probing,
@@ -24,24 +24,24 @@ from mirror.waiting import wait_until
 
 THREE = ClusterSettings("east", {"bootstrap.servers": "a:1, b:2,c:3", "client.id": "x"})
 ONE = ClusterSettings("east", {"bootstrap.servers": "a:1"})
-NOBODY = Heard("nobody is there")
+NOBODY = Signal("nobody is there")
 
 
 def answering(*rounds: str, brokers: tuple[str, ...] = ()) -> Probe:
     """Answer in each round at the addresses named, in the last for ever."""
     seen: dict[str, int] = {}
 
-    def probe(settings: ClusterSettings, seconds: float, cluster_id: str) -> Heard:
+    def probe(settings: ClusterSettings, seconds: float, cluster_id: str) -> Signal:
         address = settings.bootstrap_servers
-        turn = min(seen.get(address, 0), len(rounds) - 1)
+        incarnation = min(seen.get(address, 0), len(rounds) - 1)
         seen[address] = seen.get(address, 0) + 1
-        return Heard(None, brokers) if address in rounds[turn].split() else NOBODY
+        return Signal(None, brokers) if address in rounds[incarnation].split() else NOBODY
 
     return probe
 
 
 def test_each_broker_is_asked_by_itself() -> None:
-    assert probe_each(THREE, 1.0, answering("b:2")) == {"a:1": NOBODY, "b:2": Heard(None), "c:3": NOBODY}
+    assert probe_each(THREE, 1.0, answering("b:2")) == {"a:1": NOBODY, "b:2": Signal(None), "c:3": NOBODY}
 
 
 def test_it_is_gone_when_none_answers_three_times_in_a_row() -> None:
@@ -121,7 +121,7 @@ def test_what_goes_wrong_with_a_plan_ends_its_probes_and_what_goes_wrong_with_th
     with pytest.raises(KeyError), probing(ProbeRow(), ONE, 1.0, NOTHING_KNOWN):
         raise KeyError
 
-    def ask(*_: object) -> Heard:
+    def ask(*_: object) -> Signal:
         raise ZeroDivisionError
 
     monkeypatch.setattr(probing_module, "_ask", ask)
@@ -153,9 +153,9 @@ class AnotherCluster:
 def test_another_cluster_at_an_address_on_record_is_not_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing_module.Cluster, "connect", lambda *_, **__: AnotherCluster())
     (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="ours")).values()
-    assert heard == Heard("another cluster answers there (other)")
+    assert heard == Signal("another cluster answers there (other)")
     (heard,) = probe_each(ONE, 1.0, known=Known(cluster_id="other")).values()
-    assert heard == Heard(None, ("a:1", "b:2"))
+    assert heard == Signal(None, ("a:1", "b:2"))
 
 
 def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_who_lets_nobody_in_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(probing_module.Cluster, "connect", connect)
     problem: Exception = AccessDenied("east", "describing", "not allowed")
-    assert probe_each(ONE, 1.0) == {"a:1": Heard(None)}
+    assert probe_each(ONE, 1.0) == {"a:1": Signal(None)}
     problem = ClusterUnreachable("east", "a:1", "connection refused")
     (heard,) = probe_each(ONE, 1.0).values()
     assert "connection refused" in str(heard.problem)

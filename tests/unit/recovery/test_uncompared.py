@@ -10,7 +10,7 @@ import pytest
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.model.flow_state import Acknowledgement, FlowState, Gap, GapKind, Position, RunReport
 from mirror.model.mm2_trace import Mm2Trace, Pair
-from mirror.model.offset_map import OffsetMap, Run, Runs, Sketch
+from mirror.model.offset_map import OffsetMap, Run, Runs, SparseOffsetMap
 from mirror.model.offset_ranges import Range, Ranges
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
@@ -31,7 +31,7 @@ TAKEN = OffsetMap(
     Runs.of([Run(40, 45, 20)]),
     60,
     65,
-    (Sketch(0, 40, 0, 45, (Pair(10, 12), Pair(30, 33))),),
+    (SparseOffsetMap(0, 40, 0, 45, (Pair(10, 12), Pair(30, 33))),),
 )
 PAIR = PartitionPair(LogRange("east", {}, ORDERS, 0, 10), LogRange("west", {}, COPY, 1, 11), writers=frozenset({7}))
 PLACE = Outside(PAIR.target, (0, 1), (11, 20), PAIR.writers)

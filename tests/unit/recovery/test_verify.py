@@ -20,7 +20,7 @@ from mirror.proof.equivalence import Equivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import Mark, PartitionPair
-from mirror.proof.remembered import Entry, Logs, Memory, parse
+from mirror.proof.verified_ranges import Entry, Logs, Memory, parse
 from mirror.recovery import verify
 from tests.unit.config.files import flows_of
 
@@ -111,9 +111,9 @@ BEFORE = on_record(Position(10, 11, 0, complete=True).record(ORDERS), chunk_reco
         # The partition is idle: its position goes by what is there twice.
         (Position(10, 15, 0, complete=True), (Run(0, 1, 10),), Seen(4, 11, 15)),
         (Position(12, 15, 0, complete=True), (Run(0, 1, 10), Run(10, 13, 2)), Seen(2, 11, 13)),
-        # Not on record in time, or of another turn of the copy by now: nothing can be said.
+        # Not on record in time, or of another incarnation of the copy by now: nothing can be said.
         (Position(12, 13, 0, complete=True), (Run(0, 1, 12),), None),
-        (Position(14, 15, 0, complete=True, turn=1), (Run(0, 1, 14),), None),
+        (Position(14, 15, 0, complete=True, incarnation=1), (Run(0, 1, 14),), None),
     ],
 )
 def test_what_the_flow_has_written_behind_its_position_is_there_twice_unless_the_engine_records_it(

@@ -17,11 +17,11 @@ from mirror.model.failover_instants import FailoverInstants
 from mirror.model.ledger import RecordId
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.absence import Absence
 from mirror.proof.account import Account, AccountLine, Fate
 from mirror.proof.delivery import GroupReading, Place
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import AT_LEAST_ONCE, Anomaly, Delivery, Era, Example, Finding, PartitionCount
+from mirror.proof.losses import Absence
 from mirror.proof.objectives import Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario.declaration import Judged, Procedure, Replicator, Scenario, Tolerated

@@ -13,12 +13,12 @@ from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
 from mirror.model.verdict import Verdict
-from mirror.proof.absence import Absence
 from mirror.proof.account import Account, AccountLine, Fate, Sides
 from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
 from mirror.proof.findings import Anomaly, Delivery, Example, Finding, PartitionCount
+from mirror.proof.losses import Absence
 from mirror.proof.objectives import Objectives, Rpo
 from mirror.proof.transactions import TransactionCount
 from mirror.scenario import judging

@@ -12,10 +12,10 @@ import pytest
 
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.proof.absence import Absence
 from mirror.proof.delivery import GroupReading, Place, Route
 from mirror.proof.evidence import Gap
 from mirror.proof.final_values import FinalValues
+from mirror.proof.losses import Absence
 from mirror.proof.objectives import Rpo
 from mirror.scenario import judging
 from mirror.scenario.declaration import Load, Topic
@@ -69,7 +69,7 @@ class Court:
         self.missing: list[Route] = []
         self.groups: tuple[Any, ...] | None = None
         self.judged: list[tuple[Route, ...]] = []
-        for name in ("final_read", "measure_absence", "judge_by_era", "judge_groups", "read_positions"):
+        for name in ("final_read", "measure_losses", "judge_by_era", "judge_groups", "read_positions"):
             monkeypatch.setattr(judging, name, getattr(self, name))
         for name in ("missing_acked", "compute_rpo", "_final_values"):
             monkeypatch.setattr(judging, name, getattr(self, name.removeprefix("_")))
@@ -83,7 +83,7 @@ class Court:
             sends=Rows("sends"), logs=Rows("logs"), reads=Rows("reads"), commits="commits", gaps=(Gap("log", "torn"),)
         )
 
-    def measure_absence(self, _: Rows, __: Rows, route: Route, ranges: Mapping[Any, Any], **known: Any) -> Absence:
+    def measure_losses(self, _: Rows, __: Rows, route: Route, ranges: Mapping[Any, Any], **known: Any) -> Absence:
         self.absences[route], self.replaced[route] = ranges, known["replaced"]
         return Absence(told=1)
 

@@ -10,7 +10,7 @@ import pytest
 from mirror.evidence.facts import FactError
 from mirror.model.shadow import Forecast
 from mirror.model.verdict import Verdict
-from mirror.scenario import words
+from mirror.scenario import formatting
 from mirror.scenario.declaration import Judged, Replicator
 from mirror.scenario.outcome import Figures, GroupFigures, RunOutcome, unknown
 from mirror.scenario.page import render as render_page
@@ -53,9 +53,9 @@ def test_a_line_adds_up_its_runs_and_tells_the_copied_tail_from_what_is_wrong() 
     assert (line.runs, line.verdict, line.wrong_records, line.silent) == (2, Verdict.PASS, 10, 4)
     assert line.rto_seconds is not None
     assert (line.rto_seconds.median.value, line.rto_seconds.worst) == (16.0, 20.0)
-    assert words.anomalies(line) == "10 duplicated, 14 stranded"
-    assert words.losses(line) == "4 silent"
-    assert words.verdict(line) == "PASS (2/2 as they should be, 95 % [0.34, 1.00])"
+    assert formatting.anomalies(line) == "10 duplicated, 14 stranded"
+    assert formatting.losses(line) == "4 silent"
+    assert formatting.verdict(line) == "PASS (2/2 as they should be, 95 % [0.34, 1.00])"
 
 
 def test_a_run_that_proves_nothing_counts_as_a_run_and_not_as_figures() -> None:
@@ -110,7 +110,7 @@ def test_the_page_shows_the_links_of_a_whole_chain_at_their_medians() -> None:
         return replace(RUN, seed=seed, figures=replace(FIGURES, rto_seconds=seconds, rto_links=links))
 
     (line,) = summarise([run(1, 1.0), run(2, 2.0), run(3, 7.0), run(4, 50.0, seconds=None)])
-    assert words.links(line) == "detected 2.0 s, fenced 2.0 s"
+    assert formatting.links(line) == "detected 2.0 s, fenced 2.0 s"
     assert "Links of the RTO, at the median:\n\n* mirror: detected 2.0 s, fenced 2.0 s\n" in render_page(
         [SMALL], [line]
     )
@@ -121,8 +121,8 @@ def test_of_several_runs_the_worst_fact_stands_beside_the_worst_forecast() -> No
     more = replace(group, redelivered=50, forecast=Forecast(skipped=0, read_again=60))
     (line,) = summarise([RUN, replace(RUN, seed=2, figures=replace(RUN.figures, groups=(more,)))])
 
-    assert words.read_again(line) == "26 [3, 50], worst 50 (forecast: up to 50, worst 60)"
-    assert words.skipped(line) == "1 in each run (forecast: 0)"
+    assert formatting.read_again(line) == "26 [3, 50], worst 50 (forecast: up to 50, worst 60)"
+    assert formatting.skipped(line) == "1 in each run (forecast: 0)"
 
 
 def test_a_series_that_is_taken_up_again_does_not_run_what_was_finished(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mirror.model.flow_state import Gap, GapKind
 from mirror.model.partition import TopicPartition
-from mirror.proof.absence import ToldGap
+from mirror.proof.losses import DeclaredGap
 from mirror.scenario.perform import told_gap
 
 NOW, BEFORE = "id-now", "id-before"
@@ -15,20 +15,20 @@ NOW, BEFORE = "id-now", "id-before"
 @pytest.mark.parametrize(
     ("kind", "topic_id", "told"),
     [
-        (GapKind.RETENTION, NOW, ToldGap(3, 5)),
-        (GapKind.RETENTION, BEFORE, ToldGap(3, 5, is_of_old_log=True)),
-        (GapKind.PARKED, NOW, ToldGap(3, 5, is_still_there=True)),
-        (GapKind.SKIPPED, BEFORE, ToldGap(3, 5, is_of_old_log=True, is_still_there=True)),
-        (GapKind.RECREATED, BEFORE, ToldGap(3, 5, is_of_old_log=True)),
-        (GapKind.RECREATED, NOW, ToldGap(3, 5, is_of_old_log=True)),
-        (GapKind.TRUNCATED, NOW, ToldGap(3, 5, is_of_old_log=True)),
+        (GapKind.RETENTION, NOW, DeclaredGap(3, 5)),
+        (GapKind.RETENTION, BEFORE, DeclaredGap(3, 5, is_of_old_log=True)),
+        (GapKind.PARKED, NOW, DeclaredGap(3, 5, is_still_there=True)),
+        (GapKind.SKIPPED, BEFORE, DeclaredGap(3, 5, is_of_old_log=True, is_still_there=True)),
+        (GapKind.RECREATED, BEFORE, DeclaredGap(3, 5, is_of_old_log=True)),
+        (GapKind.RECREATED, NOW, DeclaredGap(3, 5, is_of_old_log=True)),
+        (GapKind.TRUNCATED, NOW, DeclaredGap(3, 5, is_of_old_log=True)),
         (GapKind.TARGET_LOST, NOW, None),
         (GapKind.UNMATCHED, NOW, None),
         (GapKind.UNKNOWN_ORIGIN, NOW, None),
         (GapKind.OTHER, NOW, None),
     ],
 )
-def test_a_gap_excuses_what_it_says_is_missing(kind: GapKind, topic_id: str, told: ToldGap | None) -> None:
+def test_a_gap_excuses_what_it_says_is_missing(kind: GapKind, topic_id: str, told: DeclaredGap | None) -> None:
     gap = Gap(TopicPartition("orders", 0), 3, 5, "because", 1, kind, topic_id=topic_id)
 
     assert told_gap(gap, NOW) == told

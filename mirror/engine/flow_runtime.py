@@ -1,0 +1,890 @@
+"""What the engine knows of a flow between epochs."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from mirror.config.settings import FlowSettings
+from mirror.control.foreign_records import foreign_reasons
+from mirror.control.gaps import open_gaps_reason
+from mirror.control.tick import MOST_TOLD, TickReport, now_ms, shortened
+from mirror.copier.work import (
+    MOST_SLOT_PATIENCE_SECONDS,
+    SLOT_PATIENCE_SECONDS,
+    GapPolicy,
+    Handover,
+    OthersUntil,
+    PartitionResult,
+    Slot,
+    SlotEnd,
+    Throttled,
+)
+from mirror.engine.flow_producers import TakenProducers
+from mirror.engine.lease import Lease
+from mirror.engine.mm2_traces import Mm2Traces
+from mirror.kafka.batch import Producer
+from mirror.model import connect_offsets
+from mirror.model.counts import are, counted
+from mirror.model.flow_state import (
+    DataProducer,
+    DeadChunks,
+    FlowState,
+    ForeignWriter,
+    Gap,
+    Position,
+    StateRecord,
+    Takeover,
+    stopped_reason,
+)
+from mirror.model.mm2_trace import Mm2Trace
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, paused_of
+from mirror.model.writers import WrittenBy
+
+# Much less than the least that producer.id.expiration.ms is likely to be; it is a day by default.
+REFUSED_SECONDS = 20.0
+_BEING_COMPARED = "what lies on the target is being compared with the source"
+_NOT_TAKEN_OVER = "it is to be taken over from Java MirrorMaker"
+_NOT_BEGUN = "it is not on record yet where its copy is to begin (auto.offset.reset = latest)"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(
+    method: Callable[Concatenate[FlowRuntime, P], T],
+) -> Callable[Concatenate[FlowRuntime, P], T]:
+    """Let one thread at a time look at a flow's standing or change it."""
+
+    @wraps(method)
+    def with_lock(runtime: FlowRuntime, /, *args: P.args, **named: P.kwargs) -> T:
+        with runtime.lock:
+            return method(runtime, *args, **named)
+
+    return with_lock
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """As whom a flow is written without transactions.
+
+    Attributes
+    ----------
+    sequences
+        the producer's next sequence on each partition of the target that it has written to.
+    """
+
+    producer: Producer | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FlowRuntime:
+    """What the engine knows of a flow between epochs; shared by the copy loop and the flow's other threads.
+
+    Its methods can be called from any thread. Who reads or sets several of its attributes holds its ``lock`` meanwhile.
+    ``changed`` is called when there is something else to copy than the running epoch was told.
+    """
+
+    settings: FlowSettings
+    changed: Callable[[], None] = lambda: None
+    partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...] = ()
+    handovers: dict[TopicPartition, Handover] = field(default_factory=dict)
+    mm2: Mm2Traces = field(default_factory=Mm2Traces)
+    takeovers: dict[TopicPartition, Mm2Trace] = field(default_factory=dict)
+    taking: dict[TopicPartition, Takeover] = field(default_factory=dict)
+    writers: set[int] = field(default_factory=set)
+    stopped: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those of them that stay stopped as long as the state topic holds what is not understood of them.
+    not_understood: dict[TopicPartition, str] = field(default_factory=dict)
+    troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Of partitions that are read from their leaders although client.rack is set: why.
+    leaders_alone: dict[TopicPartition, str] = field(default_factory=dict)
+    copy_trouble: str | None = None
+    throttles: tuple[str, ...] = ()
+    takeover_trouble: str | None = None
+    reports: dict[str, TickReport] = field(default_factory=dict)
+    open_gaps: tuple[Gap, ...] = ()
+    # The gaps at which partitions have stopped, and whether they are acknowledged.
+    barriers: dict[TopicPartition, tuple[Gap, bool]] = field(default_factory=dict)
+    slots: tuple[Slot, ...] = ()
+    # The transactional ids that no task writes with any more since the last epoch, and as whom they were written.
+    given_up: dict[str, Producer] = field(default_factory=dict)
+    # How long the slots of tasks wait that were lost the last time.
+    patience_seconds: dict[int, float] = field(default_factory=dict)
+    writing: Writing = field(default_factory=Writing)
+    # The partitions of the target where something may still arrive that was sent before, and as whom; None: by an
+    # earlier engine, or in a transaction that has not ended. They are copied on once the target refuses it.
+    unfenced: dict[TopicPartition, Producer | None] = field(default_factory=dict)
+    fence_troubles: dict[TopicPartition, str] = field(default_factory=dict)
+    # Those where the target does not refuse what may still arrive, and the producer id of that: nothing does before
+    # something is copied there with the next epoch of that producer.
+    unrefused: dict[TopicPartition, int] = field(default_factory=dict)
+    # As whom tasks of this term were to write on partitions of the target that have not said that all was answered.
+    unanswered: dict[TopicPartition, set[Producer]] = field(default_factory=dict)
+    # Until when tasks of an epoch that failed may write, by `steady_seconds`: one that is cut off does not hear of it.
+    tasks_write_until: float = -math.inf
+    # Why what arrives late is seen but not refused.
+    weak_fence: str | None = None
+    fence_note: str | None = None
+    # The term in which this engine leads the flow, None while it does not.
+    term: int | None = None
+    # Its right to write in that term.
+    lease: Lease = field(default_factory=Lease)
+    was_settled: bool = False
+    # Whether partitions found next may be ones that the engine before had found, and begun, too.
+    fences_found: bool = False
+    # How many times a term began, or the flow was begun from what the target has on record.
+    begun: int = 0
+    # What of the offset maps is to be forgotten by the tasks of the next epoch.
+    dead: dict[TopicPartition, DeadChunks] = field(default_factory=dict)
+    # The writers of other flows into the source, by their state topic; and by topic, the flows that are left out.
+    mirrors: WrittenBy = field(default_factory=dict)
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The topics whose copies mirrors alone should write to, and where others did: the source, offsets of the copy. Of
+    # very many the newest are kept: it is the writers that matter, and they come again.
+    watched: frozenset[str] = frozenset()
+    others: deque[tuple[TopicPartition, tuple[int, int]]] = field(default_factory=lambda: deque(maxlen=2_000))
+    # Of these something was not looked at: whoever leads the flow next finds it on record once more.
+    passed_over: set[TopicPartition] = field(default_factory=set)
+    foreign: tuple[ForeignWriter, ...] = ()
+    #: What people should know of the file that this engine runs by.
+    file_notes: tuple[str, ...] = ()
+    #: What was lost of the state topic since this engine runs.
+    loss: str | None = None
+    pauses: Pauses = field(default_factory=Pauses)
+    # The partitions that were paused and are to be copied on, once it is known whether Java MirrorMaker has copied them
+    # meanwhile.
+    resumed: set[TopicPartition] = field(default_factory=set)
+    # The partitions of which an engine that leads no longer has written over how far they are copied.
+    to_record: set[TopicPartition] = field(default_factory=set)
+    # To the copies of which the tasks of the running epoch may append.
+    at_work: frozenset[TopicPartition] = frozenset()
+    # Set when there is something to be said of what is paused, which somebody waits for.
+    rested: threading.Event = field(default_factory=threading.Event)
+    is_known: bool = False
+    # Since this engine leads: whether it was found out what there is to copy, and an epoch has said how it went.
+    has_looked: bool = False
+    has_reported: bool = False
+    # Held while it is looked what the flow was begun from, and what has come of that is taken in.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _is_to_be_read_again: bool = False
+    # What tasks were asked to write again when :meth:`write_again` was called last.
+    _asked_again: set[tuple[bytes, bool]] = field(default_factory=set)
+    # Whether no task has copied anything in this term.
+    _counts_marks: bool = False
+
+    @_alone
+    def take_state(self, state: FlowState, mm2: Mm2Traces, held: TakenProducers) -> None:
+        """Begin from what the target has on record; where the copy stands exactly is then found by matching the tail.
+
+        Parameters
+        ----------
+        mm2
+            what Java MirrorMaker has left. What it has certainly copied since is taken over from it first.
+        held
+            as whom the flow is written from now on.
+        """
+        producers = held.slots
+        if (transactions := self.settings.transactions) is not None:
+            self.slots = tuple(
+                Slot(
+                    transactional_id,
+                    producer,
+                    {},
+                    transactions.seconds,
+                    transactions.idle_seconds,
+                    self.patience_seconds.get(number, SLOT_PATIENCE_SECONDS),
+                )
+                for number, (transactional_id, producer) in enumerate(producers)
+            )
+        self.writers |= {producer.producer_id for _, producer in producers}
+        self.writers |= state.writers
+        self.writing = Writing(held.producer)
+        self.unfenced, self.fence_troubles = {}, {}
+        self.fences_found = held.producer is not None and not (held.is_first or self.was_settled)
+        if self.fences_found:
+            # Of those not copied yet the engine before may have been about to record the first position.
+            new = (copy for source, copy, *_ in self.partitions if source not in state.positions)
+            known = (
+                TopicPartition(position.target or self.settings.copy_of(source.topic), source.partition)
+                for source, position in state.positions.items()
+            )
+            self.unfenced = dict.fromkeys((*known, *new))
+        self.unfenced |= dict.fromkeys(held.unended)
+        self.given_up.clear()
+        # What is on record is looked at anew.
+        self.passed_over.clear()
+        self.to_record.clear()
+        self.take_gaps(state)
+        self.mm2 = mm2
+        self.takeovers = dict(mm2.certain)
+        # The engine before may have been about to take the mark back: after its death only its own marks count, which
+        # it sets once its tasks have ended.
+        self.handovers = {
+            source: Handover(
+                replace(position, settled=position.settled and (self.was_settled or self._is_former(position))),
+                state.open_runs(source),
+                clean=False,
+            )
+            for source, position in state.positions.items()
+        }
+        self.begun += 1
+        self.was_settled = self._counts_marks = False
+        self.is_known, self._is_to_be_read_again = True, False
+        self.changed()
+
+    def _is_former(self, position: Position) -> bool:
+        """Whether the leader right before this one has marked a position, before this one has copied anything."""
+        return self._counts_marks and self.term is not None and position.settled_in == self.term - 1
+
+    @property
+    @_alone
+    def is_settled(self) -> bool:
+        """Whether nothing that was sent can arrive late, in any partition."""
+        return self.is_known and not self.unfenced and not self.unrefused
+
+    def lead(self, term: int, *, was_settled: bool, lease: Lease | None = None) -> None:
+        """Copy the flow, which this engine leads in ``term``, for as long as ``lease`` says; None: without a limit.
+
+        ``was_settled``: the leader before had stopped with nothing on its way that could arrive late.
+        """
+        with self.lock:
+            self.was_settled, self.is_known, self.term = was_settled, False, term
+            self._counts_marks = True
+            # What a task of an earlier term brings back is past: others may have written as it since.
+            self.begun += 1
+            self.lease = lease or Lease()
+            self.has_looked = self.has_reported = False
+            self.given_up.clear()
+            self.unrefused.clear()
+            self.unanswered.clear()
+        self.changed()
+
+    def stand_by(self) -> None:
+        """Copy nothing any more: another engine leads the flow, or may."""
+        self.lease.end()
+        with self.lock:
+            self.term, self.is_known = None, False
+        self.changed()
+
+    @contextmanager
+    def in_term_of(self, lease: Lease) -> Iterator[None]:
+        """Hold the lock, to take in what was found out in the term that ``lease`` is the right to write in.
+
+        Raises
+        ------
+        NotLeading
+            if that term is over: what is found out by then is not of the one that may have begun since.
+        """
+        with self.lock:
+            lease.require_term()
+            yield
+
+    @property
+    def grace_seconds(self) -> float:
+        """For how long tasks may go on behind the end of the right to write: where the target refuses what is late.
+
+        Not for ever: brokers forget a producer that has long written nothing, and its epochs with it.
+        """
+        return REFUSED_SECONDS if self.weak_fence is None else 0.0
+
+    @property
+    def may_be_copied(self) -> bool:
+        """Whether a task could write anything now."""
+        return self.lease.left + self.grace_seconds > 0
+
+    @_alone
+    def to_fence(self) -> frozenset[TopicPartition]:
+        """Return the partitions of the target where something may still arrive late."""
+        return frozenset(self.unfenced)
+
+    @_alone
+    def waits(self, source: TopicPartition, target: TopicPartition) -> bool:
+        """Whether something may still arrive late where a partition is written, or its position within a transaction.
+
+        A transaction with a position in a partition that takes no marker would not end either, and be done again and
+        again with all that is in it.
+        """
+        if not self.slots or not self.unfenced or target in self.unfenced:
+            return target in self.unfenced
+        settings = self.settings
+        key = connect_offsets.source_key(settings.flow.source, source)
+        number = connect_offsets.partition_of(key, settings.offset_storage_partitions)
+        return TopicPartition(settings.offset_storage_topic, number) in self.unfenced
+
+    @_alone
+    def needs_next_epoch(self, targets: Collection[TopicPartition]) -> bool:
+        """Whether what may still arrive in any of these was sent with the epoch that is written with now."""
+        producer = self.writing.producer
+        return producer is not None and any(self.unfenced.get(each) == producer for each in targets)
+
+    @_alone
+    def take_producer(self, producer: Producer) -> None:
+        """Write as this producer from the next epoch on."""
+        self.writing = Writing(producer)
+
+    @_alone
+    def to_compare(self, targets: Collection[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Return how far those of these partitions are copied of which it is to be found out what lies behind that."""
+        if self.slots:
+            return {}
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        return {
+            copy: handover.position
+            for source, handover in self.handovers.items()
+            if handover.position.next_batch is not None
+            and not (handover.clean or handover.position.settled or handover.others_until)
+            and (copy := self._copy_of(source, copies)) in targets
+        }
+
+    @_alone
+    def take_others_until(
+        self, asked: Mapping[TopicPartition, Position], found: Mapping[TopicPartition, OthersUntil]
+    ) -> None:
+        """Take in up to where nothing of this flow lies behind the positions that were asked about."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        for source, handover in self.handovers.items():
+            copy, at = self._copy_of(source, copies), handover.position
+            # What else is known of it may have changed meanwhile: up to where it was looked who else has written.
+            if copy in found and (at.incarnation, at.upstream, at.downstream) == (
+                asked[copy].incarnation,
+                asked[copy].upstream,
+                asked[copy].downstream,
+            ):
+                self.handovers[source] = replace(handover, others_until=found[copy])
+
+    @_alone
+    def take_fenced(
+        self,
+        asked: Collection[TopicPartition],
+        troubles: Mapping[TopicPartition, str],
+        state: FlowState,
+        former: DataProducer | None = None,
+        *,
+        is_own: bool = False,
+    ) -> None:
+        """Go on with the partitions that were asked for and have no trouble: what was sent before is refused there.
+
+        Partitions that another engine had begun before that stand in ``state``. What was sent as ``former``, the
+        producer of before, is not refused, nor as any with another id than that of now; nor is anything where the fence
+        is weak. If this engine alone has written as that one (``is_own``) it knows where nothing is on its way: all
+        that its tasks sent there was answered.
+        """
+        for source, position in state.positions.items():
+            if source not in self.handovers:
+                self.handovers[source] = Handover(position, state.open_runs(source), clean=False)
+        self.fence_troubles = dict(troubles)
+        fenced = [each for each in asked if each not in troubles]
+        current = self.writing.producer.producer_id if self.writing.producer is not None else None
+        for each in fenced:
+            sent_as = self.unfenced.pop(each, None)
+            if sent_as is None and former is not None:
+                if not is_own or any(one.producer_id == former.producer_id for one in self.unanswered.get(each, ())):
+                    self.unrefused[each] = former.producer_id
+            elif sent_as is not None and (self.weak_fence is not None or sent_as.producer_id != current):
+                self.unrefused[each] = sent_as.producer_id
+        if fenced:
+            self.changed()
+
+    @_alone
+    def read_again(self) -> None:
+        """Have the running epoch end, and positions be read again before the next: the state topic was lost."""
+        self._is_to_be_read_again = True
+        self.changed()
+
+    @_alone
+    def take_settings(self, settings: FlowSettings) -> None:
+        """Go on by other settings, from the next epoch on; the others are the same (`mirror.config.changes`).
+
+        Of topics that are chosen from now on it is looked up again what is on record, and what others have left: they
+        may have been copied by whoever led before, or by Java MirrorMaker.
+        """
+        before, self.settings = self.settings, settings
+        if (before.topic_filter, before.heartbeats_replication) != (
+            settings.topic_filter,
+            settings.heartbeats_replication,
+        ):
+            self._is_to_be_read_again = True
+        self.changed()
+
+    @_alone
+    def between_epochs(self) -> None:
+        """No task is at work: what is to be read again is not known until it is."""
+        if self._is_to_be_read_again:
+            self._is_to_be_read_again = self.is_known = False
+        if self.is_known:
+            self.given_up.clear()
+
+    @_alone
+    def take_pauses(self, pauses: Pauses) -> bool:
+        """Take in what is paused from the next epoch on, and have the running one end; return whether it is new."""
+        if pauses == self.pauses:
+            return False
+        # Also what was not begun before it was paused: somebody else may have begun it.
+        known = self.handovers.keys() | {source for source, *_ in self.partitions}
+        rested = {source for source in known if self.pauses.is_paused(source.topic) and source not in self.at_work}
+        self.pauses = pauses
+        self.resumed = {each for each in self.resumed | rested if not pauses.is_paused(each.topic)}
+        self.changed()
+        return True
+
+    @_alone
+    def resumed_copies(self) -> dict[TopicPartition, TopicPartition]:
+        """Return the copies of partitions that were paused and are to be copied on, by source."""
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies = dict.fromkeys(self.resumed, "") | copies
+        return {source: self._copy_of(source, copies) for source in self.resumed} if self.is_known else {}
+
+    @_alone
+    def have_moved(self, copies: Mapping[TopicPartition, TopicPartition], ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether somebody may have written into one of these copies behind what is known to be copied."""
+        reached = {source: handover.position.downstream for source, handover in self.handovers.items()}
+        return any(ends.get(copy) != reached.get(source, 0) for source, copy in copies.items())
+
+    @_alone
+    def take_resumed(self, sources: Collection[TopicPartition], mm2: Mm2Traces) -> None:
+        """Copy on with partitions that were paused, with what Java MirrorMaker has left of them by now.
+
+        What it has certainly copied meanwhile is taken over from it first; where it may have, the tail is compared.
+        """
+        self.mm2 = replace(self.mm2, has_run=self.mm2.has_run or mm2.has_run)
+        for source in self.resumed & set(sources):
+            if (certain := mm2.certain.get(source)) is not None:
+                self.takeovers[source] = certain
+            elif (beyond := mm2.beyond.get(source)) is not None and source in self.handovers:
+                self.mm2 = replace(self.mm2, beyond={**self.mm2.beyond, source: beyond})
+                self.handovers[source] = replace(self.handovers[source], clean=False)
+        self.resumed -= set(sources)
+        self.changed()
+
+    @_alone
+    def is_idle(self, source: TopicPartition) -> bool:
+        """Whether a partition is paused, and it is on record how far it is copied, or where its copy is to begin.
+
+        Without a position its copy would begin, once it is resumed, with what the source has by then.
+        """
+        is_recorded = source in self.handovers and source not in self.to_record
+        return self.pauses.is_paused(source.topic) and is_recorded and self._is_final(source)
+
+    @_alone
+    def pause_report(self, engine: str) -> PauseReport | None:
+        """Return what is to be said of the paused topics; None: it is not known yet."""
+        if not self.is_known:
+            return None
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        copies |= {source: target.topic for source, target, *_ in self.partitions}
+        paused = paused_of(self.pauses, copies)
+        late = {source for source in paused if self._copy_of(source, copies) in self.unfenced}
+        busy = (paused & self.at_work) | late
+        unrefused = frozenset(each for each in paused - busy if self._copy_of(each, copies) in self.unrefused)
+        return PauseReport(
+            engine,
+            tuple(each.wish for each in self.pauses.known),
+            busy,
+            {
+                source: self.stopped.get(source)
+                or (_NOT_TAKEN_OVER if source in self.takeovers else self.troubles.get(source))
+                or (_BEING_COMPARED if source in self.handovers else _NOT_BEGUN)
+                for source in sorted(paused - busy)
+                if not self._is_final(source)
+            },
+            unrefused,
+            (self.weak_fence or self.fence_note or "") if unrefused else "",
+        )
+
+    def _copy_of(self, source: TopicPartition, topics: Mapping[TopicPartition, str]) -> TopicPartition:
+        return TopicPartition(topics[source] or self.settings.copy_of(source.topic), source.partition)
+
+    def _is_final(self, source: TopicPartition) -> bool:
+        """Whether it is on record how far a partition is copied, or that nothing of it is.
+
+        What begins at the end of the source has to have that on record: what is written from now on is to be copied.
+        """
+        handover = self.handovers.get(source)
+        if handover is None:
+            # Else somebody has copied it, or may have.
+            is_nobodys = source not in self.takeovers and source not in self.stopped
+            return is_nobodys and self.settings.auto_offset_reset != "latest"
+        return handover.clean and handover.is_recorded
+
+    @_alone
+    def trace(self, source: TopicPartition) -> Mm2Trace | None:
+        """Return what Java MirrorMaker may have left of a partition."""
+        return self.takeovers.get(source) or self.mm2.possible(
+            source, is_known=source in self.handovers, is_alone=self.settings.is_alone(source.topic)
+        )
+
+    @_alone
+    def take_partitions(
+        self, partitions: tuple[tuple[TopicPartition, TopicPartition, str, str], ...], looked_in: int | None = None
+    ) -> None:
+        """Copy these from now on: of each the source, the target and the ids of both topics.
+
+        ``looked_in`` is what ``begun`` was before they were looked for; None: what it is now. The engine before may
+        have found others since, if the flow was begun anew meanwhile.
+        """
+        self.has_looked = True
+        if self.is_known and self.fences_found:
+            before = {copy for _, copy, *_ in self.partitions}
+            found = (copy for source, copy, *_ in partitions if source not in self.handovers and copy not in before)
+            self.unfenced |= dict.fromkeys(found)
+            self.fences_found = looked_in not in (None, self.begun)
+        if partitions != self.partitions:
+            self.partitions = partitions
+            copied = {source for source, *_ in partitions}
+            # Of what is not copied any more, such as a deleted topic, nothing is wrong.
+            for reasons in (self.stopped, self.troubles, self.leaders_alone):
+                for source in reasons.keys() - copied - self.not_understood.keys():
+                    reasons.pop(source, None)
+            self.changed()
+
+    @_alone
+    def take_mirrors(
+        self, mirrors: WrittenBy, left_out: Mapping[str, tuple[str, ...]], watched: frozenset[str]
+    ) -> None:
+        """Take in who else writes into the source, whose copies are left out, by topic, and which copies are ours."""
+        self.mirrors, self.watched = mirrors, watched
+        if left_out != self.left_out:
+            self.left_out = left_out
+            self.changed()
+
+    @_alone
+    def follow(self, state: FlowState) -> None:
+        """Take in what the state topic says by now that the copy does not write, or others write too."""
+        self.take_gaps(state)
+        self.taking = state.takeovers
+        self.foreign = tuple(state.foreign.values())
+
+    @_alone
+    def take_gaps(self, state: FlowState) -> None:
+        """Take in the gap ledger; a partition whose gap has been acknowledged goes on."""
+        self.open_gaps = tuple(state.open_gaps)
+        self.barriers = {source: (gap, gap.key in state.acknowledgements) for source, gap in state.barriers.items()}
+        lifted = {source for source, (_, is_lifted) in self.barriers.items() if is_lifted}
+        lifted |= self.not_understood.keys()
+        self.not_understood = state.stops
+        for source in lifted - self.not_understood.keys():
+            if self.stopped.pop(source, None) is not None:
+                self.changed()
+        self.stopped |= self.not_understood
+
+    @_alone
+    def write_again(self, overwritten: Collection[bytes]) -> set[bytes]:
+        """Have written again what an engine that leads no longer has written over, by keys; return the others.
+
+        Positions, with the chunk of the offset map that is being filled, are the tasks', and so is the gap that a
+        partition is about to pass because it is acknowledged: written again as open it would take that back. What is
+        said of paused topics is the leader's.
+
+        The running epoch ends for what was not asked for before: of a partition that waits, no sooner epoch writes it.
+        To be called when nothing is written over any more, too.
+        """
+        left = set(overwritten)
+        # By key, whether the next epoch can write it: chunks behind the last one handed over are a running task's.
+        asked: set[tuple[bytes, bool]] = set()
+        for key in overwritten:
+            match json.loads(key):
+                case ["paused"]:
+                    left.discard(key)
+                case ["position", topic, number] if self._is_copied(TopicPartition(topic, number)):
+                    self.to_record.add(TopicPartition(topic, number))
+                    asked.add((key, True))
+                case ["runs", topic, number, chunk] if self._is_copied(source := TopicPartition(topic, number)):
+                    handed_over = self.handovers[source].position.chunk
+                    if chunk == handed_over:
+                        self.to_record.add(source)
+                    if chunk >= handed_over:
+                        asked.add((key, chunk == handed_over))
+                case ["gap", topic, number, start, found_at_ms]:
+                    gap, is_lifted = self.barriers.get(TopicPartition(topic, number), (None, False))
+                    if gap is not None and is_lifted and gap.key == (gap.source, start, found_at_ms):
+                        left.discard(key)
+        if asked - self._asked_again:
+            self.changed()
+        self._asked_again = asked
+        return left - {key for key, _ in asked}
+
+    def _is_copied(self, source: TopicPartition) -> bool:
+        """Whether a task of this engine records how far a partition is copied."""
+        is_there = any(source == each for each, *_ in self.partitions)
+        return self.is_known and is_there and source in self.handovers and source not in self.stopped
+
+    @_alone
+    def handover_of(self, source: TopicPartition) -> Handover | None:
+        """Return where a task goes on with a partition of the next epoch; it records that if it was written over."""
+        found = self.handovers.get(source)
+        if source not in self.to_record:
+            return found
+        self.to_record.discard(source)
+        return found and replace(found, is_recorded=False)
+
+    @_alone
+    def gap_policy(self, source: TopicPartition) -> GapPolicy:
+        """Return what a gap does to a partition."""
+        barrier, is_lifted = self.barriers.get(source, (None, False))
+        return GapPolicy(self.settings.stops_at_gaps, barrier, is_lifted)
+
+    @_alone
+    def take_dead(self, dead: Mapping[TopicPartition, DeadChunks]) -> None:
+        """Take in what of the offset maps is to be forgotten."""
+        self.dead = dict(dead)
+
+    @_alone
+    def forget(self, sources: Collection[TopicPartition]) -> None:
+        """Forget where partitions stand whose topics are gone; not of one that is copied again."""
+        copied = {source for source, *_ in self.partitions}
+        for source in sources:
+            if source not in copied:
+                self.handovers.pop(source, None)
+
+    @_alone
+    def keep(self, report: TickReport) -> None:
+        """Keep the last report of each tick."""
+        self.reports[report.name] = report
+
+    @_alone
+    def begin_epoch(self, copied: Mapping[TopicPartition, TopicPartition], producer: Producer | None) -> None:
+        """Take in to which copies tasks may append from now on, by source, and as whom; None: in transactions."""
+        self.at_work = frozenset(copied)
+        if producer is not None:
+            for target in copied.values():
+                self.unanswered.setdefault(target, set()).add(producer)
+
+    @_alone
+    def end_epoch(self) -> None:
+        """Take in that no task appends to anything until the next epoch begins."""
+        self.at_work = frozenset()
+        if self.pauses.pauses_any:
+            self.rested.set()
+
+    @_alone
+    def take_written(self, target: TopicPartition, result: PartitionResult, producer: Producer) -> None:
+        """Take in where ``producer`` stands on a partition of the target after an epoch without transactions."""
+        if result.records and self.unrefused.get(target) == producer.producer_id:
+            # With the first batch of an epoch the target knows of it, and refuses earlier ones.
+            del self.unrefused[target]
+        if not result.may_arrive_late:
+            # A batch of this epoch has the target refuse those of earlier ones.
+            self.unanswered[target] = {
+                each
+                for each in self.unanswered.get(target, ())
+                if each != producer and not (result.records and each.producer_id == producer.producer_id)
+            }
+        if result.may_arrive_late:
+            self.unfenced[target] = producer
+        elif result.sequence is not None and producer == self.writing.producer:
+            self.writing.sequences[target] = result.sequence
+
+    @_alone
+    def take_result(self, result: PartitionResult) -> None:
+        """Take in what became of one partition in an epoch."""
+        self.has_reported = True
+        before = self.handovers.get(result.source)
+        if result.handover is not None:
+            self.handovers[result.source] = result.handover
+            if before is not None:
+                self.take_compared(result.source, before.position)
+            if before is None or result.handover.position.incarnation != before.position.incarnation:
+                # It has gone on: whatever it had stopped at lies behind it, as the ledger says by now. An epoch that
+                # was over before it came to the partition leaves it where it was.
+                self.barriers.pop(result.source, None)
+        self.take_others([(result.source, stretch) for stretch in result.others])
+        trace = self.trace(result.source)
+        if result.written_by_mm2 and trace is not None:
+            self.takeovers[result.source] = trace
+        self.take_trouble(result.source, result.trouble)
+        stopped = result.stopped or self.not_understood.get(result.source)
+        for reasons, reason in ((self.stopped, stopped), (self.leaders_alone, result.leader_alone)):
+            if reason:
+                reasons[result.source] = reason
+            else:
+                reasons.pop(result.source, None)
+
+    @_alone
+    def take_others(self, met: Sequence[tuple[TopicPartition, tuple[int, int]]]) -> None:
+        """Take in where others have written; what there is no more room for, the oldest, is not looked at."""
+        queue, most = (*self.others, *met), self.others.maxlen
+        if most is not None:
+            self.passed_over |= {source for source, _ in queue[: max(0, len(queue) - most)]}
+        self.others.extend(met)
+
+    @_alone
+    def take_compared(self, source: TopicPartition, looked_at: Position) -> None:
+        """Take in that it is on record who else has written into the copy, as far as a position says that it is.
+
+        It is written down with the position that follows.
+        """
+        handover = self.handovers.get(source)
+        if handover is None or handover.position.incarnation != looked_at.incarnation:
+            return
+        # Within incarnation it is looked at once.
+        left = handover.position.uncompared if looked_at.uncompared is not None else None
+        compared = max(handover.position.compared, looked_at.compared)
+        position = replace(handover.position, compared=compared, uncompared=left)
+        if position != handover.position:
+            self.handovers[source] = replace(handover, position=position)
+
+    @_alone
+    def take_trouble(self, source: TopicPartition, trouble: str | None) -> None:
+        """Take in what keeps a partition from being copied for now, None if nothing does any more."""
+        if trouble:
+            self.troubles[source] = trouble
+        else:
+            self.troubles.pop(source, None)
+
+    @_alone
+    def settled(self) -> list[StateRecord]:
+        """Return the positions behind which nothing of ours lies, nor can arrive, marked so; once no task copies.
+
+        A partition that could not be fenced yet, or where nothing refuses what arrives late, has no mark; that says
+        nothing of the others.
+        """
+        if self.slots or not self.is_known or self.term is None:
+            # What is committed in transactions is settled anyway.
+            return []
+        copies = {source: handover.position.target for source, handover in self.handovers.items()}
+        return [
+            replace(handover.position, settled=True, settled_in=self.term).record(source)
+            for source, handover in self.handovers.items()
+            if handover.clean
+            and handover.is_recorded
+            and not {self._copy_of(source, copies)} & (self.unfenced.keys() | self.unrefused.keys())
+        ]
+
+    @_alone
+    def take_throttled(self, throttled: Collection[Throttled], seconds: float) -> None:
+        """Take in for how long each task was throttled in an epoch of so many seconds."""
+        flow = self.settings.flow
+        longest = (
+            (flow.source, max((each.source_ms for each in throttled), default=0)),
+            (flow.target, max((each.target_ms for each in throttled), default=0)),
+        )
+        self.throttles = tuple(
+            f"throttled by {alias} for {ms} ms of the last {seconds:.1f} s: a quota of that cluster holds the copy back"
+            for alias, ms in longest
+            if ms
+        )
+
+    @_alone
+    def slot(self, number: int, addresses: Container[TopicPartition], side_topics: Container[str]) -> Slot | None:
+        """Return as whom task ``number`` writes to some partitions, and to any of the side topics; None: as anybody."""
+        if not self.slots:
+            return None
+        slot = self.slots[number]
+        sequences = {
+            partition: sequence
+            for partition, sequence in slot.sequences.items()
+            if partition in addresses or partition.topic in side_topics
+        }
+        return replace(slot, sequences=sequences)
+
+    @_alone
+    def take_slot(self, number: int, end: SlotEnd) -> None:
+        """Take in how a task left its slot; one that is lost must be taken over anew, and positions be read again."""
+        slots = list(self.slots)
+        if end.lost is None or end.is_stuck:
+            self.given_up[slots[number].transactional_id] = slots[number].producer
+        if end.lost is not None:
+            self.is_known = False
+            longer = 2 * slots[number].patience_seconds
+            self.patience_seconds[number] = min(longer, MOST_SLOT_PATIENCE_SECONDS)
+            return
+        self.patience_seconds.pop(number, None)
+        slots[number] = replace(slots[number], sequences={**slots[number].sequences, **end.sequences})
+        self.slots = tuple(slots)
+
+    @_alone
+    def reasons(self) -> tuple[str, ...]:
+        """Return everything that is wrong with the flow now, in words for people."""
+        said: list[str] = [trouble for trouble in (self.copy_trouble, self.takeover_trouble, self.loss) if trouble]
+        said += self.throttles
+        said += self._taking_over()
+        said += shortened(
+            [
+                f"{target} on {self.settings.flow.target} waits until what was sent before can no longer arrive: {why}"
+                for target, why in sorted(self.fence_troubles.items())
+            ]
+        )
+        said += shortened([stopped_reason(source, reason) for source, reason in sorted(self.stopped.items())])
+        said += shortened([f"{sources}: {reason}" for reason, sources in _alike(self.troubles).items()])
+        for report in self.reports.values():
+            said += [f"{report.name}: {problem}" for problem in shortened(report.problems)]
+        if self.open_gaps:
+            said.append(open_gaps_reason(self.open_gaps))
+        said += shortened(foreign_reasons(self.foreign, self.settings.flow.target, now_ms(), self.writers))
+        return tuple(dict.fromkeys(said))
+
+    @_alone
+    def first_stopped(self) -> dict[TopicPartition, str]:
+        """Return why partitions are stopped: those that :meth:`reasons` names."""
+        first = sorted(self.stopped)[:MOST_TOLD]
+        return dict(zip(first, shortened([self.stopped[source] for source in first]), strict=True))
+
+    @property
+    @_alone
+    def is_starting(self) -> bool:
+        """Whether it is not known yet how the copying goes: there is something to copy, and no epoch has reported."""
+        is_done = not self.partitions or (self.is_known and all(self.is_idle(each) for each, *_ in self.partitions))
+        return not self.has_reported and not (self.has_looked and is_done)
+
+    @_alone
+    def notes(self) -> tuple[str, ...]:
+        """Return what people should know of the flow although nothing is wrong."""
+        said = [f"{report.name}: {note}" for report in self.reports.values() for note in shortened(report.notes)]
+        if alone := sorted(self.leaders_alone.items()):
+            source, reason = alone[0]
+            said.append(
+                f"{counted(len(alone), 'partition')} {are(len(alone))} read from the leader for now, and "
+                f"not from the closest replica "
+                f"(client.rack): {source}: {reason}"
+            )
+        return tuple(dict.fromkeys(filter(None, (self.weak_fence, self.fence_note, *self.file_notes, *said))))
+
+    @_alone
+    def take_over(self, result: PartitionResult) -> None:
+        """Take in where to go on with a partition that Java MirrorMaker copied; one with a trouble is tried again."""
+        trace = self.takeovers.pop(result.source, None)
+        if result.trouble is None and result.stopped is None:
+            self.mm2 = self.mm2.without(result.source)
+        elif trace is not None:
+            # Behind all others: what cannot be decided now does not keep them from it. What was refused must not be
+            # begun as if nothing were known of it, should the stop be lifted.
+            self.takeovers[result.source] = trace
+        self.take_result(result)
+        self.changed()
+
+    def _taking_over(self) -> list[str]:
+        """Say how far the takeovers are: of each what is known, and the number of the others."""
+        # Java MirrorMaker's positions of topics that are not copied any more stay for ever.
+        waiting = [source for source, *_ in self.partitions if source in self.takeovers and source not in self.stopped]
+        begun = [(source, taken) for source in waiting if (taken := self.taking.get(source)) and taken.upstream is None]
+        said = shortened(
+            [
+                f"{source}: matching the tail that Java MirrorMaker left: {taken.seen:,} of about "
+                f"{counted(taken.span, 'record')}"
+                for source, taken in begun
+            ]
+        )
+        if len(waiting) > len(begun):
+            rest = len(waiting) - len(begun)
+            said.append(f"{counted(rest, 'partition')} {are(rest)} to be taken over from Java MirrorMaker")
+        return said
+
+
+def _alike(reasons: Mapping[TopicPartition, str]) -> dict[str, str]:
+    """Return who waits for each reason, in order: the first, and how many more."""
+    found: dict[str, list[TopicPartition]] = {}
+    for source, reason in sorted(reasons.items()):
+        found.setdefault(reason, []).append(source)
+    return {
+        reason: f"{sources[0]} (and {len(sources) - 1:,} more)" if len(sources) > 1 else str(sources[0])
+        for reason, sources in found.items()
+    }

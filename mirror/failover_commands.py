@@ -1,0 +1,277 @@
+"""The commands ``mirror failover`` and ``mirror failback``: what they ask, carry out and print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from mirror.config.errors import ConfigError
+from mirror.config.settings import FlowSettings, MirrorSettings
+from mirror.control.tick import now_ms
+from mirror.evidence.verdict_styles import VERDICT_STYLES
+from mirror.model.flow import Flow
+from mirror.model.progress import Watch
+from mirror.model.verdict import Verdict, worst
+from mirror.recovery.applications import Applications, Commands, Nobody, Person
+from mirror.recovery.failback import FailbackPlan, stranded_rows
+from mirror.recovery.failover import FailoverPlan, Mode
+from mirror.recovery.move import CUT, GROUPS
+from mirror.recovery.procedure import Procedure, Request, plan_failback, plan_failover
+from mirror.recovery.run import FAILBACK
+from mirror.recovery.step_facts import named, position_rows, positions_of
+from mirror.recovery.steps import Result, StepResult
+from mirror.tables import print_rows
+from mirror.wait_lines import waits_on
+from mirror.waiting import watched
+
+PASSED, NOT_PASSED = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says.
+
+    Attributes
+    ----------
+    groups
+        a regular expression; None: all of them, or those of the failover that is undone.
+    takes_back
+        whether an earlier attempt is to be taken back, and nothing else.
+    given_up
+        another run, which nobody goes on with any more.
+    fences
+        whether a failover denies writes to the source by ACLs.
+    """
+
+    groups: str | None
+    applications: Path | None
+    run_directory: Path | None
+    dry_run: bool
+    yes: bool
+    as_json: bool
+    takes_back: bool = False
+    given_up: str | None = None
+    fences: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where people read, and how far something long is shown."""
+
+    out: Console
+    err: Console
+    progress: Callable[[], AbstractContextManager[Watch]]
+
+
+def fail_over(
+    settings: MirrorSettings, chosen: FlowSettings, mode: Mode | None, asked: Asked, terminal: Terminal
+) -> int:
+    """Fail a flow over, or take a run up; return the exit code.
+
+    Raises
+    ------
+    ConfigError
+        if it is not begun: what was asked for cannot be done, or nobody agrees to it.
+    ClusterError, BrokerRefused, ConnectionFailed, LeaderUnknown
+        if a cluster does not answer that is needed to begin.
+    """
+    procedure = plan_failover(_request(settings, chosen, asked, terminal), mode)
+    return _perform(_Session(settings.path, procedure, asked, terminal))
+
+
+def fail_back(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> int:
+    """Lead the applications of a flow home, or take a run up; return the exit code.
+
+    The exceptions are those of :func:`fail_over`.
+    """
+    procedure = plan_failback(_request(settings, chosen, asked, terminal))
+    return _perform(_Session(settings.path, procedure, asked, terminal))
+
+
+def _request(settings: MirrorSettings, chosen: FlowSettings, asked: Asked, terminal: Terminal) -> Request:
+    return Request(
+        settings,
+        chosen,
+        asked.groups,
+        asked.run_directory,
+        lambda along: _applications(along, asked),
+        terminal.progress,
+        asked.given_up,
+        fences=asked.fences,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One call of a command: what it is about, and how it talks."""
+
+    file: Path
+    planned: Procedure
+    asked: Asked
+    terminal: Terminal
+
+    @property
+    def flow(self) -> Flow:
+        """Return the flow that is failed over; of a failback too."""
+        return self.planned.flow
+
+    @property
+    def plan(self) -> FailoverPlan | FailbackPlan:
+        """Return what will be done."""
+        return self.planned.plan
+
+    @property
+    def run_directory(self) -> Path:
+        """Return where the run keeps what it has done."""
+        return self.planned.run.directory.path
+
+    def print_plan(self) -> None:
+        """Print what will be done, and what is known before it."""
+        if self.asked.as_json:
+            return
+        plan, out = self.plan, self.terminal.out
+        out.print(f"{self.planned.procedure} of {self.flow} ({self.planned.mode})", markup=False, style="bold")
+        lost, what = (
+            (plan.loss, f"{self.flow.target} lacks of {self.flow.source}")
+            if isinstance(plan, FailoverPlan)
+            else (plan.stranded, f"stranded on {self.flow.source}")
+        )
+        out.print(f"  {what}: {lost}", markup=False, highlight=False)
+        for note in plan.notes:
+            out.print(f"  note: {note}", markup=False, style="dim")
+        for number, step in enumerate(plan.steps, 1):
+            out.print(f"  {number:>2}. {step.name}: {step.doing}", markup=False, highlight=False)
+        if plan.moves is not None:
+            if plan.moves.positions:
+                print_rows(out, "Where groups go on, as things stand", self.planned.group_rows())
+            else:
+                out.print("  no group has a position, so none is moved", markup=False)
+            for each in plan.moves.refused:
+                out.print(f"  cannot be moved: {each}", markup=False, style="red")
+
+    def print_step(self, step: StepResult) -> None:
+        """Print what came of a step, as it comes."""
+        if self.asked.as_json:
+            return
+        found, out = step.result, self.terminal.out
+        time = "proven" if step.was_proven else f"{step.seconds:.1f} s"
+        out.print(f"{found.verdict:>8}", style=VERDICT_STYLES[found.verdict], end="", highlight=False)
+        out.print(f"  {step.name} ({time}): {found.detail}", markup=False, highlight=False, soft_wrap=True)
+
+    def concluded(self, steps: Sequence[StepResult], rows: Sequence[Any], positions: Sequence[Any]) -> int:
+        """Print how it ended, or the plan alone; return the exit code."""
+        verdict = worst(each.result.verdict for each in steps)
+        facts = {each.name: each.result.facts for each in steps}
+        if self.asked.as_json:
+            content = {
+                "verdict": verdict.value,
+                "flow": str(self.flow),
+                "mode": self.planned.mode,
+                "steps": [each.as_json() for each in steps],
+                "groups": list(rows),
+                "positions": list(positions),
+                "run_directory": None if self.asked.dry_run else str(self.run_directory),
+            }
+            if isinstance(self.plan, FailbackPlan):
+                stated = stranded_rows(facts.get("stranded", {}))
+                content["stranded"] = stated if "stranded" in facts else self.plan.stranded.rows()
+            json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+            sys.stdout.write("\n")
+        elif not self.asked.dry_run:
+            out = self.terminal.out
+            if rows:
+                print_rows(out, "Groups", [dict(each) for each in rows])
+            out.print(Text.assemble("verdict ", (verdict.value, VERDICT_STYLES[verdict])))
+            out.print(f"What happened is in {self.run_directory}", markup=False, soft_wrap=True)
+            if verdict is not Verdict.PASS:
+                self.terminal.err.print(self.stands(steps), markup=False)
+        return PASSED if verdict is Verdict.PASS or self.asked.dry_run else NOT_PASSED
+
+    def stands(self, steps: Sequence[StepResult]) -> str:
+        """Return where a run stands that has not passed, and how it goes on."""
+        again = f"mirror {self.planned.procedure} {self.file} --flow '{self.flow}' --run-directory {self.run_directory}"
+        if self.asked.applications is not None:
+            again += f" --applications {self.asked.applications}"
+        failed = next((each for each in steps if each.result.verdict is Verdict.FAIL), None)
+        # What was taken back before it failed, because a moment had passed, says nothing of how it stands.
+        back = [each for each in steps[steps.index(failed) :] if each.name.startswith("back: ")] if failed else []
+        if failed is None:
+            unseen = ", ".join(each.name for each in steps if each.result.verdict is Verdict.UNKNOWN)
+            return f"All is done; nobody has looked at: {unseen}. With somebody who has: {again}"
+        if not back and failed is not steps[-1]:
+            unseen = ", ".join(each.name for each in steps if each.result.verdict is not Verdict.PASS)
+            return f"All is done, and on record; what was not seen: {unseen}. To look again: {again}"
+        if back and all(each.result.verdict is Verdict.PASS for each in back):
+            return f"It stopped at {failed.name}, and everything is as it was before. To try again: {again}"
+        left = "".join(f" Not taken back: {each.name[6:]}." for each in back if each.result.verdict is not Verdict.PASS)
+        return f"It stands at {failed.name}.{left} To go on: {again}"
+
+
+def _perform(session: _Session) -> int:
+    """Carry a run out as planned, if somebody agrees; return the exit code."""
+    asked, plan, planned = session.asked, session.plan, session.planned
+    if asked.takes_back and planned.run.is_new:
+        told = "takes back what a run has done: name its directory by --run-directory"
+        raise ConfigError(session.file, None, "--take-back", told)
+    if plan.refusal is not None and not asked.takes_back:
+        raise ConfigError(session.file, None, "--flow", plan.refusal)
+    session.print_plan()
+    refused = planned.refused
+    if planned.nobody is not None:
+        raise ConfigError(session.file, None, "--groups", planned.nobody)
+    if asked.dry_run or (refused and not asked.takes_back):
+        steps = [StepResult(each.name, Result(Verdict.UNKNOWN, each.doing), 0.0) for each in plan.steps]
+        if refused:
+            told = (
+                f"nothing was begun, since this cannot be moved: {named(refused)}. A cluster that has just come back "
+                "remembers the members its groups had until their sessions time out (45 s by default): then try again"
+            )
+            steps.append(StepResult("plan", Result(Verdict.FAIL, told), 0.0))
+        positions = {each: position.upstream for each, position in plan.copied.positions.items()}
+        session.concluded(steps, planned.group_rows(), position_rows(positions))
+        return NOT_PASSED if refused else PASSED
+    _agree(session)
+    with watched(waits_on(session.terminal.err, session.terminal.progress)):
+        carried = planned.carry_out(session.print_step, takes_back=asked.takes_back)
+    facts = {each.name: each.result.facts for each in carried}
+    rows = facts.get(GROUPS, {}).get("rows")
+    return session.concluded(carried, rows if isinstance(rows, list) else [], positions_of(facts.get(CUT, {})))
+
+
+def _agree(session: _Session) -> None:
+    """Have somebody agree to what cannot be undone, by typing the flow's name.
+
+    Raises
+    ------
+    ConfigError
+        if nobody can be asked.
+    typer.Exit
+        if they do not.
+    """
+    if session.asked.yes:
+        return
+    if not sys.stdin.isatty():
+        told = "there is no terminal to ask on; say --yes, or --dry-run for the plan"
+        raise ConfigError(session.file, None, "--yes", told)
+    target = session.flow.source if session.planned.procedure == FAILBACK else session.flow.target
+    typed = typer.prompt(f"The applications move to {target}. Type {session.flow} to go on", err=True, default="")
+    if typed.strip() != str(session.flow):
+        session.terminal.err.print("Nothing was changed.")
+        raise typer.Exit(NOT_PASSED)
+
+
+def _applications(along: Flow, asked: Asked) -> Applications:
+    if asked.applications is not None:
+        return Commands.load(asked.applications, str(along), (along.source, along.target))
+    if asked.yes or asked.dry_run or not sys.stdin.isatty():
+        return Nobody()
+    return Person(lambda question: typer.confirm(question, err=True), now_ms)

@@ -1,0 +1,147 @@
+"""Making sure that an engine that is gone, or seems so, writes nothing more: the flow is led for a moment, and fenced.
+
+An engine that was frozen finds its term over and its producer fenced when it thaws (ADR 8), whether or not another
+engine has taken the flow over by then.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+
+from mirror.config.settings import FlowSettings
+from mirror.control.flow_log import FlowLog
+from mirror.control.tick import now_ms
+from mirror.engine.election import Election, Identity
+from mirror.engine.flow_producers import FlowProducers
+from mirror.engine.flow_runtime import REFUSED_SECONDS
+from mirror.engine.lease import LEASE_SHARE, Lease
+from mirror.model.flow_state import FlowState, RunReport, pause_report_record
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, paused_of
+
+_NOT_COMPARED = "the engine ended, or was stopped, before it had said how far it had copied"
+
+
+class EngineFencing:
+    """Leads a flow that no engine leads any more until nothing that was sent before can arrive; then releases it."""
+
+    def __init__(self, settings: FlowSettings, timeout_seconds: float) -> None:
+        """Prepare for a flow whose leader may be silent for ``timeout_seconds``; nothing is written yet.
+
+        Raises
+        ------
+        ConnectionFailed
+            if the target cannot be reached.
+        """
+        self._settings = settings
+        self._identity = Identity.of_this_process(uuid.uuid4().hex)
+        self._timeout_seconds = timeout_seconds
+        self._election = Election(
+            settings.flow,
+            settings.target_producer,
+            settings.clients.checkpoints_consumer,
+            self._identity,
+            timeout_seconds=timeout_seconds,
+            settings={},
+            is_engine=False,
+        )
+        self._hold = FlowProducers(settings.flow, settings.target_producer, settings.transactions, slots=1)
+        # The term in which the flow's producers were taken, and since when an engine before has no right to write.
+        self._taken: tuple[int, Lease] | None = None
+
+    @property
+    def engine(self) -> str:
+        """By which id the flow is led from here."""
+        return self._identity.engine
+
+    def try_once(self, log: FlowLog) -> PauseReport | None:
+        """Return what is to be known of the paused topics once no engine can write them, None as long as one may.
+
+        To be called again and again: an engine counts as gone when it has not renewed its claim for a while, and what
+        it has sent may be refused in some partitions later than in others.
+
+        Raises
+        ------
+        BrokerRefused, ConnectionFailed, LeaderUnknown
+            if the target does not answer, or does not let this be done.
+        """
+        term = self._led_term()
+        if term is None:
+            return None
+        if self._taken is None or self._taken[0] != term:
+            # In another term engines may have written since.
+            self._hold.take(log, term)
+            seconds, former_seconds = self._timeout_seconds, self._election.former_seconds
+            self._taken = term, Lease(LEASE_SHARE * seconds, former_seconds=LEASE_SHARE * former_seconds)
+        _, lease = self._taken
+        former = self._hold.unrefused
+        grace_seconds = REFUSED_SECONDS if former is not None and former.transactional_id else 0.0
+        if former is not None and not self._election.was_settled and not lease.is_alone(grace_seconds):
+            # Nothing refuses what it sends; its right to write runs out by itself.
+            return None
+        state = log.poll()
+        copies = {
+            source: TopicPartition(position.target or self._settings.copy_of(source.topic), source.partition)
+            for source, position in state.positions.items()
+        }
+        late = self._hold.fence(frozenset(copies.values()))
+        report = report_without_engine(
+            self._identity.engine,
+            state,
+            frozenset(source for source, copy in copies.items() if copy in late),
+            weakness=""
+            if former is None or self._election.was_settled
+            else self._hold.weakness or self._hold.note or "",
+        )
+        if self._led_term() != term:
+            # All that took a while; another engine has taken the flow over meanwhile.
+            return None
+        if report.busy:
+            # The flow is led on from here, until that is refused too or whoever asks gives up.
+            return report
+        self._election.say(pause_report_record(report))
+        # The marks of positions as settled are of a clean stop, which this is not.
+        self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
+        # Led once more, the producers are taken once more: another may have had them in between.
+        self._taken = None
+        return report
+
+    def _led_term(self) -> int | None:
+        """Return the term in which the flow is led from here, None if it is not."""
+        leads = self._election.round(lambda: RunReport("STOPPED", (), now_ms()))
+        return self._election.term if leads else None
+
+    def close(self) -> None:
+        """Close the connections; a flow that is led still is released."""
+        with closing(self._election):
+            if self._election.term is not None:
+                self._election.release(RunReport("STOPPED", (), now_ms()), is_settled=False)
+
+
+def report_without_engine(
+    who: str, state: FlowState, late: frozenset[TopicPartition] = frozenset(), weakness: str = ""
+) -> PauseReport:
+    """Return what is to be said of the paused topics of a flow that no engine leads.
+
+    Parameters
+    ----------
+    late
+        the partitions to whose copies something may still be appended that was sent before, until that is refused.
+    weakness
+        why the target refuses nothing of that; empty while it does.
+    """
+    is_clean = state.claim is None or (state.claim.is_released and state.claim.is_settled)
+    paused = paused_of(state.pauses, state.positions)
+    return PauseReport(
+        who,
+        tuple(each.wish for each in state.pauses.known),
+        paused & late,
+        {
+            source: _NOT_COMPARED
+            for source in sorted(paused - late)
+            if not state.positions[source].atomic and not (is_clean and state.positions[source].settled)
+        },
+        paused - late if weakness else frozenset(),
+        weakness,
+    )

@@ -1,0 +1,177 @@
+"""A flow that no engine leads is led for a moment; nobody is said to be gone who may come back behind that."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror.config.settings import MirrorSettings
+from mirror.control.flow_log import FlowLog
+from mirror.model.flow_state import (
+    DataProducer,
+    FlowState,
+    Position,
+    StateRecord,
+    claim_record,
+    pause_record,
+    pause_report_record,
+)
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.verdict import Verdict
+from mirror.recovery import engine_fencing
+from mirror.recovery.engine_fencing import EngineFencing
+from mirror.recovery.pause import _positions, _Waiting, plan_pause
+from tests.unit.control.builders import flow_settings
+
+ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+
+
+class Flow:
+    """In the place of the cluster: which terms are led from here, round by round, and what was done meanwhile."""
+
+    def __init__(self, *terms: int | None) -> None:
+        self.terms = list(terms)
+        self.late: list[frozenset[TopicPartition]] = []
+        self.done: list[str] = []
+        self.said: list[StateRecord] = []
+        # The election.
+        self.term: int | None = None
+        self.was_settled = False
+        self.former_seconds = 0.0
+        # The hold.
+        self.unrefused: DataProducer | None = None
+        self.weakness: str | None = None
+        self.note: str | None = None
+        self.state = FlowState()
+        for record in (
+            pause_record(PauseWish("all", None, True, "ann", 1)),
+            claim_record(Claim("gone", 1)),
+            Position(5, 5, 0, True, target="east.orders").record(ORDERS),
+        ):
+            self.state.apply(*record)
+
+    def round(self, _: object) -> bool:
+        self.term = self.terms.pop(0)
+        return self.term is not None
+
+    def take(self, _: FlowLog, term: int) -> None:
+        self.done.append(f"took {term}")
+
+    def fence(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, str]:
+        late = self.late.pop(0) if self.late else frozenset()
+        self.done.append("fenced")
+        return dict.fromkeys(late & partitions, "it has no leader")
+
+    def say(self, record: StateRecord) -> None:
+        self.said.append(record)
+
+    def release(self, *_: object, **_how: object) -> None:
+        self.done.append("released")
+        self.term = None
+
+    def poll(self) -> FlowState:
+        return self.state
+
+    def try_once(self, one: EngineFencing) -> PauseReport | None:
+        return one.try_once(cast(FlowLog, self))
+
+
+@pytest.fixture
+def of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def made(flow: Flow) -> EngineFencing:
+        monkeypatch.setattr(engine_fencing, "Election", lambda *_, **_how: flow)
+        monkeypatch.setattr(engine_fencing, "FlowProducers", lambda *_, **_how: flow)
+        return EngineFencing(flow_settings(), 6.0)
+
+    return made
+
+
+def test_the_flow_is_led_until_what_was_sent_is_refused_everywhere(of: Any) -> None:
+    flow = Flow(2, 2, 2, 2)
+    flow.late = [frozenset({COPY})]
+    one = of(flow)
+    first = flow.try_once(one)
+    assert first is not None
+    assert (first.busy, flow.said, flow.done) == ({ORDERS}, [], ["took 2", "fenced"])
+    second = flow.try_once(one)
+    assert second is not None
+    assert (second.busy, len(flow.said)) == (frozenset(), 1)
+    assert flow.done == ["took 2", "fenced", "fenced", "released"]
+
+
+def test_what_was_sent_as_a_producer_that_nothing_refuses_may_arrive_once_its_right_to_write_is_over_too(
+    of: Any,
+) -> None:
+    flow = Flow(2, 2)
+    flow.unrefused, flow.weakness = DataProducer(7, 3), "grant Write"
+    one = of(flow)
+    one._timeout_seconds = 0.0
+    found = flow.try_once(one)
+    assert found is not None
+    assert (found.busy, found.unrefused, found.weakness) == (frozenset(), {ORDERS}, "grant Write")
+    flow = Flow(2, 2)
+    flow.unrefused, flow.weakness, flow.was_settled = DataProducer(7, 3), "grant Write", True
+    found = flow.try_once(of(flow))
+    assert found is not None
+    assert found.unrefused == frozenset(), "after a clean stop nothing is on its way"
+
+
+def test_nobody_is_said_to_be_gone_where_another_engine_leads_the_flow_by_then(of: Any) -> None:
+    flow = Flow(2, None)
+    assert flow.try_once(of(flow)) is None
+    assert (flow.said, flow.done) == ([], ["took 2", "fenced"])
+
+
+def test_in_another_term_all_that_was_sent_before_it_is_refused_too(of: Any) -> None:
+    """An engine may have led, and have been killed, between the two."""
+    flow = Flow(2, None, 4, 4)
+    one = of(flow)
+    assert flow.try_once(one) is None
+    assert flow.try_once(one) is not None
+    assert flow.done == ["took 2", "fenced", "took 4", "fenced", "released"]
+
+
+def test_it_is_no_engine_that_leads_the_flow_from_here(of: Any) -> None:
+    waiting = _Waiting.__new__(_Waiting)
+    waiting._ousting = of(Flow())
+    state = FlowState()
+    state.apply(*claim_record(Claim(waiting._ousting.engine, 2, host="here", pid=7)))
+    assert waiting._leader(state) is None
+    state.apply(*claim_record(Claim("another", 3, host="there", pid=8)))
+    assert waiting._leader(state) is not None
+
+
+def test_what_is_not_known_of_a_partition_without_a_position_is_told() -> None:
+    flow, wish = flow_settings(), PauseWish("all", None, True, "ann", 1)
+    (told,) = _positions(
+        flow, wish, FlowState(wishes=Pauses((wish,))), PauseReport("me", ("all",), unsettled={ORDERS: "no"})
+    )
+    assert (told.source, told.copy, told.upstream, told.open_end) == (ORDERS, COPY, 0, "no")
+
+
+@pytest.mark.parametrize("engine", ["me", None])
+def test_nothing_is_copied_again_while_a_wish_is_not_understood(engine: str | None) -> None:
+    """It may be about any topic; a wish about some of them does not undo it."""
+    state = FlowState()
+    resumed = PauseWish("again", "orders", False, "ann", 2)
+    for record in (pause_record(resumed), (b'["pause","b.*"]', b'{"v":2}')):
+        state.apply(*record)
+    if engine is not None:
+        for record in (claim_record(Claim(engine, 1)), pause_report_record(PauseReport(engine, ("again",)))):
+            state.apply(*record)
+    waiting = _Waiting.__new__(_Waiting)
+    waiting._flow, waiting._wish, waiting._offset, waiting._ousting = flow_settings(), resumed, 0, None
+    waiting._log = cast(FlowLog, SimpleNamespace(poll=lambda: state, position=2))
+    found = waiting.look_for_end()
+    assert found.verdict is Verdict.FAIL
+    assert "a wish to pause or resume is not understood" in str(found.problem)
+
+
+def test_what_is_no_regular_expression_is_never_put_on_record() -> None:
+    """Engines would take it for a wish about anything, and copy nothing."""
+    with pytest.raises(ValueError, match=r"'\[' is not a regular expression"):
+        plan_pause(cast(MirrorSettings, None), flow_settings(), "[")

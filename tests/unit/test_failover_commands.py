@@ -1,0 +1,259 @@
+"""`mirror failover` and `mirror failback` as commands: what they print, ask, refuse, and take up."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mirror import failover_commands
+from mirror.cli import app
+from mirror.model.failover import Phase
+from mirror.model.flow import Flow
+from mirror.recovery import procedure
+from mirror.recovery.applications import Applications
+from mirror.recovery.move import Times
+from tests.unit.recovery.world import EAST, HOME, THERE, WEST, Killed, StandInApplications, StandInEnds, World
+
+SHAPE = ["verdict", "flow", "mode", "steps", "groups", "positions", "run_directory"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mirror.properties"
+    path.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\n"
+        "east->west.enabled=true\nwest->east.enabled=true"
+    )
+    return path
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World()
+
+    def ends(_: object, chosen: Any, *__: object, **___: object) -> StandInEnds:
+        return StandInEnds(made, chosen.flow)
+
+    def applications(*_: object) -> Applications:
+        return StandInApplications(made)
+
+    monkeypatch.setattr(procedure, "_ends", ends)
+    monkeypatch.setattr(failover_commands, "_applications", applications)
+    monkeypatch.setattr(procedure, "_TIMES", Times(quiet=0.0, fence=0.3, drain=0.3))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+class Terminal(io.StringIO):
+    """A standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def done(world: World, what: str, file: Path, *options: str) -> tuple[int, Any]:
+    found = CliRunner().invoke(app, [what, str(file), "--flow", "east->west", *options])
+    told = found.stdout if "--json" not in options or not found.stdout else json.loads(found.stdout)
+    return found.exit_code, told if found.stdout else found.stderr
+
+
+def names(told: Any) -> Sequence[str]:
+    return [each["name"] for each in told["steps"]]
+
+
+def test_the_plan_has_the_form_of_the_run_and_nothing_is_made(world: World, file: Path, tmp_path: Path) -> None:
+    code, told = done(world, "failover", file, "--mode", "planned", "--dry-run", "--json")
+    assert (code, list(told), told["verdict"], told["run_directory"]) == (0, SHAPE, "UNKNOWN", None)
+    assert (told["groups"][0]["group"], told["positions"][0]["last_mirrored_upstream"]) == ("audit", 9)
+    assert world.done == []
+    assert sorted(tmp_path.iterdir()) == [file]
+    code, text = done(world, "failover", file, "--mode", "planned", "--dry-run")
+    assert code == 0
+    for word in ("stop the applications on east", "from here on nothing is taken back", "audit", "east.orders"):
+        assert word in " ".join(text.split())
+
+
+def test_there_and_home_by_the_directory_of_the_failover(world: World, file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, told = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert (code, told["verdict"], told["run_directory"]) == (0, "PASS", str(run))
+    assert told["groups"] == [
+        {"group": "audit", "topic": "orders", "partition": 0, "upstream": 7, "before": None, "after": 7, "exact": True}
+    ]
+    assert list(told["steps"][0]) == ["name", "verdict", "seconds", "detail"]
+    code, again = done(world, "failover", file, "--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert (code, names(again)) == (0, names(told))
+    code, said = done(world, "failover", file, "--mode", "planned", "--yes")
+    assert (code, "failed over already" in " ".join(said.split())) == (2, True)
+    world.written[EAST] += 2
+    code, told = done(world, "failback", file, "--yes", "--json", "--run-directory", str(run))
+    assert (code, told["mode"], list(told)) == (0, "failback", [*SHAPE, "stranded"])
+    assert [each["to"] - each["from"] for each in told["stranded"]] == [2]
+    assert told["run_directory"] == str(run / "failback")
+    assert (world.at_work, world.record) == ({EAST}, {})
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_begun(world: World, file: Path, tmp_path: Path) -> None:
+    assert done(world, "failover", file, "--mode", "planned")[0] == 2
+    assert world.done == []
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(("typed", "code"), [("east->west", 0), ("yes", 1), ("", 1)])
+def test_at_a_terminal_the_name_of_the_flow_is_typed(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    monkeypatch.setattr(failover_commands.sys, "stdin", Terminal())
+    monkeypatch.setattr(failover_commands.typer, "prompt", lambda *_, **__: typed)
+    with pytest.raises(SystemExit) as ended:
+        app(["failover", str(file), "--flow", "east->west", "--mode", "planned"])
+    assert ended.value.code == code
+    assert bool(world.done) is (code == 0)
+
+
+def test_what_failed_says_where_it_stands_and_how_it_goes_on(world: World, file: Path, tmp_path: Path) -> None:
+    world.open_transactions = ("orders-0: producer id 5",)
+    run = str(tmp_path / "run")
+    found = CliRunner().invoke(
+        app, ["failover", str(file), "--flow", "east->west", "--mode", "planned", "--yes", "--run-directory", run]
+    )
+    said = " ".join(found.stderr.split())
+    assert found.exit_code == 1
+    assert "It stopped at fence, and everything is as it was before" in said
+    assert f"--flow 'east->west' --run-directory {run}" in said
+    world.open_transactions = ()
+    # As it was told to: the mode is that of the run.
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 0
+
+
+def test_a_run_directory_of_something_else_is_refused(world: World, file: Path, tmp_path: Path) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    other.mkdir()
+    drill = tmp_path / "drill"
+    drill.mkdir()
+    (drill / "run.json").write_text('{"runbook": "failover-drill"}')
+    (other / "notes.txt").write_text("mine")
+    world.is_up[EAST] = False
+    assert done(world, "failover", file, "--yes", "--run-directory", str(run))[0] == 0
+    for options in (
+        ("--mode", "cut-off", "--run-directory", str(run)),
+        ("--groups", "a.*", "--run-directory", str(run)),
+        ("--run-directory", str(other)),
+        ("--run-directory", str(drill)),
+        ("--groups", "("),
+    ):
+        code, said = done(world, "failover", file, "--yes", *options)
+        assert code == 2, (options, said)
+    journal = run / "journal.jsonl"
+    journal.write_text(journal.read_text().replace("PASS", "FAIL", 1))
+    code, said = done(world, "failover", file, "--yes", "--run-directory", str(run))
+    assert (code, "nothing can be taken up from it" in " ".join(said.split())) == (2, True)
+
+
+def test_a_run_that_stands_can_be_taken_back(world: World, file: Path, tmp_path: Path) -> None:
+    world.is_up[EAST] = False
+    run = str(tmp_path / "run")
+
+    def breaks(*_: object) -> Any:
+        raise OSError("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StandInEnds, "move_groups", breaks)
+        code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run)
+    assert (code, names(told)[-1], told["steps"][-1]["detail"]) == (1, "groups", "the disk is full")
+    assert (world.paused, world.record[next(iter(world.record))].phase) == ({THERE.flow}, Phase.UNDER_WAY)
+    code, told = done(world, "failover", file, "--yes", "--json", "--run-directory", run, "--take-back")
+    assert (code, names(told)) == (0, ["back: groups", "back: cut", "back: begin"])
+    assert (world.paused, world.record, world.groups[WEST]) == (set(), {}, {})
+
+
+@pytest.mark.parametrize("named", [(), ("--run-directory", "elsewhere")])
+def test_what_never_began_cannot_be_taken_back(world: World, file: Path, tmp_path: Path, named: Sequence[str]) -> None:
+    """Who mistypes the directory must not believe that the run is taken back."""
+    code, said = done(world, "failover", file, "--yes", "--take-back", *named)
+    assert (code, "name its directory by --run-directory" in " ".join(str(said).split())) == (2, True)
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_what_a_run_has_taken_back_before_it_failed_is_not_said_to_be_everything(
+    world: World, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has resumed its flow: what rested on the cut is taken back, and the cut is made again."""
+    world.is_up[EAST] = False
+    run = str(tmp_path / "run")
+
+    def breaks(*_: object) -> Any:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(StandInEnds, "move_groups", breaks)
+    assert done(world, "failover", file, "--yes", "--run-directory", run)[0] == 1
+    world.paused.clear()
+    found = CliRunner().invoke(app, ["failover", str(file), "--flow", "east->west", "--yes", "--run-directory", run])
+    assert (found.exit_code, world.paused) == (1, {THERE.flow})
+    assert "back: groups" in found.stdout
+    assert "It stands at groups." in found.stderr
+    assert "everything is as it was" not in found.stderr
+
+
+def test_there_is_no_way_home_without_a_flow_home(world: World, tmp_path: Path) -> None:
+    one_way = tmp_path / "one-way.properties"
+    one_way.write_text(
+        "clusters=east,west\neast.bootstrap.servers=e:1\nwest.bootstrap.servers=w:1\neast->west.enabled=true"
+    )
+    code, said = done(world, "failback", one_way, "--yes")
+    assert (code, "west->east.enabled" in said) == (2, True)
+    assert HOME.flow == Flow(WEST, EAST)
+
+
+@pytest.mark.parametrize("what", ["failover", "failback"])
+def test_a_command_that_was_killed_anywhere_ends_by_its_run_directory_as_if_it_had_not_been(
+    world: World, file: Path, tmp_path: Path, what: str
+) -> None:
+    """The plan is made anew by what the killed one has left on record, and must not refuse it."""
+    if what == "failback":
+        there = tmp_path / "there"
+        assert done(world, "failover", file, "--mode", "planned", "--yes", "--run-directory", str(there))[0] == 0
+    before = deepcopy(vars(world) | {"calls": 0})
+
+    def performed(run: Path) -> tuple[int, Any]:
+        mode = ("--mode", "planned") if what == "failover" else ()
+        return done(world, what, file, *mode, "--yes", "--json", "--run-directory", str(run))
+
+    def state() -> object:
+        return deepcopy((world.at_work, world.paused, world.groups, [each.phase for each in world.record.values()]))
+
+    vars(world).update(deepcopy(before))
+    code, whole = performed(tmp_path / "whole")
+    assert code == 0
+    calls, ended = world.calls, state()
+    for number in range(1, calls + 1):
+        run = tmp_path / str(number)
+        vars(world).update(deepcopy(before) | {"dies_at": number})
+        with pytest.raises(Killed):
+            performed(run)
+        code, told = performed(run)
+        assert (code, told["verdict"] if isinstance(told, dict) else told) == (0, "PASS"), number
+        assert names(told) == names(whole), number
+        assert state() == ended, number
+
+
+def test_a_directory_in_which_a_run_was_about_to_begin_when_it_was_killed_is_taken(
+    world: World, file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".run.json.4711").write_text('{"procedure"')
+    options = ("--mode", "planned", "--yes", "--json", "--run-directory", str(run))
+    assert done(world, "failover", file, *options)[0] == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").touch()
+    code, said = done(world, "failover", file, "--yes", "--run-directory", str(other))
+    assert (code, "is not empty, and has no run.json" in " ".join(said.split())) == (2, True)
