@@ -26,7 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # the name all of Spark's documentation uses
 
-from mirror import cache, spark_archive
+from mirror import cache, executor_archive
 from mirror.no_spark import SparkDidNotStart
 from mirror.spark_conf import is_local, is_secret
 
@@ -148,7 +148,7 @@ def _start(app_name: str, master: str | None, settings: Mapping[str, str] | None
         modules, archives = given.pop(_PYTHON_FILES, ""), given.pop(_ARCHIVES, None)
         if archives is None:
             own = given.get(_PYTHON_PATH)
-            given[_PYTHON_PATH] = f"{spark_archive.FOLDER}:{own}" if own else spark_archive.FOLDER
+            given[_PYTHON_PATH] = f"{executor_archive.FOLDER}:{own}" if own else executor_archive.FOLDER
     chosen |= given
 
     def conf_of(values: Mapping[str, str]) -> SparkConf:
@@ -185,8 +185,8 @@ def _ship(context: SparkContext, archives: str | None, modules: str) -> None:
     """
     if archives is None:
         code = _passing_archive()
-        spark_archive.write_archive(code)
-        archives = f"{code}#{spark_archive.FOLDER}"
+        executor_archive.write_archive(code)
+        archives = f"{code}#{executor_archive.FOLDER}"
     for archive in filter(None, archives.split(",")):
         context.addArchive(archive)
     for module in filter(None, modules.split(",")):

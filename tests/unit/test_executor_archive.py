@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from mirror import spark_archive
+from mirror import executor_archive
 
 IMPORTS = """
 import json, sys
@@ -25,9 +25,9 @@ OF_THE_EXECUTORS = {"mirrorbook", "pyspark", "py4j", "setuptools", "tornado"}
 
 def test_the_archive_has_what_tasks_import(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) - OF_THE_EXECUTORS <= set(spark_archive.DISTRIBUTIONS)
+    assert set(json.loads(done.stdout)) - OF_THE_EXECUTORS <= set(executor_archive.DISTRIBUTIONS)
 
-    spark_archive.write_archive(tmp_path / "code.zip")
+    executor_archive.write_archive(tmp_path / "code.zip")
     with zipfile.ZipFile(tmp_path / "code.zip") as archive:
         names = archive.namelist()
     assert {"mirror/copier/worker_daemon.py", "kafka/__init__.py", "numpy/__init__.py", "tenacity/__init__.py"} <= set(
