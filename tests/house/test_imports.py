@@ -78,10 +78,9 @@ UPPER_ROOMS = (
     "lab_applications",
     "drill",
     "scenario",
-    "failover_commands",
     "history",
-    "status_page",
     "monitoring",
+    "commands",
     "cli",
 )
 MAY_IMPORT["evidence"] = {"atomic_file", "model"}
@@ -135,26 +134,15 @@ MAY_IMPORT["scenario"] = {
     "recovery",
 }
 MAY_IMPORT["history"] = {"parts", "model", "config", "kafka", "control", "evidence"}
-MAY_IMPORT["status_page"] = {"escaping", "tables", "config", "control", "recovery"}
-MAY_IMPORT["failover_commands"] = {
+MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
+MAY_IMPORT["cli"] = {"background_process", "extras", "lab", "drill", "scenario", "commands"}
+MAY_IMPORT["commands"] = {
+    "spark_conf",
+    "history",
+    "monitoring",
     "wait_lines",
     "waiting",
-    "model",
-    "config",
-    "control",
-    "evidence",
-    "recovery",
-    "tables",
-}
-MAY_IMPORT["monitoring"] = {"model", "config", "control", "engine", "history", "recovery"}
-MAY_IMPORT["cli"] = {
-    "spark_conf",
-    "background_process",
-    "history",
-    "status_page",
-    "monitoring",
-    "extras",
-    "failover_commands",
+    "escaping",
     "legacy",
     "signals",
     "tables",
@@ -165,12 +153,9 @@ MAY_IMPORT["cli"] = {
     "kafka",
     "control",
     "proof",
-    "lab",
     "engine",
     "evidence",
     "recovery",
-    "drill",
-    "scenario",
 }
 MAY_IMPORT["__main__"] = {"cli"}
 

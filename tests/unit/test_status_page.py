@@ -18,10 +18,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mirror.cli import app
+from mirror.commands.status_page import Looking, watch
 from mirror.config.settings import load
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
 from mirror.model.flow import Flow
-from mirror.status_page import Looking, watch
 
 FLOW = Flow("east", "west")
 
