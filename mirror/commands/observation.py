@@ -24,7 +24,7 @@ from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.history.kept import Bounds
 from mirror.model.counts import counted
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Acknowledgement
+from mirror.model.gap import Acknowledgement
 from mirror.model.offset_ranges import Ranges
 from mirror.model.verdict import Verdict
 from mirror.proof.left_out import LeftOut

@@ -19,7 +19,8 @@ from mirror.kafka.acls import AclListing, NoAuthorizer, create_acls, delete_acls
 from mirror.kafka.cluster import AccessDenied, Cluster
 from mirror.model.acl import Acl, Pattern, Resource
 from mirror.model.counts import are, counted
-from mirror.model.flow_state import acl_record, state_topic
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import acl_record
 
 # Of so many refusals for one reason each ACL is named; thousands would not fit into the flow's report.
 _NAMED_PER_REASON = 20

@@ -13,9 +13,10 @@ from mirror.control.tick import Clock, TickReport, now_ms, run_tick
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import StateRecord, no_placement_record, placement_record, state_topic
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.state_record import StateRecord, state_topic
+from mirror.model.state_values import no_placement_record, placement_record
 
 # Puts records into the state topic of the flow, acknowledged.
 Recorder: TypeAlias = Callable[[Sequence[StateRecord]], None]

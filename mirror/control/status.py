@@ -25,20 +25,14 @@ from mirror.model.copied import NO_TIME, Waiting
 from mirror.model.counts import counted
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    FlowState,
-    ForeignWriter,
-    Gap,
-    Position,
-    RunReport,
-    Standby,
-    data_transactional_id,
-    state_topic,
-    stopped_reason,
-)
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Gap
 from mirror.model.leadership import Claim, differing_words
 from mirror.model.partition import TopicPartition
 from mirror.model.pause import Pauses, limit_words
+from mirror.model.position import Position
+from mirror.model.state_record import data_transactional_id, state_topic
+from mirror.model.state_values import ForeignWriter, RunReport, Standby, stopped_reason
 
 State = Literal["STARTING", "RUNNING", "PAUSED", "DEGRADED", "FAILED", "STOPPED"]
 

@@ -18,8 +18,8 @@ from mirror.kafka.batch import CorruptBatch
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import side_batches
 from mirror.model import connect_offsets
-from mirror.model.flow_state import StateRecord, stamped
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import StateRecord, stamped
 
 Side = Literal["source", "target"]
 

@@ -29,21 +29,17 @@ from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
+from mirror.model.flow_state import FlowState
+from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord, data_transactional_id, stamped, state_topic
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    NextBatch,
-    Position,
-    StateRecord,
     WrittenAs,
-    data_transactional_id,
     producer_asked_for_record,
-    stamped,
-    state_topic,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.partition import TopicPartition
 from mirror.waiting import WaitTimeout, wait_until
 
 _DECIDED_SECONDS = 15.0

@@ -46,8 +46,8 @@ from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
-from mirror.model.flow_state import stamped, state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import stamped, state_topic
 from mirror.spark_conf import BadSparkConf, with_encryption
 
 _LOG = logging.getLogger(__name__)

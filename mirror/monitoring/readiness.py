@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirror.control.status import nearest_cliff
-from mirror.model.flow_state import stopped_reason
+from mirror.model.state_values import stopped_reason
 from mirror.monitoring.view import EngineView, FlowView
 
 

@@ -23,8 +23,8 @@ from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFaile
 from mirror.kafka.log import LogReader
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.late_writers import LateWriter
 from mirror.recovery.recent_writers import RecentWriter, find_writers, unread_words
 from mirror.recovery.step_facts import named

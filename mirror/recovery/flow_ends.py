@@ -12,9 +12,9 @@ from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import ClusterError
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.position import Position
 from mirror.model.verdict import Verdict
 from mirror.recovery.group_moves import GroupMoves, MovePlan
 from mirror.recovery.probing import Gone

@@ -27,8 +27,8 @@ from mirror.kafka.log import LogTail
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.acl import Resource
 from mirror.model.counts import counted
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.group_moves import MovePlan, plan_moves, untranslated
 from mirror.recovery.readiness_facts import Configs, Ends, Facts, Groups, NotSeen, Side
 

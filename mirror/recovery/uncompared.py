@@ -12,7 +12,8 @@ from mirror.engine.mm2_traces import Mm2Traces, read_traces
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.model.counts import counted
-from mirror.model.flow_state import FlowState, GapKind
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import GapKind
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_ranges import Range
 from mirror.model.partition import TopicPartition

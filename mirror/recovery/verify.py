@@ -22,9 +22,10 @@ from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
 from mirror.kafka.cluster import Cluster, Found
 from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.progress import Watch, nobody
+from mirror.model.state_record import state_topic
 from mirror.model.translation import Exact
 from mirror.proof.equivalence import Equivalence, verify
 from mirror.proof.left_out import LeftOut

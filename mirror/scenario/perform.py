@@ -26,7 +26,7 @@ from mirror.lab.applications import by_process
 from mirror.lab.errors import LabError
 from mirror.model.failover_instants import FailoverInstants
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap, GapKind
+from mirror.model.gap import Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.shadow import Forecast
 from mirror.proof.delivery import Place

@@ -24,9 +24,11 @@ from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import faults
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Position, chunk_record, state_topic
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import state_topic
+from mirror.model.state_values import chunk_record
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.unit.control.builders import Table, flow_settings

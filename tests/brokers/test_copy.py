@@ -23,9 +23,9 @@ from mirror.kafka.log import LogReader, LogTail
 from mirror.kafka.versions import Versions
 from mirror.lab import clusters, processes
 from mirror.model import connect_offsets
-from mirror.model.flow_state import Position
 from mirror.model.offset_sync import OffsetSync
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.copying import (

@@ -17,7 +17,8 @@ from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
-from mirror.model.flow_state import FlowState, state_topic
+from mirror.model.flow_state import FlowState
+from mirror.model.state_record import state_topic
 from mirror.recovery.verify import plan_pairs
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror, status_of

@@ -22,9 +22,10 @@ from mirror.lab import clusters, users
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import Position, chunk_record
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import chunk_record
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, mirror
 

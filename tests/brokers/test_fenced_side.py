@@ -12,7 +12,7 @@ import confluent_kafka
 from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import state_topic
+from mirror.model.state_record import state_topic
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.engine_pausing import EnginePausing
 from tests.brokers.command import FACTORS, mirror

@@ -37,10 +37,10 @@ from mirror.kafka.connecting import Connections
 from mirror.kafka.log import LogWriter
 from mirror.lab import ports
 from mirror.lab.link import Link
-from mirror.model.flow_state import ForeignWriter, RunReport, claim_record
 from mirror.model.leadership import Claim
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter, RunReport, claim_record
 from mirror.waiting import wait_until
 from tests.brokers.copying import Copying, NewCopying, assert_copied, can_tell, ends_of, write
 from tests.brokers.late import INVALID_PRODUCER_EPOCH, LATE, kill_after_ten, send_late

@@ -20,7 +20,7 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions
-from mirror.model.flow_state import Acknowledgement, Gap, GapKind
+from mirror.model.gap import Acknowledgement, Gap, GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until

@@ -18,8 +18,9 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model.flow import Flow
-from mirror.model.flow_state import FlowState, ForeignWriter
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import ForeignWriter
 from mirror.waiting import wait_until
 from tests.brokers.copying import (
     Copying,

@@ -15,8 +15,8 @@ from mirror.kafka.cluster import Cluster, NewTopic
 from mirror.lab import clusters
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.failover import FailoverEntry, Phase
-from mirror.model.flow_state import state_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.recovery.applications import Nobody
 from mirror.recovery.cluster_ends import ClusterEnds
 from mirror.recovery.procedure import Request, plan_failback

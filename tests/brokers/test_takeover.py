@@ -22,8 +22,9 @@ from mirror.lab import clusters, mm2, ports, processes
 from mirror.lab.processes import ManagedProcess
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import FlowState, Takeover
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import Takeover
 from mirror.model.translation import Exact
 from mirror.waiting import wait_until
 from tests.brokers.command import FACTORS, kept, mirror, status_of

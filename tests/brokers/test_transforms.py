@@ -19,8 +19,8 @@ from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab
-from mirror.model.flow_state import Position
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
 from mirror.model.transforms.chain import Chain, Stage
 from mirror.model.transforms.python_function import PythonFunction
 from mirror.model.translation import Exact

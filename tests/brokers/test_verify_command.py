@@ -23,9 +23,9 @@ from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import faults
-from mirror.model.flow_state import state_topic
 from mirror.model.parked import parked_topic
 from mirror.model.partition import TopicPartition
+from mirror.model.state_record import state_topic
 from mirror.model.verdict import Verdict
 from mirror.recovery.verify import verify_flow
 from mirror.waiting import wait_until

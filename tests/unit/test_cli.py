@@ -25,7 +25,7 @@ from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, Sta
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import ClusterUnreachable, GroupPosition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Gap
+from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom

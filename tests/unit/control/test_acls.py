@@ -20,7 +20,8 @@ from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.cluster import Cluster, ClusterUnreachable
 from mirror.kafka.log import LogWriter, NewRecord
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
-from mirror.model.flow_state import FlowState, acl_record
+from mirror.model.flow_state import FlowState
+from mirror.model.state_values import acl_record
 from tests.unit.control.builders import flow_settings
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

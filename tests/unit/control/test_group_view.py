@@ -19,9 +19,9 @@ from mirror.control.untold_positions import unread
 from mirror.kafka.batch import Record
 from mirror.kafka.cluster import Found, GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
-from mirror.model.flow_state import RunReport
 from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition
+from mirror.model.state_values import RunReport
 from mirror.model.translation import Bounded, Exact, NotMirrored, Translation
 
 ORDERS = TopicPartition("orders", 3)

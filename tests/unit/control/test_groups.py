@@ -19,9 +19,10 @@ from mirror.control.groups import (
 from mirror.control.tick import NotLeading
 from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition, ItemResult, Topic
 from mirror.model.checkpoint import Checkpoint
-from mirror.model.flow_state import FlowState, StateRecord
+from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
+from mirror.model.state_record import StateRecord
 from tests.unit.control.builders import flow_settings, topic
 
 COPY = TopicPartition("east.orders", 3)

@@ -29,23 +29,22 @@ from mirror.kafka.channel import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
-from mirror.model.flow_state import (
-    Acknowledgement,
+from mirror.model.flow_state import FlowState
+from mirror.model.gap import Acknowledgement, Gap
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.pause import PauseReport, PauseWish
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    Gap,
-    Position,
     RunReport,
     Standby,
-    StateRecord,
     claim_record,
     failover_record,
     pause_record,
     pause_report_record,
 )
-from mirror.model.leadership import Claim
-from mirror.model.partition import TopicPartition
-from mirror.model.pause import PauseReport, PauseWish
 from tests.unit.control.builders import flow_settings
 
 

@@ -17,10 +17,11 @@ from mirror.kafka.batch import Producer
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.wire import FetchedPartition
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, claim_record, source_record, writer_record
 from mirror.model.leadership import Claim
 from mirror.model.offset_map import Run
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_values import claim_record, source_record, writer_record
 from mirror.model.writers import KnownWriters
 from tests.unit.copier.builders import as_logged, dense, record
 

@@ -32,11 +32,14 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.batch import Producer
-from mirror.model.flow_state import DataProducer, FlowState, Position, StateRecord, stopped_reason
+from mirror.model.flow_state import FlowState
 from mirror.model.mm2_trace import Mm2Trace
 from mirror.model.partition import TopicPartition
 from mirror.model.patterns import PatternFilter
 from mirror.model.pause import Pauses
+from mirror.model.position import Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import DataProducer, stopped_reason
 from mirror.waiting import wait_until
 from tests.flows import flow_work
 from tests.unit.control.builders import flow_settings

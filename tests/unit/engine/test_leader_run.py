@@ -19,8 +19,8 @@ from mirror.engine.leader import FlowLeader, digests
 from mirror.engine.lease import Lease
 from mirror.engine.ticking import Ticking
 from mirror.kafka.cluster import ClusterUnreachable
-from mirror.model.flow_state import RunReport
 from mirror.model.pause import PauseReport, Pauses, PauseWish
+from mirror.model.state_values import RunReport
 from tests.unit.control.builders import flow_settings
 
 TARGET = ClusterSettings("west", {})

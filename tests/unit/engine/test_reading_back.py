@@ -19,20 +19,19 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Found, Topic
-from mirror.model.flow_state import (
+from mirror.model.flow_state import FlowState
+from mirror.model.leadership import Claim
+from mirror.model.partition import TopicPartition
+from mirror.model.position import NextBatch, Position
+from mirror.model.state_record import StateRecord
+from mirror.model.state_values import (
     DataProducer,
-    FlowState,
-    NextBatch,
-    Position,
-    StateRecord,
     claim_record,
     producer_asked_for_record,
     source_record,
     transactional_id_record,
     writer_record,
 )
-from mirror.model.leadership import Claim
-from mirror.model.partition import TopicPartition
 from tests.unit.control.builders import flow_settings, topic
 
 ORDERS = TopicPartition("orders", 0)

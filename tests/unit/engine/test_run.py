@@ -33,8 +33,9 @@ from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
 from mirror.model.copied import Copied
 from mirror.model.flow import Flow
-from mirror.model.flow_state import Position, term_of
 from mirror.model.partition import TopicPartition
+from mirror.model.position import Position
+from mirror.model.state_record import term_of
 from tests.flows import EAST_WEST
 
 

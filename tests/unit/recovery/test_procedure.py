@@ -17,7 +17,7 @@ from mirror.evidence.failover_journal import instants_of
 from mirror.evidence.journal import Event, Journal
 from mirror.kafka.cluster import ClusterError, GroupPosition
 from mirror.model.failover import Phase
-from mirror.model.flow_state import Position
+from mirror.model.position import Position
 from mirror.model.translation import Exact
 from mirror.model.verdict import Verdict, worst
 from mirror.recovery.applications import Answer, Nobody, NotDone
