@@ -193,12 +193,15 @@ class Direction:
         writer = self._closing.enter_context(closing(LogWriter(client.client)))
         tail = self._closing.enter_context(closing(LogTail(client.client, settings.checkpoints_topic)))
         log = self._closing.enter_context(closing(FlowLog(client.client, state_topic(flow.source), alias=flow.target)))
-        between = FlowTranslator(
-            log,
-            lambda: FlowLog(source[1].client, state_topic(flow.target), alias=flow.source),
-            settings.policy,
-            flow.target,
-        )
+
+        def find_opposite() -> FlowLog | None:
+            opposite = FlowLog(source[1].client, state_topic(flow.target), alias=flow.source)
+            if opposite.exists():
+                return self._closing.enter_context(closing(opposite))
+            opposite.close()
+            return None
+
+        between = FlowTranslator(log, find_opposite, settings.policy, flow.target)
         translator = self._closing.enter_context(closing(GroupTranslator(between)))
         self._checkpoints = CheckpointsTick(
             settings,
