@@ -27,7 +27,7 @@ from mirror.commands.invocation import VERDICT_NOT_PASS, errors_explained, flow_
 from mirror.commands.output import err, out, print_json, print_table, progress, streams
 from mirror.config.settings import MirrorSettings, load
 from mirror.evidence.verdict_styles import VERDICT_STYLES
-from mirror.kafka.cluster import ItemResult
+from mirror.kafka.answers import ItemResult
 from mirror.kafka.group_reader import ReadLimits
 from mirror.model.flow import Flow
 from mirror.model.shadow import TakenFrom

@@ -10,7 +10,9 @@ from typing import Protocol, TypeAlias
 
 from mirror.config.settings import FlowSettings
 from mirror.control.tick import Clock, TickReport, now_ms, run_tick
-from mirror.kafka.cluster import Cluster, Found, GroupDescription, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupDescription, GroupPosition
 from mirror.kafka.log import LogWriter
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.partition import TopicPartition

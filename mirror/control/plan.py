@@ -15,7 +15,8 @@ from mirror.control.topics import ClusterTopics, expected_problems, plan_interna
 from mirror.control.users import missing_users
 from mirror.kafka import coordinator
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.users import client_quotas, scram_users
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState

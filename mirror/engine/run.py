@@ -42,7 +42,8 @@ from mirror.engine.run_log import logger_of
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import Cluster, ClusterError, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import kafka.errors
 
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.connecting import in_words
 
 

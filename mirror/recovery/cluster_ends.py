@@ -12,7 +12,8 @@ from mirror.control.groups import recorder
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ClusterError
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.log import LogWriter, holds_record
 from mirror.kafka.partition_state import active_producers
 from mirror.model.counts import counted

@@ -14,7 +14,8 @@ from mirror.control.checkpoints import remote_partition
 from mirror.control.flow_log import FlowLog
 from mirror.control.group_view import TranslatedPosition, view_groups
 from mirror.control.untold_positions import unread
-from mirror.kafka.cluster import Cluster, GroupPosition
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.copy_map import CopyMap
 from mirror.model.counts import are, counted
 from mirror.model.flow_state import FlowState

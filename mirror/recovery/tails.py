@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterError
+from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.log import LogReader
 from mirror.model.ledger import RecordId, record_id
 from mirror.model.partition import TopicPartition

@@ -18,8 +18,9 @@ from mirror.control.flow_log import FlowLog
 from mirror.control.status import judge_state
 from mirror.control.tick import now_ms
 from mirror.engine.mirrors import Mirrors
+from mirror.kafka.answers import Found
 from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, View
-from mirror.kafka.cluster import Cluster, Found
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.log import LogReader
 from mirror.model.absences import absences
 from mirror.model.flow_state import FlowState

@@ -20,7 +20,8 @@ from mirror.control.groups import GroupAction, GroupOffsetsTick, Recorder, recor
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import now_ms
 from mirror.control.topics import TopicsTick
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import faults
 from mirror.model.checkpoint import Checkpoint

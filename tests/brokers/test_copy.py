@@ -18,7 +18,8 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import loop
 from mirror.copier.work import Handover
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.log import LogReader, LogTail
 from mirror.kafka.versions import Versions
 from mirror.lab import clusters, processes

@@ -12,7 +12,8 @@ import pytest
 from mirror.config.settings import load
 from mirror.control.flow_log import FlowLog
 from mirror.control.source_brokers import SourceBrokersTick
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import clusters
 from mirror.model.state_record import stamped, state_topic

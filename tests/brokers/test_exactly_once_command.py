@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 
 from mirror.config.settings import ClusterSettings, load
 from mirror.kafka.channel import BrokerRefused, LeaderUnknown
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState

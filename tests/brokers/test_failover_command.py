@@ -16,7 +16,8 @@ import pytest
 from mirror.config.settings import ClusterSettings, load
 from mirror.control.status import observe
 from mirror.evidence.journal import Journal
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import clusters, processes
 from mirror.lab.clusters import EmbeddedCluster

@@ -16,7 +16,8 @@ from mirror.control.groups import recorder
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.lab import clusters, users
 from mirror.lab.clusters import EmbeddedCluster

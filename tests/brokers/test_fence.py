@@ -15,7 +15,8 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.kafka.acls import AclListing, create_acls, delete_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.users import alter_client_quotas, client_quotas
 from mirror.lab import clusters, users
 from mirror.lab.brokers import EmbeddedCluster

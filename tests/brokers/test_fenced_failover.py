@@ -17,7 +17,8 @@ from mirror.config.settings import ClusterSettings, load
 from mirror.control.status import observe
 from mirror.evidence.run_directory import RunDirectory
 from mirror.kafka.acls import AclListing, create_acls, describe_acls
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, processes, users
 from mirror.lab.brokers import EmbeddedCluster
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource

@@ -10,7 +10,8 @@ from typing import Any
 import confluent_kafka
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.state_record import state_topic
 from mirror.recovery.cluster_ends import ClusterEnds

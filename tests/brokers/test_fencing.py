@@ -32,7 +32,8 @@ from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
 from mirror.kafka.channel import BrokerRefused, Channel
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
 from mirror.kafka.log import LogWriter
 from mirror.lab import ports

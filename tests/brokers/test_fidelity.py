@@ -17,7 +17,8 @@ from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import FlowWork, Handover
 from mirror.kafka.channel import Channel, broker_setting
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.versions import PRODUCE
 from mirror.lab import clusters, processes
 from mirror.model.partition import TopicPartition

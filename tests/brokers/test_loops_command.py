@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, processes
 from mirror.lab.clusters import LabCluster
 from mirror.model.failover import FailoverEntry, Phase

@@ -13,7 +13,8 @@ import pytest
 
 from mirror.config.settings import FlowSettings, MirrorSettings, load
 from mirror.control.flow_log import FlowLog
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import faults
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic

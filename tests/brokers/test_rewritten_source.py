@@ -11,7 +11,8 @@ import pytest
 
 from mirror.config.settings import ClusterSettings, MirrorSettings, load
 from mirror.copier import links
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
 from mirror.lab.clusters import EmbeddedCluster
 from mirror.model.failover import FailoverEntry, Phase

@@ -17,7 +17,8 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror.control.flow_log import FlowLog
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab.clusters import Lab, LabCluster
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic

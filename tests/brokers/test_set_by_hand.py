@@ -8,7 +8,8 @@ from pathlib import Path
 import confluent_kafka
 
 from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 from mirror.model.state_record import state_topic

@@ -23,7 +23,8 @@ from mirror.copier import links
 from mirror.copier.work import PartitionResult
 from mirror.kafka import coordinator
 from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail, Record, read_records
 from mirror.kafka.partition_state import unable_to_append
 from mirror.lab import clusters, processes

@@ -15,7 +15,8 @@ from mirror.clock import steady_seconds
 from mirror.config.settings import ClusterSettings
 from mirror.control.status import FlowObserver
 from mirror.kafka import log
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.kafka.log import LogTail, LogWriter, read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab

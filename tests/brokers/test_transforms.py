@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 
 from mirror.copier.work import Handover
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Cluster, GroupPosition, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.log import read_records
 from mirror.lab import processes
 from mirror.lab.clusters import Lab

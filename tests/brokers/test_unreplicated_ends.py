@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as AssignedTopic
 
 from mirror.config.settings import load
-from mirror.kafka.cluster import Cluster, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position

@@ -18,7 +18,8 @@ from mirror.config.settings import ClusterSettings, load
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel
-from mirror.kafka.cluster import Cluster, ConfigChange, NewTopic
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_model import ConfigChange, NewTopic
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import active_producers
 from mirror.kafka.versions import PRODUCE

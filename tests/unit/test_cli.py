@@ -23,7 +23,8 @@ from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
 from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
 from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import ClusterUnreachable, GroupPosition
+from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.flow import Flow
 from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition

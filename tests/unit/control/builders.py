@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mirror.config.settings import FlowSettings, load
 from mirror.control.topics import ClusterTopics
-from mirror.kafka.cluster import ConfigEntry, Found, GroupPosition, Partition, Topic
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import ConfigEntry, GroupPosition, Partition, Topic
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.translation import NotMirrored, Translation

@@ -16,8 +16,9 @@ from mirror.commands import observation
 from mirror.control.checkpoints import last_checkpoints
 from mirror.control.group_view import GroupView, TranslatedPosition, translate_again
 from mirror.control.untold_positions import unread
+from mirror.kafka.answers import Found
 from mirror.kafka.batch import Record
-from mirror.kafka.cluster import Found, GroupPosition
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.checkpoint import Checkpoint, CheckpointedCopy
 from mirror.model.offset_map import OffsetMap, Run, Runs
 from mirror.model.partition import TopicPartition

@@ -11,7 +11,7 @@ from mirror.engine.flow_producers import TakenProducers
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lag_line import LagLine
 from mirror.engine.mm2_traces import Mm2Traces
-from mirror.kafka.cluster import Found
+from mirror.kafka.answers import Found
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position

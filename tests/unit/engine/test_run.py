@@ -29,8 +29,10 @@ from mirror.engine.refusals import NotReachable
 from mirror.engine.run import Engine, PartEnded
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
+from mirror.kafka.answers import Found
 from mirror.kafka.channel import ConnectionFailed
-from mirror.kafka.cluster import Cluster, ClusterUnreachable, Found
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.model.copied import Copied
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from mirror.kafka.channel import BrokerRefused
-from mirror.kafka.cluster import AccessDenied, ClusterError, ClusterUnreachable
+from mirror.kafka.cluster_errors import AccessDenied, ClusterError, ClusterUnreachable
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import kafka.errors
 import pytest
 
 from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
-from mirror.kafka.cluster import ClusterUnreachable
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.failures import told
 
 

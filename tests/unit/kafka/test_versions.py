@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from mirror.cli import app
 from mirror.config.settings import ClusterSettings
-from mirror.kafka.cluster import Cluster, ClusterUnreachable
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.versions import ALWAYS, FETCH, PRODUCE, TRANSACTIONS, misfit
 
 Offered = dict[int, tuple[int, int]]

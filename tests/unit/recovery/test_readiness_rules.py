@@ -12,7 +12,7 @@ from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.status import PartitionStatus
 from mirror.kafka.acls import AclListing
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
-from mirror.kafka.cluster import GroupListing, GroupPosition
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.model.acl import Acl, Operation, Pattern, Permission, QuotaKey, Resource
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.failover import FailoverEntry, Phase

@@ -13,7 +13,8 @@ import pytest
 from mirror.config.errors import ConfigError
 from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.group_view import GroupView, TranslatedPosition
-from mirror.kafka.cluster import Found, GroupListing, GroupPosition
+from mirror.kafka.answers import Found
+from mirror.kafka.cluster_model import GroupListing, GroupPosition
 from mirror.model.flow_state import FlowState
 from mirror.model.gap import Gap, GapKind
 from mirror.model.offset_map import OffsetMap, Run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirror.control.group_view import TranslatedPosition
 from mirror.control.groups import GroupAction, GroupDecision
-from mirror.kafka.cluster import GroupPosition
+from mirror.kafka.cluster_model import GroupPosition
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition
