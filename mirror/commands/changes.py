@@ -27,7 +27,9 @@ from mirror.commands.invocation import (
     verdict_of_change,
 )
 from mirror.commands.output import err, out, print_json, print_table
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.gaps import iso_time
 from mirror.control.tick import now_ms
 from mirror.model.counts import counted

@@ -11,10 +11,11 @@ from pathlib import Path
 import typer
 
 from mirror.commands.output import err
-from mirror.config.settings import ConfigError, FlowSettings, MirrorSettings
+from mirror.config.errors import ConfigError
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.engine.refusals import NotReachable, not_reachable, unusable
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.security import UnsupportedSetting
 from mirror.model.flow import Flow
 from mirror.model.verdict import Verdict

@@ -15,7 +15,8 @@ from mirror.commands.invocation import STANDARD_ERROR, VERDICT_NOT_PASS, errors_
 from mirror.commands.output import err, out, print_json, print_table, progress
 from mirror.commands.status_page import Looking, duration, page
 from mirror.commands.status_page import watch as watch_status
-from mirror.config.settings import ConfigError, load
+from mirror.config.errors import ConfigError
+from mirror.config.resolving import load
 from mirror.control.flow_log import NeverRun
 from mirror.control.gaps import Choice, GapEntry, acknowledge, iso_time, list_gaps, never_run_as_json
 from mirror.control.group_view import GroupView, view_groups

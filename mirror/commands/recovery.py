@@ -25,7 +25,8 @@ from mirror.commands.arguments import (
 from mirror.commands.failover import Asked, fail_back, fail_over
 from mirror.commands.invocation import VERDICT_NOT_PASS, errors_explained, flow_meant, interruptible
 from mirror.commands.output import err, out, print_json, print_table, progress, streams
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.evidence.verdict_styles import VERDICT_STYLES
 from mirror.kafka.answers import ItemResult
 from mirror.kafka.group_reader import ReadLimits

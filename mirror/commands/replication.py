@@ -13,10 +13,11 @@ import typer
 from mirror.commands.arguments import AsJson, File, FlowName, ShowAll
 from mirror.commands.invocation import PART_ENDED, STANDARD_ERROR, VERDICT_NOT_PASS, errors_explained, flow_meant
 from mirror.commands.output import err, out, print_json, print_table
+from mirror.config.errors import ConfigError
 from mirror.config.explained import Explained, explain_file
 from mirror.config.mirror_maker import MirrorMakerConfig
 from mirror.config.properties import read
-from mirror.config.settings import ConfigError, load, settings_of
+from mirror.config.resolving import load, settings_of
 from mirror.control.plan import FlowPlan, plan_flow
 from mirror.engine.run_log import LogFormat, LogLevel, set_up
 from mirror.signals import stop_when_told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mirror.kafka.channel import LeaderUnknown
+from mirror.kafka.connection import LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import CopyId
 from mirror.model.flow_state import FlowState

@@ -20,10 +20,10 @@ from mirror.control.mesh import MeshTranslator, Thirds
 from mirror.control.tick import now_ms
 from mirror.control.untold_positions import GroupPositions, unread
 from mirror.kafka.answers import Found
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_errors import ClusterError
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.model.checkpoint import Checkpoint
 from mirror.model.group_pattern import no_group

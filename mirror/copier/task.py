@@ -34,7 +34,8 @@ from mirror.copier.work import (
     Throttled,
 )
 from mirror.kafka.batch import LARGEST_SEQUENCE, CorruptBatch, Producer
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, ConnectionFailed, LeaderUnknown, View
+from mirror.kafka.channel import EARLIEST, LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogTail, LogWriter, read_batches
 from mirror.model import connect_offsets
 from mirror.model.flow import Flow

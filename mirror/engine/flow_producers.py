@@ -24,7 +24,8 @@ from mirror.control.tick import now_ms
 from mirror.copier.work import OthersUntil
 from mirror.kafka import codes, coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, Channel, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, Channel, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.coordinator import Unended
 from mirror.kafka.log import LogWriter
 from mirror.kafka.partition_state import ActiveProducer

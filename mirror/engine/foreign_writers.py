@@ -15,8 +15,9 @@ from mirror.control.tick import Appender, TickReport, now_ms, run_tick
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease
 from mirror.engine.mirrors import WriterLogs, state_topics
-from mirror.kafka.channel import BrokerRefused, Channel, ConnectionFailed, LeaderUnknown
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.gap import GapKind
 from mirror.model.partition import TopicPartition
 from mirror.model.position import Position

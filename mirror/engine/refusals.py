@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mirror.config.errors import ConfigError
 from mirror.config.properties import read
-from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster_errors import ClusterUnreachable
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.security import UnsupportedSetting
 
 

@@ -19,9 +19,10 @@ from functools import partial
 from importlib.metadata import version
 
 from mirror.config.changes import in_effect
+from mirror.config.errors import ConfigError
 from mirror.config.properties import read
 from mirror.config.secrets import holds_secrets
-from mirror.config.settings import ClusterSettings, ConfigError, FlowSettings, MirrorSettings
+from mirror.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror.control.heartbeats import HeartbeatsTick
 from mirror.control.tick import TickReport, connection_name, now_ms, run_tick
 from mirror.control.topics import TopicsTick, lacking_brokers
@@ -41,10 +42,10 @@ from mirror.engine.refusals import SameCluster, TooFewBrokers, not_reachable, pl
 from mirror.engine.run_log import logger_of
 from mirror.engine.takeovers import Takeovers
 from mirror.engine.ticking import Ticking
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_errors import ClusterError, ClusterUnreachable
 from mirror.kafka.connecting import is_refusal
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.model.failover import FailoverEntry
 from mirror.model.flow import Flow
 from mirror.model.partition import TopicPartition

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mirror.atomic_file import write_new
-from mirror.config.settings import ClusterSettings, ConfigError
+from mirror.config.errors import ConfigError
+from mirror.config.settings import ClusterSettings
 from mirror.evidence.digests import seal_of_text
 from mirror.evidence.facts import FactError, Facts, Json
 from mirror.evidence.run_directory import read_json

@@ -18,9 +18,9 @@ from mirror.control.flow_log import FlowLog, NeverRun
 from mirror.control.status import SILENT_AFTER_MS
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_errors import ClusterError
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed, LeaderUnknown
 from mirror.kafka.log import LogWriter
 from mirror.model.counts import counted
 from mirror.model.flow import Flow

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from mirror.config.settings import FlowSettings
 from mirror.control.checkpoints import Checkpoints
-from mirror.control.status import FlowStatus
+from mirror.control.flow_status import FlowStatus
 from mirror.kafka.acls import AclListing, NoAuthorizer
 from mirror.kafka.brokers import Offered
 from mirror.kafka.cluster_model import GroupListing, Topic

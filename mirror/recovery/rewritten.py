@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mirror.config.settings import FlowSettings
-from mirror.kafka.channel import EARLIEST, LATEST, BrokerRefused, Channel, LeaderUnknown
+from mirror.kafka.channel import EARLIEST, LATEST, Channel
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import read_batches
 from mirror.model.flow_state import FlowState
 from mirror.model.leader_epochs import NOT_KNOWN, EpochEnd, find_divergence

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters as lab_clusters

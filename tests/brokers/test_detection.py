@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.flow_log import FlowLog
 from mirror.control.source_brokers import SourceBrokersTick
 from mirror.kafka.cluster import Cluster

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from mirror.config.settings import ClusterSettings, load
-from mirror.kafka.channel import BrokerRefused, LeaderUnknown
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import BrokerRefused, LeaderUnknown
 from mirror.kafka.log import LogTail
 from mirror.lab import faults, processes
 from mirror.model.flow_state import FlowState

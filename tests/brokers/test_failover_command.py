@@ -13,7 +13,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.control.status import observe
 from mirror.evidence.journal import Journal
 from mirror.kafka.cluster import Cluster

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.control.groups import recorder
 from mirror.control.tick import now_ms
 from mirror.control.topics import create_state_topic

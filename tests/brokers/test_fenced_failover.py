@@ -13,7 +13,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.control.status import observe
 from mirror.evidence.run_directory import RunDirectory
 from mirror.kafka.acls import AclListing, create_acls, describe_acls

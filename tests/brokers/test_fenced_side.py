@@ -9,7 +9,8 @@ from typing import Any
 
 import confluent_kafka
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.model.failover import FailoverEntry, Phase

@@ -31,10 +31,11 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused, Channel
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.kafka.connecting import Connections
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.log import LogWriter
 from mirror.lab import ports
 from mirror.lab.link import Link

@@ -15,9 +15,10 @@ from kafka.protocol.metadata import MetadataRequest
 from mirror.config.settings import ClusterSettings
 from mirror.copier import links
 from mirror.copier.work import PartitionResult
-from mirror.kafka.channel import Channel, ConnectionFailed
+from mirror.kafka.channel import Channel
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import LogTail, LogWriter
 from mirror.lab import clusters
 from mirror.model.connect_offsets import read_source_positions

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic
 from mirror.lab import clusters, processes

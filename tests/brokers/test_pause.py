@@ -11,7 +11,8 @@ from contextlib import closing, contextmanager
 import confluent_kafka
 import pytest
 
-from mirror.config.settings import FlowSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings, MirrorSettings
 from mirror.control.flow_log import FlowLog
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import ClusterSettings, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings, MirrorSettings
 from mirror.copier import links
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import NewTopic

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import confluent_kafka
 
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import GroupPosition, NewTopic
 from mirror.lab import clusters

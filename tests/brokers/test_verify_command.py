@@ -14,7 +14,8 @@ import confluent_kafka
 import pytest
 
 from mirror.config.errors import ConfigError
-from mirror.config.settings import ClusterSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import ClusterSettings
 from mirror.kafka import batch, wire
 from mirror.kafka.batch import Producer, Record
 from mirror.kafka.channel import Channel

@@ -18,19 +18,20 @@ from mirror.cli import app
 from mirror.commands import changes, observation, output, recovery, replication
 from mirror.config.settings import FlowSettings
 from mirror.control.flow_log import NeverRun
+from mirror.control.flow_status import FlowStatus, PartitionStatus, State
 from mirror.control.gaps import GapEntry
 from mirror.control.groups import GroupAction, GroupDecision
 from mirror.control.plan import FlowPlan
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus, State
-from mirror.kafka.channel import ConnectionFailed
+from mirror.control.status import FlowObserver
 from mirror.kafka.cluster_errors import ClusterUnreachable
 from mirror.kafka.cluster_model import GroupPosition
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model.flow import Flow
 from mirror.model.gap import Gap
 from mirror.model.partition import TopicPartition
 from mirror.model.placement import Placement
 from mirror.model.shadow import Forecast, ShadowPartition, TakenFrom
-from mirror.proof.equivalence import Difference, Equivalence, PartitionEquivalence
+from mirror.proof.comparison import Difference, Equivalence, PartitionEquivalence
 from mirror.recovery import verify
 from mirror.recovery.group_moves import GroupMoves, MovePlan, Unmoved
 from mirror.recovery.group_snapshot import GroupSnapshot

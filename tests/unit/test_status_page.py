@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from mirror.cli import app
 from mirror.commands.status_page import Looking, watch
-from mirror.config.settings import load
-from mirror.control.status import FlowObserver, FlowStatus, PartitionStatus
+from mirror.config.resolving import load
+from mirror.control.flow_status import FlowStatus, PartitionStatus
+from mirror.control.status import FlowObserver
 from mirror.model.flow import Flow
 
 FLOW = Flow("east", "west")

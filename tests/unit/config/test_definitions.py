@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirror.config.definitions import CONNECTORS, ENGINE, BadValue, Connector, Definition, Importance, Type
+from mirror.config.connector_keys import CONNECTORS, Connector
+from mirror.config.definition import BadValue, Definition, Importance, Type
+from mirror.config.definitions import ENGINE
 
 
 def definition(kind: Type) -> Definition:

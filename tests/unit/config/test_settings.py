@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mirror.config.errors import ConfigError
 from mirror.config.fetching import FetchLimits
-from mirror.config.settings import ConfigError, MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.model.flow import Flow
 from mirror.model.topics import DefaultReplicationPolicy, Generation, IdentityReplicationPolicy
 

@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mirror.config.settings import FlowSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import FlowSettings
 from mirror.control.topics import ClusterTopics
 from mirror.kafka.answers import Found
 from mirror.kafka.cluster_model import ConfigEntry, GroupPosition, Partition, Topic

@@ -10,9 +10,9 @@ import pytest
 from mirror.control.flow_log import FlowLog
 from mirror.control.gone_topics import GoneTopicsTick
 from mirror.kafka.answers import Found
-from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.cluster_model import Topic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
 from mirror.model import connect_offsets
 from mirror.model.checkpoint import CheckpointedCopy, CopyId

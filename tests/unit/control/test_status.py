@@ -12,20 +12,13 @@ from typing import Any
 import kafka.errors
 import pytest
 
-from mirror.config.settings import MirrorSettings, load
+from mirror.config.resolving import load
+from mirror.config.settings import MirrorSettings
 from mirror.control import status
 from mirror.control.flow_log import NeverRun
-from mirror.control.status import (
-    SILENT_AFTER_MS,
-    FlowObserver,
-    FlowStatus,
-    PartitionStatus,
-    fence_in_force,
-    judge_state,
-    observe,
-    worst_first,
-)
-from mirror.kafka.channel import BrokerRefused, ConnectionFailed
+from mirror.control.flow_status import FlowStatus, PartitionStatus, worst_first
+from mirror.control.status import SILENT_AFTER_MS, FlowObserver, fence_in_force, judge_state, observe
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.model.copied import Waiting
 from mirror.model.failover import FailoverEntry, Phase
 from mirror.model.flow import Flow

@@ -11,7 +11,7 @@ from mirror.copier.epoch_channel import Signal
 from mirror.copier.work import GapPolicy, Handover, OthersUntil
 from mirror.kafka import batch
 from mirror.kafka.batch import Producer, Record
-from mirror.kafka.channel import Connection
+from mirror.kafka.connection import Connection
 from mirror.model.gap import GapKind
 from mirror.model.mm2_trace import Mm2Trace, Pair
 from mirror.model.offset_map import Run

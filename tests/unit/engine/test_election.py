@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from mirror.engine import election
 from mirror.engine.election import Election, Identity
 from mirror.kafka.batch import Record
-from mirror.kafka.channel import ConnectionFailed
+from mirror.kafka.connection import ConnectionFailed
 from mirror.kafka.log import NewRecord
 from mirror.model.flow import Flow
 from mirror.model.flow_state import FlowState

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import Handover, PartitionResult, PartitionWork, Slot, SlotEnd, TaskResult
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.engine.lease import Lease

@@ -14,7 +14,8 @@ from mirror.copier.work import OthersUntil
 from mirror.engine import flow_producers
 from mirror.engine.flow_producers import FlowProducers
 from mirror.kafka.batch import LARGEST_SEQUENCE, Producer
-from mirror.kafka.channel import LATEST, BrokerRefused, ConnectionFailed, View
+from mirror.kafka.channel import LATEST, View
+from mirror.kafka.connection import BrokerRefused, ConnectionFailed
 from mirror.kafka.partition_state import ActiveProducer
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

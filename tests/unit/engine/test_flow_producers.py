@@ -18,7 +18,7 @@ from mirror.engine.mm2_traces import Mm2Traces
 from mirror.engine.ticking import Ticking
 from mirror.kafka import coordinator, partition_state
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import BrokerRefused
+from mirror.kafka.connection import BrokerRefused
 from mirror.kafka.coordinator import Unended
 from mirror.model.flow_state import FlowState
 from mirror.model.partition import TopicPartition

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.tick import TickReport
 from mirror.copier.work import Handover, PartitionResult, SlotEnd, Throttled
 from mirror.engine.flow_producers import TakenProducers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import GapPolicy, Handover, PartitionResult
 from mirror.engine.flow_runtime import FlowRuntime
 from mirror.model.flow_state import FlowState

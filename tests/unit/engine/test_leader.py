@@ -245,7 +245,7 @@ def test_a_takeover_from_java_waits_until_nothing_of_the_engine_before_can_arriv
 PRINTED_DIGESTS = """
 import json, sys
 from pathlib import Path
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.engine.leader import digests
 (flow,) = load(Path(sys.argv[1])).enabled_flows
 print(json.dumps(digests(flow, 6.0)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.copier.work import Handover
 from mirror.engine.election import Identity
 from mirror.engine.flow_control import FlowControl

@@ -18,8 +18,8 @@ from mirror.engine.lease import Lease
 from mirror.engine.mm2_traces import Mm2Traces
 from mirror.kafka.answers import Found
 from mirror.kafka.batch import Producer
-from mirror.kafka.channel import ConnectionFailed
 from mirror.kafka.cluster_model import Topic
+from mirror.kafka.connection import ConnectionFailed
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim
 from mirror.model.partition import TopicPartition

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.control.group_view import TranslatedPosition
-from mirror.control.status import FlowStatus, PartitionStatus
 from mirror.kafka.acls import NoAuthorizer
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
 from mirror.kafka.cluster_model import GroupListing, Partition, Topic

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.settings import load
+from mirror.config.resolving import load
 from mirror.control.tick import now_ms
 from mirror.model.flow_state import FlowState
 from mirror.model.leadership import Claim

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.control.status import FlowStatus, PartitionStatus
+from mirror.control.flow_status import FlowStatus, PartitionStatus
 from mirror.kafka.cluster_model import Partition, Topic
 from mirror.model.acl import Acl, Operation, Pattern, Permission, Resource
 from mirror.model.acl_check import AclCheck

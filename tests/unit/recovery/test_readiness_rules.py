@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mirror.control.flow_status import PartitionStatus
 from mirror.control.groups import GroupAction, GroupDecision
-from mirror.control.status import PartitionStatus
 from mirror.kafka.acls import AclListing
 from mirror.kafka.brokers import CONSUMER_GROUP_HEARTBEAT, Offered
 from mirror.kafka.cluster_model import GroupListing, GroupPosition

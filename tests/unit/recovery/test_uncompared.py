@@ -17,7 +17,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_values import RunReport
 from mirror.model.verdict import Verdict
-from mirror.proof.equivalence import Equivalence, PartitionEquivalence
+from mirror.proof.comparison import Equivalence, PartitionEquivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import PartitionPair

@@ -19,7 +19,7 @@ from mirror.model.partition import TopicPartition
 from mirror.model.position import Position
 from mirror.model.state_record import StateRecord
 from mirror.model.state_values import chunk_record, transactional_id_record
-from mirror.proof.equivalence import Equivalence
+from mirror.proof.comparison import Equivalence
 from mirror.proof.log_reader import LogRange
 from mirror.proof.outside import Found, Outside, Seen
 from mirror.proof.pairs import Mark, PartitionPair
