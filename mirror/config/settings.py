@@ -179,6 +179,9 @@ class FlowSettings:
     acls: AclSettings
     """What is done about ACLs beyond MirrorMaker's rules."""
 
+    same_offsets: SameOffsets | None = None
+    """Given where ``mirror.offsets`` is ``same``, for this flow or for all."""
+
     fetch_limits: FetchLimits = FetchLimits()  # noqa: RUF009  # frozen
     """How much of the source is read at once."""
 
@@ -288,6 +291,22 @@ class AclSettings:
     remove_revoked: bool = False
     scram_users: bool = False
     client_quotas: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SameOffsets:
+    """Of which topics the copies have the source's offsets (``mirror.offsets = same``).
+
+    Parameters
+    ----------
+    topics
+        ``mirror.offsets.topics``: names on the source; positions in the others are translated
+    pad_limit
+        ``mirror.offsets.pad.limit``: at most so many offsets are filled before the start of a partition
+    """
+
+    topics: PatternList
+    pad_limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,6 +576,7 @@ def flow_settings(
         ),
         transforms=read_chain(source.values, str(flow), source.error) if source.get("enabled") else Chain(),
         acls=_acls(_Keys(config, ENGINE, config.engine(flow), flow)),
+        same_offsets=_same_offsets(_Keys(config, ENGINE, config.engine(flow), flow)),
         discovery_seconds=_discovery_seconds(source, engine),
     )
 
@@ -578,6 +598,12 @@ def _acls(keys: _Keys) -> AclSettings:
         scram_users=keys.get("mirror.acls.scram.users"),
         client_quotas=keys.get("mirror.acls.client.quotas"),
     )
+
+
+def _same_offsets(keys: _Keys) -> SameOffsets | None:
+    offsets, topics, limit = (keys.get(f"mirror.offsets{name}") for name in ("", ".topics", ".pad.limit"))
+    _require_patterns(keys, "mirror.offsets.topics", topics)
+    return SameOffsets(PatternList(topics), limit) if Offsets(offsets) is Offsets.SAME else None
 
 
 def _fetch_limits(config: MirrorMakerConfig, flow: Flow, consumer: Mapping[str, str]) -> FetchLimits:
